@@ -1,0 +1,62 @@
+# `make demo` and `make test` need Python >= 3.11 and make, nothing else: they create .venv and install into it.
+# A stamp file per set of extras remembers what is installed, so a second call does not install again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench docs clean
+
+help:  ## list what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Rankwood needs Python 3.11 or newer, and $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev,docs]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[bench]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core  ## the main job end to end on generated data
+	$(BIN)/rankwood demo
+
+test: $(VENV)/.dev  ## the whole suite, but for what is marked slow
+	$(PYTEST) -n $(WORKERS) -m "not slow"
+
+test-slow: $(VENV)/.dev  ## what takes longer: JIT off, bounds checks, fuzzing, real data
+	$(PYTEST) -n $(WORKERS) -m slow
+
+check: $(VENV)/.dev  ## lint, format, types, layers, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell src tests docs benchmarks README.md CHANGELOG.md CONTRIBUTING.md Makefile pyproject.toml
+
+format: $(VENV)/.dev  ## put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## every figure we claim, as ratios measured side by side
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.dev  ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "documentation: site/index.html"
+
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

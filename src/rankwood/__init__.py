@@ -1,0 +1,72 @@
+"""Rankwood: tree ensembles that learn to rank.
+
+The public names live here and nowhere else. Each is imported from its module on first use, so that
+``import rankwood`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rankwood.data.dataset import RankingData
+    from rankwood.data.folds import make_folds, read_folds
+    from rankwood.data.letor import read_letor, write_letor
+    from rankwood.data.normalise import normalise_per_query
+    from rankwood.data.splits import sample_queries, split_queries
+    from rankwood.data.synthetic import make_ranking
+    from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.evaluation.evaluate import evaluate
+    from rankwood.measures.parsing import parse_measure
+
+__version__ = "0.1.0"
+
+_MODULE_OF = {
+    "RankingData": "rankwood.data.dataset",
+    "evaluate": "rankwood.evaluation.evaluate",
+    "from_frame": "rankwood.data.tables",
+    "make_folds": "rankwood.data.folds",
+    "make_ranking": "rankwood.data.synthetic",
+    "normalise_per_query": "rankwood.data.normalise",
+    "parse_measure": "rankwood.measures.parsing",
+    "read_folds": "rankwood.data.folds",
+    "read_letor": "rankwood.data.letor",
+    "read_table": "rankwood.data.tables",
+    "sample_queries": "rankwood.data.splits",
+    "split_queries": "rankwood.data.splits",
+    "write_letor": "rankwood.data.letor",
+    "write_table": "rankwood.data.tables",
+}
+
+__all__ = [
+    "RankingData",
+    "evaluate",
+    "from_frame",
+    "make_folds",
+    "make_ranking",
+    "normalise_per_query",
+    "parse_measure",
+    "read_folds",
+    "read_letor",
+    "read_table",
+    "sample_queries",
+    "split_queries",
+    "write_letor",
+    "write_table",
+]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'rankwood' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value  # the next access is a plain look-up
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,310 @@
+"""User input becomes clean arrays here, or one precise error; nothing below checks again."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from rankwood import dtypes
+from rankwood.dtypes import Array, Features, Floats
+from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
+
+_BLOCK_VALUES = 1 << 18  # values narrowed at a time: temporary arrays stay in the cache
+_MISSING_KINDS = ("NAType", "NaTType")  # pandas' missing values, by name: it need not be installed
+_EXACT_IN_FLOAT32 = 2.0**24  # up to here float32 holds every whole number
+_SAMPLED_VALUES = 1 << 16  # of a column with larger values
+_KEPT_SHARE = (
+    0.9  # a column that keeps more of its distinct values than this is not worth a warning
+)
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """``value`` as an int between ``least`` and ``most``, or an error that names the parameter."""
+    limits = f"of at least {least}" if most is None else f"between {least} and {most}"
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        raise ParameterError(f"{name} must be a whole number {limits}, got {value!r}.")
+    return int(value)
+
+
+def real_number(name: str, value: Any, interval: str) -> float:
+    """``value`` as a float in ``interval``, such as ``(0, 1]``; round brackets exclude the end."""
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if is_real and not math.isnan(value):
+        above = value > low or (interval[0] == "[" and value == low)
+        below = value < high or (interval[-1] == "]" and value == high)
+        if above and below:
+            return float(value)
+    raise ParameterError(f"{name} must be in {interval}, got {value!r}.")
+
+
+def one_of(kind: str, value: Any, known: Iterable[str]) -> str:
+    """``value`` if it is one of the ``known`` names, else an error with the nearest of them."""
+    names = list(known)
+    if value not in names:
+        raise UnknownName(kind, str(value), names)
+    return str(value)
+
+
+def feature_matrix(values: Any) -> Features:
+    """A dense, row-major float32 matrix of finite, infinite or missing (NaN) values.
+
+    float64 values that do not fit into float32 are refused: they would silently become infinite.
+    Columns whose different values become equal in float32 (identifiers, timestamps) give a
+    warning.
+    """
+    matrix = _two_dimensions(values)
+    refuse_other_than_numbers(matrix.dtype)
+    if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4:
+        return np.ascontiguousarray(matrix, dtype=dtypes.FEATURE)
+    n_rows, n_features = matrix.shape
+    narrow = np.empty((n_rows, n_features), dtypes.FEATURE)
+    narrowing = Narrowing(place_in_array)
+    step = max(1, _BLOCK_VALUES // max(1, n_features))
+    for first in range(0, n_rows, step):
+        narrowing.write(matrix[first : first + step], first, 0, narrow[first : first + step])
+    narrowing.warn(column_in_array)
+    return narrow
+
+
+def _two_dimensions(values: Any) -> Array:
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        matrix = np.asarray(values)
+    except ValueError:
+        raise DataError(
+            "features must be a table: every row needs the same number of values."
+        ) from None
+    if matrix.ndim != 2:
+        raise DataError(
+            f"features must have two dimensions (rows, features), got {matrix.ndim}. "
+            "For a single feature pass values.reshape(-1, 1)."
+        )
+    return _numbers_of_objects(matrix) if matrix.dtype == object else matrix
+
+
+def _numbers_of_objects(matrix: Array) -> Array:
+    """Python numbers as float64, None as NaN; anything else is refused with its place."""
+    numbers_ = np.empty(matrix.shape, np.float64)
+    for row, feature in np.ndindex(*matrix.shape):
+        value: Any = matrix[row, feature]
+        if (
+            value is None or type(value).__name__ == "NAType"
+        ):  # pandas' NA, which need not be installed
+            numbers_[row, feature] = np.nan
+        elif isinstance(value, numbers.Number) and not isinstance(value, complex):
+            numbers_[row, feature] = float(value)  # type: ignore[arg-type]
+        else:
+            raise DataError(
+                f"{place_in_array(row, feature)} is {value!r}, which is not a number. "
+                "Encode categories and text as numbers first."
+            )
+    return numbers_
+
+
+def refuse_other_than_numbers(dtype: np.dtype[Any]) -> None:
+    """Raise for arrays that features cannot be made of."""
+    if dtype.kind not in "fiub":
+        raise DataError(
+            f"features must be numbers, got an array of {dtype}. "
+            "Encode categories and text as numbers first."
+        )
+
+
+def place_in_array(row: int, feature: int) -> str:
+    """How a message names one value of an array."""
+    return f"features[{row}, {feature}]"
+
+
+def column_in_array(feature: int) -> str:
+    """How a message names one column of an array."""
+    return f"features[:, {feature}]"
+
+
+class Narrowing:
+    """Writes numbers as float32, piece by piece, and watches what that does to them.
+
+    A finite value that would become infinite is refused. Of each column with values beyond 2^24,
+    where float32 no longer tells whole numbers apart, the first ones are kept and looked at in the
+    end: if many different values have become equal, the column is likely an identifier or a
+    timestamp.
+    """
+
+    def __init__(self, place: Callable[[int, int], str]) -> None:
+        self._place = place
+        self._samples: dict[int, list[Floats]] = {}
+
+    def write(self, values: Array, first_row: int, first_feature: int, out: Features) -> None:
+        """Write ``values`` (rows × some features) into those columns of the same rows, ``out``."""
+        columns = slice(first_feature, first_feature + values.shape[1])
+        if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
+            out[:, columns] = values
+            return
+        with np.errstate(over="ignore"):
+            out[:, columns] = values
+        if values.dtype.itemsize <= 2 or not _reach_past_exact(out[:, columns]):
+            return
+        if values.dtype.kind == "f":
+            self._refuse_overflow(values, out[:, columns], first_row, first_feature)
+        largest = np.fmax.reduce(np.abs(values.astype(np.float64, copy=False)), axis=0)
+        for column in np.flatnonzero(largest > _EXACT_IN_FLOAT32).tolist():
+            self._sample(first_feature + column, values[:, column])
+
+    def _refuse_overflow(
+        self, values: Array, narrow: Features, first_row: int, first_feature: int
+    ) -> None:
+        too_large = np.argwhere(np.isinf(narrow) & np.isfinite(values))
+        if len(too_large):
+            row, column = (int(place) for place in too_large[0])
+            where = self._place(first_row + row, first_feature + column)
+            raise DataError(
+                f"{where} is {float(values[row, column]):g}, beyond float32's range of ±3.4e38. "
+                "Rescale the feature or take its logarithm."
+            )
+
+    def _sample(self, feature: int, values: Array) -> None:
+        pieces = self._samples.setdefault(feature, [])
+        room = _SAMPLED_VALUES - sum(piece.size for piece in pieces)
+        if room > 0:
+            pieces.append(values[:room].astype(np.float64))
+
+    def warn(self, column: Callable[[int], str]) -> None:
+        """Warn of columns whose different values have become equal; ``column`` names a feature."""
+        for feature in sorted(self._samples):
+            n_before, n_after = _distinct_before_and_after(np.concatenate(self._samples[feature]))
+            if n_after < _KEPT_SHARE * n_before:
+                warnings.warn(
+                    f"{column(feature)} looks like an identifier or a timestamp: "
+                    f"{n_before:,} distinct values become {n_after:,} in float32. "
+                    "Drop it, or subtract an offset.",
+                    DataWarning,
+                    stacklevel=2,
+                )
+
+
+def _reach_past_exact(narrow: Features) -> bool:
+    """Whether any value is so large, or infinite, that it deserves a closer look."""
+    if narrow.size == 0:
+        return False
+    low, high = narrow.min(), narrow.max()
+    if np.isnan(low):  # slower, but missing values are passed over
+        low, high = np.fmin.reduce(narrow, axis=None), np.fmax.reduce(narrow, axis=None)
+    return bool(max(-low, high) >= _EXACT_IN_FLOAT32)
+
+
+def _distinct_before_and_after(values: Floats) -> tuple[int, int]:
+    """How many different values there are, and how many of them float32 keeps.
+
+    Differences below one, or far below float32's own step of 2^-24, do not count: they are
+    rounding noise.
+    """
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return 0, 0
+    unit = max(1.0, float(np.abs(values).max()) * 2.0**-40)
+    distinct = np.unique(np.rint(values / unit)) * unit
+    return distinct.size, np.unique(distinct.astype(np.float32)).size
+
+
+def vector(name: str, values: Any, length: int | None = None) -> Floats:
+    """A one-dimensional float64 array without NaN or infinity, of ``length`` if given."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+        array = np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name} must be numbers, got {type(values).__name__} of another kind."
+        ) from None
+    if array.ndim != 1:
+        raise DataError(f"{name} must have one dimension, got {array.ndim}. Try {name}.ravel().")
+    if length is not None and array.size != length:
+        raise DataError(f"{name} has {array.size:,} values, but there are {length:,} rows.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise DataError(f"{name}[{row}] is {float(array[row])}; {name} must be finite.")
+    return array
+
+
+def labels(values: Any, length: int) -> Floats:
+    """Graded relevance: finite and not negative."""
+    return _not_negative("labels", vector("labels", values, length))
+
+
+def weights(name: str, values: Any, length: int, *, may_be_all_zero: bool = False) -> Floats:
+    """Weights: finite, not negative, not all zero (which a part of larger data may be)."""
+    array = _not_negative(name, vector(name, values, length))
+    if array.size and not may_be_all_zero and not array.any():
+        raise DataError(f"{name} are all zero; at least one must be positive.")
+    return array
+
+
+def _not_negative(name: str, array: Floats) -> Floats:
+    if array.size and array.min() < 0:
+        row = int(np.argmin(array >= 0))
+        raise DataError(f"{name}[{row}] is {float(array[row]):g}; {name} must not be negative.")
+    return array
+
+
+def ids(name: str, values: Any, length: int) -> Array:
+    """One identifier per row, as given: whole numbers, or Python strings."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"{name} must have one dimension, got {array.ndim}. Try {name}.ravel().")
+    if array.size != length:
+        raise DataError(f"{name} has {array.size:,} values, but there are {length:,} rows.")
+    if array.dtype.kind == "f":
+        _refuse_fractions(name, array)
+        return array.astype(np.int64)
+    if array.dtype.kind in "iu":
+        return array
+    if array.dtype.kind in "bcmMV":
+        raise DataError(f"{name} holds {array.dtype}; identifiers are whole numbers or text.")
+    as_objects = np.empty(array.size, object)
+    as_objects[:] = [_identifier(name, row, value) for row, value in enumerate(array.tolist())]
+    are_whole = as_objects.size > 0 and all(type(value) is int for value in as_objects)
+    if are_whole and all(-(2**63) <= value < 2**63 for value in as_objects):
+        return as_objects.astype(np.int64)
+    return as_objects
+
+
+def _identifier(name: str, row: int, value: Any) -> int | str:
+    """``value`` as a Python string or int, or an error that names its place."""
+    if isinstance(value, str):
+        return str(value)
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if is_whole:
+        return int(value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    if value is None or is_nan or type(value).__name__ in _MISSING_KINDS:
+        raise DataError(f"{name}[{row}] is missing. Every row needs an identifier.")
+    raise DataError(f"{name}[{row}] is {value!r}; identifiers are whole numbers or text.")
+
+
+def _refuse_fractions(name: str, array: Array) -> None:
+    missing = np.isnan(array)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise DataError(f"{name}[{row}] is missing. Every row needs an identifier.")
+    whole = np.isfinite(array) & (np.floor(array) == array) & (np.abs(array) < 2.0**53)
+    if not whole.all():
+        row = int(np.argmin(whole))
+        raise DataError(
+            f"{name}[{row}] is {float(array[row])}; identifiers are whole numbers or text."
+        )
+
+
+def read_only(array: Array) -> Array:
+    """A view of ``array`` that cannot be written to: one signature for kernels, no accidents."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

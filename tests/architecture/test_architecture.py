@@ -1,0 +1,164 @@
+"""The rules that keep the code readable, enforced: layers, sizes, who prints, one door to numba."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rankwood
+from rankwood import _jit
+
+PACKAGE = Path(rankwood.__file__).parent
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES_OF_A_MODULE = 400
+MOST_LINES_OF_A_FUNCTION = 40
+MOST_LINES_OF_A_KERNEL = 60
+KERNEL_FILES_MAY_IMPORT = {"rankwood._jit", "rankwood.dtypes"}
+
+
+def names_of(paths):
+    return [str(path.relative_to(PACKAGE)) for path in paths]
+
+
+@pytest.fixture(params=SOURCES, ids=names_of(SOURCES))
+def source(request):
+    return request.param
+
+
+def functions_of(path: Path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def is_kernel(function: ast.FunctionDef) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "kernel" for d in function.decorator_list)
+
+
+def lines_of(function: ast.FunctionDef) -> int:
+    """Lines of the body without the docstring and the signature."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that the file imports at its top level or inside a function, by full name."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return found
+
+
+def test_layers_point_one_way(monkeypatch):
+    # In a process of its own: import-linter keeps state, and its contracts stand in pyproject.toml.
+    outcome = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stdout
+    assert "Contracts: 2 kept, 0 broken." in outcome.stdout
+
+
+def test_a_module_can_be_read_in_one_sitting(source):
+    assert len(source.read_text().splitlines()) <= MOST_LINES_OF_A_MODULE
+
+
+def test_functions_fit_on_a_screen(source):
+    for function in functions_of(source):
+        most = MOST_LINES_OF_A_KERNEL if is_kernel(function) else MOST_LINES_OF_A_FUNCTION
+        assert lines_of(function) <= most, f"{function.name}: {lines_of(function)} lines"
+
+
+def test_only_the_command_line_prints(source):
+    is_printing = source.relative_to(PACKAGE).as_posix() == "cli/printing.py"
+    calls = [
+        node.func for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.Call)
+    ]
+    prints = [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+    assert not prints or is_printing
+
+
+def test_one_door_to_numba(source):
+    uses_numba = any(name.split(".")[0] in ("numba", "llvmlite") for name in imports_of(source))
+    assert not uses_numba or source.name == "_jit.py"
+
+
+def test_kernel_files_import_only_what_the_digest_covers():
+    """Otherwise an edit elsewhere would leave old machine code in use: numba looks at one file only."""
+    files = _jit.kernel_files()
+    modules = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files}
+    for path in files:
+        ours = {name for name in imports_of(path) if name.split(".")[0] == "rankwood"} - {
+            "rankwood"
+        }
+        allowed = modules | KERNEL_FILES_MAY_IMPORT
+        strangers = {
+            name
+            for name in ours
+            if name not in allowed
+            and name.rpartition(".")[0] not in allowed
+            and not any(module.startswith(name + ".") for module in allowed)
+        }
+        assert not strangers, f"{path.name} imports {strangers}"
+
+
+def test_every_test_of_an_error_says_which_error():
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "pytest.raises":
+                continue
+            kinds = ast.unparse(node.args[0]) if node.args else ""
+            has_match = any(keyword.arg == "match" for keyword in node.keywords)
+            assert has_match or kinds in ("KeyboardInterrupt", "SystemExit"), (
+                f"{path.name}:{node.lineno}"
+            )
+
+
+def modules_after(statement: str) -> set[str]:
+    outcome = subprocess.run(
+        [sys.executable, "-c", f"import sys; {statement}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.split(".")[0] for name in outcome.stdout.split()}
+
+
+def test_importing_rankwood_imports_nothing_heavy():
+    heavy = {"numba", "numpy", "pyarrow", "scipy", "sklearn", "pandas", "polars", "rich", "typer"}
+    assert not modules_after("import rankwood") & heavy
+
+
+def test_the_command_line_starts_without_the_heavy_parts():
+    heavy = {"numba", "numpy", "pyarrow", "scipy", "sklearn", "pandas", "polars"}
+    assert not modules_after("import rankwood.cli.main") & heavy
+
+
+def test_every_public_name_exists_and_is_listed():
+    assert sorted(rankwood.__all__) == sorted(rankwood._MODULE_OF)
+    for name in rankwood.__all__:
+        assert callable(getattr(rankwood, name))
+    assert set(rankwood.__all__) < set(dir(rankwood))
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = rankwood.no_such_name
+
+
+def test_the_version_is_the_same_everywhere():
+    import tomllib
+
+    assert (
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+        == rankwood.__version__
+    )

@@ -1,0 +1,91 @@
+"""Every kernel is reached by warm-up, is compiled for one set of types, and has a slow twin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+COUNT_SIGNATURES = """
+import json
+from rankwood import _jit
+from tests.conftest import distinct_signatures
+from rankwood.evaluation.warm_up import warm_up
+n_kernels = warm_up()
+counts = {name: len(distinct_signatures(kernel)) for name, kernel in _jit.kernels().items()}
+assert n_kernels == len(counts)
+print(json.dumps(counts))
+"""
+
+REFUSE_TO_COMPILE = """
+import numba.core.dispatcher as dispatcher
+from rankwood.evaluation.warm_up import warm_up
+warm_up()
+from rankwood import _jit
+print(sum(sum(kernel.stats.cache_misses.values()) for kernel in _jit.kernels().values()))
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    outcome = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
+
+
+@pytest.mark.slow
+def test_warm_up_compiles_every_kernel_once_and_leaves_it_on_disk(tmp_path):
+    counts = json.loads(run(COUNT_SIGNATURES, NUMBA_CACHE_DIR=str(tmp_path)))
+    assert counts
+    assert {name: count for name, count in counts.items() if count != 1} == {}
+    assert int(run(REFUSE_TO_COMPILE, NUMBA_CACHE_DIR=str(tmp_path))) == 0
+
+
+FOLDERS = ["tests/unit", "tests/property", "tests/parity"]
+
+
+def run_suite(tmp_path: Path, **environment: str) -> str:
+    """The last line of a run of the kernel tests in a process of its own."""
+    outcome = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-m",
+            "not slow and not jit_only",
+            "-p",
+            "no:cacheprovider",
+            *FOLDERS,
+        ],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert outcome.returncode == 0, outcome.stdout[-4000:]
+    return outcome.stdout.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_kernels_are_legal_python(tmp_path):
+    assert "passed" in run_suite(tmp_path, NUMBA_DISABLE_JIT="1")
+
+
+@pytest.mark.slow
+def test_no_kernel_reads_outside_its_arrays(tmp_path):
+    assert "passed" in run_suite(tmp_path, NUMBA_BOUNDSCHECK="1")

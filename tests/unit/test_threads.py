@@ -1,0 +1,91 @@
+"""How many threads, and what happens to their blocks."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from rankwood import _threads
+from rankwood.errors import ParameterError
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in ("RANKWOOD_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def mark(first, last, marks):
+    marks[first:last] += 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 8])
+@pytest.mark.parametrize("n_items", [0, 1, 2, 7, 1000])
+def test_blocks_cover_every_item_once(n_threads, n_items):
+    marks = np.zeros(n_items, int)
+    _threads.run_blocks(mark, n_items, marks, n_threads=n_threads)
+    assert (marks == 1).all()
+
+
+def test_few_items_stay_on_the_callers_thread():
+    names = set()
+    _threads.run_blocks(lambda *_: names.add(threading.get_ident()), 100, n_threads=4, least=60)
+    assert names == {threading.get_ident()}
+
+
+def test_an_error_in_any_block_reaches_the_caller():
+    def fail(first, last):
+        if last == 10:
+            raise RuntimeError("block failed")
+
+    with pytest.raises(RuntimeError, match="block failed"):
+        _threads.run_blocks(fail, 10, n_threads=2)
+
+
+def test_threads_come_from_the_argument_then_the_environment_then_the_machine(monkeypatch):
+    assert _threads.resolve_threads() == _threads.usable_cores()
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")  # what joblib's workers set
+    assert _threads.resolve_threads() == 3
+    monkeypatch.setenv("RANKWOOD_THREADS", "5")
+    assert _threads.resolve_threads() == 5
+    assert _threads.resolve_threads(7) == 7
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
+def test_a_wrong_number_of_threads_is_named(value):
+    with pytest.raises(
+        ParameterError, match=f"n_threads must be a whole number of at least 1, got {value!r}"
+    ):
+        _threads.resolve_threads(value)
+
+
+@pytest.mark.parametrize("value", ["0", "two", "-1", "1.5"])
+def test_a_wrong_environment_variable_is_named(value, monkeypatch):
+    monkeypatch.setenv("RANKWOOD_THREADS", value)
+    with pytest.raises(ParameterError, match=f"RANKWOOD_THREADS must be .* got '{value}'"):
+        _threads.resolve_threads()
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"),
+    [("200000 100000", 2), ("150000 100000", 1), ("50000 100000", 1), ("max 100000", 1 << 30)],
+)
+def test_a_containers_quota_counts(tmp_path, text, cores):
+    (tmp_path / "cpu.max").write_text(text)
+    assert _threads._cgroup_quota(tmp_path / "cpu.max") == cores
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_the_pool_works_again_after_a_fork():
+    marks = np.zeros(10, int)
+    _threads.run_blocks(mark, 10, marks, n_threads=2)  # the pool exists in the parent
+    child = os.fork()
+    if child == 0:
+        marks = np.zeros(10, int)
+        _threads.run_blocks(mark, 10, marks, n_threads=2)
+        os._exit(0 if (marks == 1).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
