@@ -1,0 +1,326 @@
+"""TREC's run and qrels files, and files of plain scores.
+
+Words used here
+    run       what a system returned: lines ``qid Q0 docid rank score tag``
+    qrels     what assessors said: lines ``qid iteration docid label``
+    judged    a document that the qrels hold for this query, whatever its label
+    retrieved a document that the run holds for this query
+
+As in trec_eval, the rank in a run file is not used: the score decides. Ids are text, whatever they
+look like. Files may be compressed (``.gz``, ``.zst``, ``.bz2``); ``-`` is the standard input.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwood._checks import read_only
+from rankwood.data import columns
+from rankwood.data.dataset import RankingData
+from rankwood.data.table_files import COMPRESSIONS, refuse_what_is_no_file, shown
+from rankwood.dtypes import FEATURE, LABEL, SCORE, Array, Floats, Rows
+from rankwood.errors import DataError, DataWarning
+
+_BLANKS = r"^$|[\t\v\f\r ]"  # what a field of a well-formed line cannot be or contain
+_LONGEST_NUMBER = 64  # characters; longer lines are looked at one by one
+
+
+class _ReadOnlyArrays:
+    """Arrays of a frozen dataclass, none of which can be written to."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, field.name, read_only(value))
+
+
+@dataclass(frozen=True, eq=False)
+class Run(_ReadOnlyArrays):
+    """What a system returned: a document and its score per row, in the order of the file."""
+
+    query_ids: Array
+    doc_ids: Array
+    scores: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels(_ReadOnlyArrays):
+    """What assessors said: a document and its label per row; some tracks have negative labels."""
+
+    query_ids: Array
+    doc_ids: Array
+    labels: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun(_ReadOnlyArrays):
+    """A run joined with its qrels: one row per retrieved or judged document.
+
+    Retrieved documents come first, in the order of the run; then the judged ones that the run
+    missed, in the order of the qrels, with score −inf. These belong to the ideal ranking and to the
+    number of relevant documents, but were never retrieved: they add nothing to what was achieved.
+
+    ``data`` has the single feature ``score``; a document that is not judged has label 0.
+    """
+
+    data: RankingData
+    scores: Floats
+    judged: Array  # whether the qrels hold the row's document
+    retrieved: Array  # whether the run does
+    missing_queries: tuple[str, ...]  # in the qrels, not in the run
+    unjudged_queries: tuple[str, ...]  # in the run, not in the qrels: left out
+    n_negative: int  # qrels labels below 0, taken as 0
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """The run in a file of lines ``qid Q0 docid rank score tag``; scores must be finite."""
+    layout = ("qid", "Q0", "docid", "rank", "score", "tag")
+    return Run(*_read_fields(path, layout, number=4))
+
+
+def read_qrels(path: str | os.PathLike[str]) -> Qrels:
+    """The judgments in a file of lines ``qid iteration docid label``."""
+    return Qrels(*_read_fields(path, ("qid", "iteration", "docid", "label"), number=3))
+
+
+def judge_run(run: Run, qrels: Qrels, *, complete: bool = False) -> JudgedRun:
+    """The run with the labels of its documents, and the judged documents it missed.
+
+    Only queries that are in both are kept, as trec_eval does. With ``complete`` (trec_eval's -c),
+    queries of the qrels that the run does not answer are kept too, with no document retrieved.
+    Negative labels count as 0, with a warning.
+    """
+    run_queries, judged_queries, queries = _common_codes(run.query_ids, qrels.query_ids)
+    run_docs, judged_docs, documents = _common_codes(run.doc_ids, qrels.doc_ids)
+    in_run = np.bincount(run_queries, minlength=len(queries)) > 0
+    in_qrels = np.bincount(judged_queries, minlength=len(queries)) > 0
+    if not (in_run & in_qrels).any() and not complete:
+        raise DataError(
+            "the run and the qrels have no query in common: the run has "
+            f"{shown(run.query_ids[0])}, the qrels {shown(qrels.query_ids[0])}. "
+            "Do they belong together?"
+        )
+    run_keys = run_queries * len(documents) + run_docs
+    judged_keys = judged_queries * len(documents) + judged_docs
+    kept_run = np.flatnonzero(in_qrels[run_queries])
+    kept = in_qrels if complete else in_qrels & in_run
+    missed = np.flatnonzero(kept[judged_queries] & ~np.isin(judged_keys, run_keys))
+    place = _find(run_keys[kept_run], judged_keys)
+    judged = np.concatenate([place >= 0, np.ones(missed.size, bool)])
+    found = np.where(place >= 0, qrels.labels[place], 0.0)
+    scores = np.concatenate([run.scores[kept_run], np.full(missed.size, -np.inf)])
+    data = _run_data(run, qrels, kept_run, missed, np.concatenate([found, qrels.labels[missed]]))
+    return JudgedRun(
+        data,
+        scores.astype(SCORE, copy=False),
+        judged,
+        np.arange(scores.size) < kept_run.size,
+        tuple(queries[in_qrels & ~in_run].tolist()),
+        tuple(queries[in_run & ~in_qrels].tolist()),
+        _warn_of_negative(qrels),
+    )
+
+
+def read_scores(path: str | os.PathLike[str], n_rows: int | None = None) -> Floats:
+    """One score per line, ``n_rows`` of them if given; empty lines may stand at the end only."""
+    content = _read_bytes(path)
+    lines = content.rstrip().splitlines()
+    if not lines:
+        raise DataError(f"{path}: there are no scores; expected one number per line.")
+    scores = _parse_numbers(lines)
+    if scores is None or not np.isfinite(scores).all():
+        scores = np.array(
+            [_score(path, place + 1, line) for place, line in enumerate(lines)], SCORE
+        )
+    if n_rows is not None and scores.size != n_rows:
+        raise DataError(
+            f"{path} has {scores.size:,} scores, but the data have {n_rows:,} rows. "
+            "There must be one score per row, in the order of the rows."
+        )
+    return scores
+
+
+def _run_data(run: Run, qrels: Qrels, rows: Rows, missed: Rows, labels: Floats) -> RankingData:
+    """Ranking data of ``rows`` of the run and the ``missed`` rows of the qrels."""
+    limit = np.finfo(FEATURE).max
+    score = np.clip(run.scores[rows], -limit, limit).astype(FEATURE)
+    score = np.concatenate([score, np.full(missed.size, -np.inf, FEATURE)])
+    return RankingData(
+        score.reshape(-1, 1),
+        np.maximum(labels, 0.0).astype(LABEL, copy=False),
+        np.concatenate([run.query_ids[rows], qrels.query_ids[missed]]),
+        np.concatenate([run.doc_ids[rows], qrels.doc_ids[missed]]),
+        feature_names=("score",),
+    )
+
+
+def _warn_of_negative(qrels: Qrels) -> int:
+    n_negative = int((qrels.labels < 0).sum())
+    if n_negative:
+        warnings.warn(
+            f"{n_negative:,} of {qrels.labels.size:,} judgments are negative; they count as 0.",
+            DataWarning,
+            stacklevel=3,
+        )
+    return n_negative
+
+
+def _common_codes(one: Array, other: Array) -> tuple[Rows, Rows, Array]:
+    """Whole numbers that stand for the ids of both arrays, and the distinct ids."""
+    import pyarrow as pa
+
+    coded = pa.array(np.concatenate([one, other]), pa.large_string()).dictionary_encode()
+    codes = coded.indices.to_numpy().astype(np.int64)
+    distinct = np.asarray(coded.dictionary.to_numpy(zero_copy_only=False))
+    return codes[: one.size], codes[one.size :], distinct
+
+
+def _find(keys: Rows, among: Rows) -> Rows:
+    """The place of each key in ``among``, −1 where it is not there."""
+    order = np.argsort(among, kind="stable")
+    places = np.minimum(np.searchsorted(among[order], keys), among.size - 1)
+    found = order[places]
+    return np.where(among[found] == keys, found, -1)
+
+
+def _read_fields(
+    path: str | os.PathLike[str], layout: Sequence[str], number: int
+) -> tuple[Array, Array, Floats]:
+    """Query ids, document ids and the numbers in field ``number`` of a file of lines of fields."""
+    content = _read_bytes(path)
+    read = _read_well_formed(content, len(layout), number)
+    if read is None:
+        read = _read_line_by_line(path, content, layout, number)
+    query_ids, doc_ids, values = read
+    if values.size == 0:
+        raise DataError(f"{path}: there are no lines; expected '{' '.join(layout)}'.")
+    queries, docs = (_common_codes(ids, ids[:0])[0] for ids in (query_ids, doc_ids))
+    _, first = np.unique(queries * (int(docs.max()) + 1) + docs, return_index=True)
+    if first.size != values.size:
+        row = int(np.setdiff1d(np.arange(values.size), first)[0])
+        raise DataError(
+            f"{path}, line {_line_of_row(content, row)}: document {shown(doc_ids[row])} stands "
+            f"more than once in query {shown(query_ids[row])}. Keep one of the lines."
+        )
+    return query_ids, doc_ids, values
+
+
+def _read_well_formed(
+    content: bytes, n_fields: int, number: int
+) -> tuple[Array, Array, Floats] | None:
+    """The fields by Arrow's fast reader, or None for a file that needs a closer look."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    names = [str(place) for place in range(n_fields)]
+    types: dict[str, Any] = {**dict.fromkeys(names, pa.string()), str(number): pa.float64()}
+    first_line = content.lstrip().partition(b"\n")[0]
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(content),
+            csv.ReadOptions(column_names=names),
+            csv.ParseOptions(delimiter="\t" if b"\t" in first_line else " ", quote_char=False),
+            csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:
+        return None
+    texts = [name for name in names if name != str(number)]
+    if any(pc.any(pc.match_substring_regex(table[name], _BLANKS)).as_py() for name in texts):
+        return None
+    values = table[str(number)].to_numpy()
+    if not np.isfinite(values).all():
+        return None
+    return columns.identifiers("qid", table["0"]), columns.identifiers("docid", table["2"]), values
+
+
+def _read_line_by_line(
+    path: str | os.PathLike[str], content: bytes, layout: Sequence[str], number: int
+) -> tuple[Array, Array, Floats]:
+    """The fields by plain Python: any blanks between them, and an error that names the line."""
+    rows: list[tuple[str, str, float]] = []
+    for place, line in enumerate(content.splitlines()):
+        parts = line.split()
+        if not parts:
+            continue
+        try:
+            if len(parts) != len(layout):
+                raise ValueError
+            rows.append((parts[0].decode(), parts[2].decode(), _finite(parts[number])))
+        except ValueError:
+            raise DataError(
+                f"{path}, line {place + 1}: expected '{' '.join(layout)}' with a finite "
+                f"{layout[number]}, found {_shown_bytes(line)}."
+            ) from None
+    query_ids, doc_ids, values = zip(*rows, strict=True) if rows else ((), (), ())
+    return np.array(query_ids, object), np.array(doc_ids, object), np.array(values, np.float64)
+
+
+def _line_of_row(content: bytes, row: int) -> int:
+    """The number of the line, counted from 1, that holds the given row: blank lines are no rows."""
+    lines = [place + 1 for place, line in enumerate(content.splitlines()) if line.strip()]
+    return lines[row]
+
+
+def _finite(text: bytes) -> float:
+    """The number that ``text`` writes, or a ``ValueError``."""
+    value = float(text.decode("ascii"))
+    if b"_" in text or not math.isfinite(value):  # Python reads 1_000 as a number; nobody else does
+        raise ValueError
+    return value
+
+
+def _parse_numbers(lines: Sequence[bytes]) -> Floats | None:
+    """All lines as numbers at once, or None where one of them needs a closer look."""
+    if max(map(len, lines)) > _LONGEST_NUMBER or any(
+        b"\0" in line or b"_" in line for line in lines
+    ):
+        return None
+    try:
+        return np.array(lines).astype(SCORE)
+    except ValueError:
+        return None
+
+
+def _score(path: str | os.PathLike[str], line_number: int, line: bytes) -> float:
+    try:
+        return _finite(line.strip())
+    except ValueError:
+        raise DataError(
+            f"{path}, line {line_number}: expected one finite number, found {_shown_bytes(line)}."
+        ) from None
+
+
+def _shown_bytes(line: bytes) -> str:
+    return shown(line[:200].decode("utf-8", errors="replace").strip())
+
+
+def _read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The whole content of a file, decompressed by the ending of its name."""
+    import pyarrow as pa
+
+    if os.fspath(path) == "-":
+        return sys.stdin.buffer.read()
+    file = Path(path)
+    refuse_what_is_no_file(file)
+    compression = COMPRESSIONS.get(file.suffix.lower())
+    try:
+        with file.open("rb") as stream:
+            if compression is None:
+                content = stream.read()
+            else:
+                with pa.CompressedInputStream(stream, compression) as unpacked:
+                    content = unpacked.read()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read, or is damaged or cut short ({error}).") from None
+    return content.removeprefix(b"\xef\xbb\xbf")
