@@ -1,0 +1,1 @@
+"""Putting numbers on rankings: evaluation, intervals, comparisons."""

@@ -1,0 +1,52 @@
+"""Compile every kernel now, so that nobody waits for it later: at a container's build, before a test run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rankwood import _jit
+
+
+def warm_up(progress: Callable[[str], None] | None = None) -> int:
+    """Compile all kernels by using the library on a few rows; returns how many kernels there are.
+
+    A kernel that stays uncompiled is a kernel without a caller here: the tests refuse it.
+    """
+    for name, step in _steps():
+        if progress is not None:
+            progress(name)
+        step()
+    return len(_jit.kernels())
+
+
+def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
+    yield "reading and writing LETOR text", _read_and_write
+    yield "measures", _measure
+
+
+def _read_and_write() -> None:
+    from rankwood.data.letor import read_letor, write_letor
+    from rankwood.data.synthetic import make_ranking
+
+    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0, doc_ids=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "warm-up.txt"
+        for skip_zeros in (False, True):
+            write_letor(data, path, skip_zeros=skip_zeros)
+            for order in ("ascending", "any"):
+                read_letor(path, order=order, cache=False)
+
+
+def _measure() -> None:
+    from rankwood.data.synthetic import make_ranking
+    from rankwood.evaluation.evaluate import evaluate
+    from rankwood.measures.measure import MEASURES
+    from rankwood.measures.parsing import parse_measure
+
+    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0, doc_ids=True)
+    scores = data.features[:, 0]
+    for text in MEASURES:
+        parse_measure(text).per_query(scores, data)
+    evaluate(scores, data, MEASURES, n_bootstrap=2)

@@ -1,0 +1,1 @@
+"""Measures of a ranking: values with names, conventions and per-query results."""

@@ -1,0 +1,128 @@
+"""Measures pooled over documents: the area under the ROC curve, a part of it, and RMSE.
+
+AUC is the chance that a relevant document scores higher than another one, ties counting half, over
+all documents of all queries together. PAUC@[a,b] is the area under the ROC curve between
+false-positive rates of a % and b %, not rescaled: a random order gives (b² - a²) / 2, which is
+0.00125 for [0,5]. RMSE is the root of the mean squared error. The per-query arrays hold each
+query's own area or RMSE; NaN where a query has only one kind of document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwood import _checks, _threads
+from rankwood.dtypes import Floats, Rows
+from rankwood.measures.measure import Measure
+from rankwood.measures.precision import relevant_counts
+from rankwood.measures.ranking import Lists, order, run_queries
+from rankwood.measures.values import QueryValues
+
+
+def query_areas(measure: Measure, lists: Lists) -> QueryValues:
+    """Each query's own area under its ROC curve."""
+    from rankwood.measures.area_kernels import areas_of_lists
+
+    threshold = float(measure["relevant"])
+    positives = relevant_counts(lists, lists.labels, threshold)
+    places = lists.ranking().order
+    sizes = _checks.read_only(np.diff(lists.offsets))
+    relevance = (lists.labels >= threshold).astype(np.float64)
+    low, high = measure.rates
+    areas = np.empty(lists.n_queries, np.float64)
+    run_queries(
+        areas_of_lists,
+        lists.n_queries,
+        lists.offsets[:-1],
+        sizes,
+        _checks.read_only(lists.scores[places]),
+        _checks.read_only(relevance[places]),
+        _checks.read_only(np.zeros(relevance.size, np.int64)),
+        _checks.read_only(np.ones(1)),
+        _checks.read_only(positives.astype(np.float64)),
+        _checks.read_only((sizes - positives).astype(np.float64)),
+        low,
+        high,
+        areas,
+        n_threads=lists.n_threads,
+    )
+    return QueryValues(areas, positives == 0)
+
+
+def query_rmse(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one form for all measures
+    """Each query's own root of the mean squared error; NaN without documents."""
+    squares = squared_errors(lists)
+    sizes = np.diff(lists.offsets)
+    means = np.divide(squares, sizes, out=np.full(sizes.size, np.nan), where=sizes > 0)
+    return QueryValues(np.sqrt(means), sizes == 0)
+
+
+def squared_errors(lists: Lists) -> Floats:
+    """Each query's sum of squared differences between score and label."""
+    with np.errstate(over="ignore"):  # an error beyond 1e154 is as good as infinite
+        squares = (lists.scores - lists.labels) ** 2
+    edges = np.concatenate([squares, [0.0]])  # reduceat needs every offset to be a place
+    return np.where(np.diff(lists.offsets) > 0, np.add.reduceat(edges, lists.offsets[:-1]), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledCurve:
+    """All documents of some queries by descending score, for areas under any weights of queries."""
+
+    scores: Floats
+    relevance: Floats
+    queries: Rows  # which of the chosen queries each document belongs to
+    positives: Floats  # of each chosen query
+    negatives: Floats
+    n_threads: int | None
+
+    @classmethod
+    def of(cls, lists: Lists, threshold: float, chosen: Rows) -> PooledCurve:
+        """Sort the documents of the chosen queries together, once."""
+        number = np.full(lists.n_queries, -1)
+        number[chosen] = np.arange(chosen.size)
+        queries = np.repeat(number, np.diff(lists.offsets))
+        places = np.flatnonzero(queries >= 0)
+        everything = _checks.read_only(np.array([0, places.size], np.int64))
+        scores = _checks.read_only(lists.scores[places])
+        by_score = order(scores, everything, lists.n_threads).order
+        places = places[by_score]
+        queries = queries[places]
+        relevance = (lists.labels[places] >= threshold).astype(np.float64)
+        return cls(
+            _checks.read_only(scores[by_score]),
+            _checks.read_only(relevance),
+            _checks.read_only(queries),
+            _sums(queries, relevance, chosen.size),
+            _sums(queries, 1.0 - relevance, chosen.size),
+            lists.n_threads,
+        )
+
+    def areas(self, weights: Floats, rates: tuple[float, float]) -> Floats:
+        """One area per row of ``weights`` (resamples × chosen queries)."""
+        from rankwood.measures.area_kernels import areas_of_resamples
+
+        weights = np.ascontiguousarray(weights, np.float64)
+        areas = np.empty(len(weights), np.float64)
+        _threads.run_blocks(
+            areas_of_resamples,
+            len(weights),
+            self.scores,
+            self.relevance,
+            self.queries,
+            _checks.read_only(weights),
+            _checks.read_only(weights @ self.positives),
+            _checks.read_only(weights @ self.negatives),
+            *rates,
+            areas,
+            n_threads=self.n_threads,
+        )
+        return areas
+
+
+def _sums(queries: Rows, values: Floats, n_queries: int) -> Floats:
+    return np.bincount(queries, values, n_queries).astype(
+        np.float64
+    )  # integers if there are no documents
