@@ -1,0 +1,193 @@
+"""``rankwood evaluate``: measures of a ranking, with their intervals and conventions."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwood.cli import printing
+from rankwood.cli.options import Json, Reading, Seed, with_reading_options
+from rankwood.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from rankwood.data.dataset import RankingData
+    from rankwood.dtypes import Array
+    from rankwood.evaluation.evaluate import Evaluation
+
+_DEFAULT_MEASURES = ["ndcg@10", "map", "err@10"]
+
+
+@with_reading_options
+def command(
+    scores: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCORES",
+            help="One number per line, in the order of DATA's rows; or a TREC run file.",
+        ),
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="LETOR text, Parquet, CSV or Arrow; for a TREC run file its qrels."
+        ),
+    ],
+    *,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            "-m",
+            help="Such as ndcg@10, 'ndcg@5\\[gain=linear,empty=1]', map, p@5; may be repeated.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Conventions of: letor3, letor4, mslr, lightgbm, xgboost, trec_eval, sklearn, yahoo."
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A row per value of this column, which must be the same for all rows of a query.",
+        ),
+    ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            "-c",
+            help="TREC run: count queries that the run does not answer, as trec_eval -c.",
+        ),
+    ] = False,
+    condense: Annotated[
+        bool,
+        typer.Option(
+            "--condense",
+            help="TREC run: remove documents without judgment, instead of taking them as not relevant.",
+        ),
+    ] = False,
+    per_query: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write every query's values to FILE (tab-separated)."
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        int, typer.Option(min=1, help="Resamples of the queries for the 95 % interval.")
+    ] = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Measure a ranking: value, bootstrap 95 % interval, queries, empty queries, conventions.
+
+    Example: rankwood evaluate scores.txt test.txt.gz -m ndcg@10 -m map
+
+    Example: rankwood evaluate run.trec qrels.txt --preset trec_eval -m ndcg@10
+    """
+    from rankwood.data.reading import is_run_file
+    from rankwood.evaluation.evaluate import evaluate
+
+    options: dict[str, Any] = {"preset": preset, "n_bootstrap": bootstrap, "seed": seed}
+    if is_run_file(scores):
+        values, judged_data, more = _read_run(scores, data, by, complete, condense, reading.quiet)
+        options |= more
+    else:
+        if complete or condense:
+            raise ParameterError(
+                "--complete and --condense are for TREC run files; SCORES holds one number per line."
+            )
+        values, judged_data, options["by"] = _read_scores(scores, data, by, reading)
+    result = evaluate(values, judged_data, measure or _DEFAULT_MEASURES, **options)
+    if per_query is not None:
+        _write_per_query(result, judged_data, per_query)
+    if as_json:
+        printing.show_json(result.to_dict())
+    else:
+        printing.say(str(result))
+
+
+def _read_scores(
+    scores: str, path: str, by: str | None, reading: Reading
+) -> tuple[Array, RankingData, Any]:
+    """Scores, data and the segment of each row."""
+    from rankwood.data.reading import is_table
+    from rankwood.data.trec import read_scores
+
+    segments = None
+    if by is not None and is_table(path):
+        from rankwood.data.segments import read_column
+
+        segments = read_column(path, by)
+        data = reading(path, drop=(*reading.options["drop"], by))
+    else:
+        data = reading(path)
+        if by is not None:
+            segments = _feature(data, by)
+    return read_scores(scores, n_rows=data.n_documents), data, segments
+
+
+def _feature(data: RankingData, name: str) -> Array:
+    """The feature that stands for a segment."""
+    from rankwood.errors import UnknownName
+
+    if name not in data.names:
+        raise UnknownName("feature", name, data.names)
+    return data.features[:, data.names.index(name)]
+
+
+def _read_run(
+    run_path: str, qrels_path: str, by: str | None, complete: bool, condense: bool, quiet: bool
+) -> tuple[Array, RankingData, dict[str, Any]]:
+    """Scores and judged documents of a run, and what ``evaluate`` must know of them."""
+    from rankwood.data.trec import judge_run, read_qrels, read_run
+
+    if by is not None:
+        raise ParameterError("--by needs a column of the data; a run and its qrels have none.")
+    run, qrels = read_run(run_path), read_qrels(qrels_path)
+    judged = judge_run(run, qrels, complete=complete)
+    if not quiet:
+        _tell_of_queries(judged.missing_queries, judged.unjudged_queries, complete)
+    more = {
+        "judged": judged.judged,
+        "retrieved": judged.retrieved,
+        "unjudged": "condense" if condense else "as_zero",
+    }
+    return judged.scores, judged.data, more
+
+
+def _tell_of_queries(missing: tuple[str, ...], unjudged: tuple[str, ...], complete: bool) -> None:
+    if missing:
+        what = "counted as answered by nothing" if complete else "left out; --complete counts them"
+        printing.notice(
+            f"{len(missing):,} queries of the qrels are not in the run (such as {missing[0]}): {what}"
+        )
+    if unjudged:
+        printing.notice(
+            f"{len(unjudged):,} queries of the run are not in the qrels (such as {unjudged[0]}): left out"
+        )
+
+
+def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
+    """A line per query; an empty field where a measure leaves the query out."""
+    from rankwood._files import atomic_path
+
+    names = [str(row.measure) for row in result]
+    columns = [row.per_query.tolist() for row in result]
+    lines = ["\t".join(["query", *names])]
+    for place, query in enumerate(data.queries.tolist()):
+        values = (column[place] for column in columns)
+        lines.append(
+            "\t".join([str(query), *("" if math.isnan(value) else repr(value) for value in values)])
+        )
+    try:
+        with atomic_path(path) as temporary:
+            temporary.write_text("\n".join(lines) + "\n")
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,71 @@
+"""``rankwood``: the commands, and how their errors reach the user.
+
+Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rankwood import __version__
+from rankwood.cli import convert, data, demo, evaluate, inspect_data, printing, versions, warm_up
+from rankwood.cli.reporting import reports_errors
+
+app = typer.Typer(
+    name="rankwood",
+    help="Tree ensembles that learn to rank: look at ranking data, convert it, measure rankings.",
+    epilog="Start with: rankwood demo. Each command explains itself: rankwood COMMAND --help.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(reports_errors(demo.command))
+app.command("inspect")(reports_errors(inspect_data.command))
+app.command("convert")(reports_errors(convert.command))
+app.command("evaluate")(reports_errors(evaluate.command))
+app.add_typer(data.app, name="data")
+app.command("warm-up")(reports_errors(warm_up.command))
+app.command("versions")(reports_errors(versions.command))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        printing.say(f"rankwood {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show what the library logs.")
+    ] = False,
+) -> None:
+    printing.log_to_terminal(verbose)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code; a user's mistake is a message, never a traceback."""
+    try:
+        app(args=arguments, prog_name="rankwood")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        printing.complain("interrupted.")
+        return 130
+    return 0
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())

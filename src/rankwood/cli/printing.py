@@ -1,0 +1,175 @@
+"""Everything the command line shows goes through here: results to standard output, the rest to standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rankwood.errors import RankwoodWarning
+
+_PLAIN_WIDTH = 200  # a pipe has no width of its own; do not fold what a script will read
+_PLAIN_LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
+_BAR_AFTER = 0.5  # seconds; shorter work needs no bar
+
+
+def output() -> Console:
+    """Standard output, as it is now (tests replace it)."""
+    return Console(
+        file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False
+    )
+
+
+def notices() -> Console:
+    """Standard error, as it is now."""
+    return Console(
+        file=sys.stderr,
+        width=None if sys.stderr.isatty() else _PLAIN_WIDTH,
+        highlight=False,
+        stderr=True,
+    )
+
+
+def say(text: str = "") -> None:
+    """A line of the result."""
+    output().print(escape(text), soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    """A line that stands out above a part of the result."""
+    output().print(f"\n[bold]{escape(text)}[/bold]", soft_wrap=True)
+
+
+def notice(text: str) -> None:
+    """A line about what is going on; not part of the result."""
+    notices().print(f"[dim]{escape(text)}[/dim]", soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """An error, in one paragraph."""
+    notices().print(f"[bold red]error:[/bold red] {escape(text)}", soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """A warning, in one paragraph."""
+    notices().print(f"[bold yellow]warning:[/bold yellow] {escape(text)}", soft_wrap=True)
+
+
+def show_json(value: Any) -> None:
+    """A result for scripts; what is not a number is null, since JSON has no NaN."""
+    text = json.dumps(_without_nan(value), indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(text + "\n")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: int = 1,
+    title: str | None = None,
+) -> None:
+    """A table; the first ``left`` columns are text, the others numbers."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
+    for place, column in enumerate(columns):
+        table.add_column(
+            escape(column), justify="left" if place < left else "right", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    output().print(table)
+
+
+def show_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Names and what they are, side by side."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(escape(name), escape(value))
+    output().print(table)
+
+
+@contextlib.contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Warnings, shown as our own lines; ours always, however Python's filters stand."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RankwoodWarning)
+        warnings.showwarning = show
+        yield
+
+
+def log_to_terminal(verbose: bool) -> None:
+    """Send the library's log to standard error: everything with ``verbose``, else warnings only."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("rankwood")
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+@contextlib.contextmanager
+def reading(what: str, quiet: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+    """A callback for bytes read: a bar with the time left on a terminal, plain lines elsewhere, nothing if quiet."""
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _bar(what) as callback:
+            yield callback
+    else:
+        yield _plain_lines(what)
+
+
+@contextlib.contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    start = time.monotonic()
+    with Progress(*columns, console=notices(), transient=True, disable=False) as progress:
+        task = progress.add_task(f"reading {escape(what)}", total=None, visible=False)
+
+        def update(done: int, total: int | None) -> None:
+            visible = time.monotonic() - start > _BAR_AFTER
+            progress.update(task, completed=done, total=total, visible=visible)
+
+        yield update
+
+
+def _plain_lines(what: str) -> Callable[[int, int | None], None]:
+    last = time.monotonic()
+
+    def update(done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _PLAIN_LINE_EVERY:
+            last = time.monotonic()
+            share = f" ({done / total:.0%})" if total else ""
+            notice(f"reading {what}: {done / 2**20:,.0f} MiB{share}")
+
+    return update
