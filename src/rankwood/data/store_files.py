@@ -35,7 +35,7 @@ _IDS = ("query_ids", "doc_ids")
 _NUMBERS = {"features": "<f4", "labels": "<f8", "row_weights": "<f8", "query_weights": "<f8"}
 
 
-class Damaged(Exception):  # noqa: N818 - a state of an entry; never leaves the cache
+class Damaged(Exception):
     """An entry cannot be used; the message says why."""
 
 
