@@ -64,10 +64,11 @@ def cache_folder() -> Path | None:
     folder = root / source_digest()
     is_new = not folder.exists()
     if not is_writable_folder(folder):
-        log.info("%s cannot be written: kernels are compiled in memory", folder)
+        log.info("%s cannot be written: compiling kernels in memory, anew each time", folder)
         return None
     os.utime(folder)
     if is_new:
+        log.info("compiling kernels (once per version; kept in %s)", folder)
         prune(root, keep=folder)
     return folder
 

@@ -289,6 +289,16 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_first_call_says_that_it_compiles(letor, tmp_path):
+    """On a new machine the wait is explained, on standard error; quiet means quiet."""
+    fresh = "NUMBA_CACHE_DIR=$(mktemp -d)"
+    for options, expected in (("", "compiling kernels (once"), ("--quiet", "")):
+        outcome = in_a_shell(f"{fresh} rankwood inspect data.txt --json {options}", tmp_path)
+        assert json.loads(outcome.stdout)["documents"] == 5
+        assert outcome.stderr.startswith(expected) if expected else outcome.stderr == ""
+
+
+@pytest.mark.slow
 def test_the_real_collection(rankwood, mq2008):
     outcome = rankwood("inspect", mq2008 / "Fold1" / "train.txt.gz", "--json")
     facts = json.loads(outcome.out)

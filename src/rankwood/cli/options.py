@@ -21,6 +21,8 @@ class Reading:
 
     def __init__(self, **options: Any) -> None:
         self.quiet: bool = options.pop("quiet")
+        if self.quiet:
+            printing.be_quiet()
         self.options: dict[str, Any] = {
             "label": options["label"],
             "query": options["query"],

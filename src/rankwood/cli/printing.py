@@ -121,12 +121,21 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def log_to_terminal(verbose: bool) -> None:
-    """Send the library's log to standard error: everything with ``verbose``, else warnings only."""
+    """Send the library's log to standard error: everything with ``verbose``, else warnings only.
+
+    That kernels are being compiled is told in any case, since it may take half a minute.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if verbose else "%(message)s"))
     logger = logging.getLogger("rankwood")
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logging.getLogger("rankwood._jit").setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+def be_quiet() -> None:
+    """Leave out even that kernels are being compiled."""
+    logging.getLogger("rankwood._jit").setLevel(logging.WARNING)
 
 
 @contextlib.contextmanager
