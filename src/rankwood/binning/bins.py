@@ -1,0 +1,162 @@
+"""``Bins``: the cut points of every feature, and the code of any value.
+
+Words used here
+    threshold   a cut point of a feature: a value goes left of it when ``value <= threshold``
+    bin, code   the number of thresholds below a value: the first bin ``b`` with
+                ``value <= threshold[b]``, or the last bin; a missing value has code 255
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood._threads import run_blocks
+from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Rows
+from rankwood.errors import DataError, ParameterError
+
+CODE = np.uint8  # 255 value bins and one for missing values
+MISSING_BIN = 255
+MOST_BINS = 255  # value bins of a feature: codes 0 to 254
+_LEAST_ROWS = 2048  # per thread: fewer are encoded faster than a thread starts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bins:
+    """Cut points of all features, end to end.
+
+    Parameters
+    ----------
+    thresholds
+        Feature ``f`` has ``thresholds[offsets[f]:offsets[f + 1]]``: finite float32, strictly
+        ascending, at most 254, so that there is one more value bin than thresholds.
+    offsets
+        One per feature and one more.
+    has_missing
+        Whether each feature had missing values where the bins were fitted.
+
+    The arrays cannot be written to.
+
+    Examples
+    --------
+    >>> bins = Bins([0.5, 1.5], offsets=[0, 2], has_missing=[False])
+    >>> bins.transform([[0.0], [0.5], [1.0], [9.0], [float("nan")]]).tolist()
+    [[0, 0, 1, 2, 255]]
+    """
+
+    thresholds: Features
+    offsets: Rows
+    has_missing: Array
+
+    def __post_init__(self) -> None:
+        given: dict[str, Array] = {
+            "thresholds": np.array(self.thresholds, FEATURE),
+            "offsets": np.array(self.offsets, OFFSET),
+            "has_missing": np.array(self.has_missing, bool),
+        }
+        for name, array in given.items():
+            object.__setattr__(self, name, _checks.read_only(array))
+        self._check()
+
+    def _check(self) -> None:
+        if any(getattr(self, field.name).ndim != 1 for field in fields(self)):
+            raise DataError("thresholds, offsets and has_missing must have one dimension.")
+        ends = self.offsets
+        if ends.size < 2 or ends[0] != 0 or ends[-1] != self.thresholds.size:
+            raise DataError(
+                f"offsets must run from 0 to the number of thresholds, {self.thresholds.size:,}."
+            )
+        sizes = np.diff(ends)
+        if sizes.min() < 0 or sizes.max() >= MOST_BINS:
+            feature = int(np.argmax((sizes < 0) | (sizes >= MOST_BINS)))
+            raise DataError(
+                f"feature {feature} has {int(sizes[feature]):,} thresholds; "
+                f"there may be 0 to {MOST_BINS - 1}."
+            )
+        if self.has_missing.size != sizes.size:
+            raise DataError(
+                f"has_missing has {self.has_missing.size:,} values, "
+                f"but there are {sizes.size:,} features."
+            )
+        feature_of = np.repeat(np.arange(sizes.size), sizes)
+        is_wrong = ~np.isfinite(self.thresholds)
+        is_wrong[1:] |= (feature_of[1:] == feature_of[:-1]) & ~(
+            self.thresholds[1:] > self.thresholds[:-1]
+        )
+        if is_wrong.any():
+            raise DataError(
+                f"the thresholds of feature {int(feature_of[np.argmax(is_wrong)])} "
+                "must be finite and strictly ascending."
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.offsets.size - 1
+
+    @functools.cached_property
+    def n_value_bins(self) -> Rows:
+        """Bins of each feature, the one for missing values not counted: 1 to 255."""
+        return _checks.read_only(np.diff(self.offsets) + 1)
+
+    def thresholds_of(self, feature: int) -> Features:
+        """The cut points of one feature, ascending."""
+        feature = _checks.whole_number("feature", feature, 0, self.n_features - 1)
+        return self.thresholds[self.offsets[feature] : self.offsets[feature + 1]]
+
+    def threshold_of(self, feature: int, bin: int) -> np.float32:  # noqa: A002
+        """The greatest value that belongs left of the cut after ``bin``."""
+        thresholds = self.thresholds_of(feature)
+        if thresholds.size == 0:
+            raise ParameterError(f"feature {feature} has a single bin, so it has no threshold.")
+        found: np.float32 = thresholds[_checks.whole_number("bin", bin, 0, thresholds.size - 1)]
+        return found
+
+    def transform(self, features: Any, n_threads: int | None = None) -> Bytes:
+        """The code of every value: uint8, features × rows, one contiguous column per feature."""
+        matrix = _checks.feature_matrix(features)
+        codes = np.empty((matrix.shape[1], matrix.shape[0]), CODE)
+        self.transform_into(matrix, codes, n_threads)
+        return codes
+
+    def transform_into(
+        self, features: Features, codes: Bytes, n_threads: int | None = None
+    ) -> None:
+        """Write the codes of a row-major float32 matrix into ``codes``, features × rows."""
+        from rankwood.binning.code_kernels import encode_rows
+
+        n_rows, n_features = features.shape
+        if n_features != self.n_features:
+            raise DataError(
+                f"there are {n_features:,} features, but the bins were made "
+                f"for {self.n_features:,}. Pass the same features in the same order."
+            )
+        # numpy.asarray: a memory map is a type of its own, for which the kernel would compile again
+        matrix = _checks.read_only(np.asarray(features))
+        run_blocks(
+            encode_rows,
+            n_rows,
+            matrix,
+            self._tables,
+            np.asarray(codes),
+            n_threads=n_threads,
+            least=_LEAST_ROWS,
+        )
+
+    @functools.cached_property
+    def _tables(self) -> Features:
+        """The thresholds as one row of 256 per feature, filled up with +inf."""
+        sizes = np.diff(self.offsets)
+        tables = np.full((self.n_features, MOST_BINS + 1), np.inf, FEATURE)
+        tables[np.arange(MOST_BINS + 1) < sizes[:, np.newaxis]] = self.thresholds
+        return _checks.read_only(tables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bins, (self.thresholds, self.offsets, self.has_missing)
+
+    def __repr__(self) -> str:
+        return f"Bins({self.n_features:,} features, {self.thresholds.size:,} thresholds)"

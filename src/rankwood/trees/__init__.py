@@ -1,0 +1,1 @@
+"""The tree engine: one grower for every method. It knows arrays only, no labels and no queries."""

@@ -1,0 +1,251 @@
+"""``grow_tree``: from binned rows and targets to a tree as flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood._checks import read_only
+from rankwood._threads import resolve_threads, run_blocks
+from rankwood.dtypes import Array, Floats
+from rankwood.trees import growth_kernels as kernels
+from rankwood.trees.leaf_kernels import mark_leaves, route, sum_inner_nodes, sum_leaves
+from rankwood.trees.packing import Packed, pack
+from rankwood.trees.partition_kernels import split_node
+from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
+from rankwood.trees.state_kernels import NODE, OWN_CHILD, Bag, Matrix, Rules, Work
+
+_MOST_SUBTRACTED_BYTES = (
+    256 * 2**20
+)  # histograms kept for parent − sibling; larger trees build each anew
+_BINS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree as parallel arrays; the root is node 0, children have higher numbers than their parent.
+
+    ``feature`` is -1 in a leaf. A row goes left when ``value <= threshold``, and to ``missing`` when it has no value;
+    ``code`` is the same split for binned values.
+    """
+
+    feature: Array  # int32
+    threshold: Array  # float32
+    code: Array  # uint8
+    left: Array  # int32; 0 in a leaf
+    right: Array
+    missing: Array
+    value: Floats
+    cover: Floats
+    gain: Floats
+    leaf_of_row: Array  # int32, one per row of the data; -1 where the tree was not asked
+
+    @property
+    def n_nodes(self) -> int:
+        """Inner nodes and leaves."""
+        return int(self.feature.size)
+
+    @property
+    def n_leaves(self) -> int:
+        """Nodes without children."""
+        return int((self.left == 0).sum())
+
+
+def lay_out(binned: Any, *, by_row: bool = True) -> Matrix:
+    """The binned data as the kernels see them; the row-by-row copy makes small nodes fast."""
+    rows_first = binned.rows_first if by_row else np.zeros((1, 0), np.uint8)
+    return Matrix(
+        read_only(binned.codes),
+        read_only(rows_first.reshape(-1)),
+        int(rows_first.shape[1]),
+        read_only(np.ascontiguousarray(binned.n_bins, np.int64)),
+        read_only(binned.bins.thresholds),
+        read_only(binned.bins.offsets),
+    )
+
+
+def grow_tree(
+    matrix: Matrix,
+    targets: Floats,
+    policies: Policies,
+    *,
+    counts: Array | None = None,
+    weights: Floats | None = None,
+    stream: int = 0,
+    n_threads: int | None = 1,
+    route_others: bool = True,
+) -> Tree:
+    """Grow one tree on the rows drawn ``counts`` times (all rows once, by default).
+
+    With one thread the whole tree grows inside one kernel that holds no lock, so that a forest's trees can grow side by
+    side. With more, the features of a node are shared among them; the tree is the same.
+    """
+    n_rows = matrix.columns.shape[1]
+    drawn = np.ones(n_rows, np.int64) if counts is None else np.ascontiguousarray(counts, np.int64)
+    packed = pack(targets, drawn, weights, centre=policies.l2 == 0.0)
+    rules = _rules(matrix, packed, policies, weights is not None, stream)
+    bag = Bag(
+        packed.rows, packed.words, packed.counts if rules.has_counts else np.zeros(0, np.int64)
+    )
+    candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
+    nodes, work = _space(matrix, rules, packed.rows.size)
+    threads = resolve_threads(n_threads)
+    if threads == 1:
+        kernels.grow(matrix, bag, rules, candidates, nodes, work)
+    else:
+        _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
+    truth = (read_only(targets), weights, policies.l2)
+    return _finish(matrix, bag, rules, nodes, work, packed, truth, route_others)
+
+
+def _grow_side_by_side(
+    matrix: Matrix, bag: Bag, rules: Rules, candidates: Any, nodes: Any, work: Work, threads: int
+) -> None:
+    """The loop of ``growth_kernels.grow`` with the features of each node shared among threads."""
+    state = (matrix, bag, rules, candidates, nodes, work)
+    kernels.plant(bag, rules, nodes, work)
+    _consider_side_by_side(0, state, threads)
+    while work.size[2] > 0 and work.size[1] < rules.max_leaves:
+        node = kernels.take_best_leaf(nodes, work)
+        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        if work.size[1] >= rules.max_leaves:
+            break
+        left = int(nodes.left[node])
+        if rules.can_subtract and work.size[0] - left == 2:
+            smaller, larger = kernels.give_slots(node, nodes, work)
+            _consider_side_by_side(smaller, state, threads)
+            _consider_side_by_side(larger, state, threads, sibling=smaller)
+        else:
+            for child in range(left, int(work.size[0])):
+                if rules.can_subtract:
+                    nodes.slot[child] = kernels.take_slot(work)
+                _consider_side_by_side(child, state, threads)
+
+
+def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -1) -> None:
+    """``growth_kernels.consider``, a block of features per thread."""
+    matrix, bag, rules, candidates, nodes, work = state
+    n_candidates = kernels.choose_candidates(node, matrix, candidates, nodes, work)
+    run_blocks(
+        kernels.fill_and_split, n_candidates, node, sibling, *state, n_threads=threads, least=4
+    )
+    if kernels.can_split(node, bag, rules, nodes):
+        kernels.choose_split(node, n_candidates, nodes, work)
+        kernels.offer_leaf(node, nodes, work)
+
+
+def _rules(
+    matrix: Matrix, packed: Packed, policies: Policies, has_weights: bool, stream: int
+) -> Rules:
+    growth = policies.growth
+    n_features = matrix.columns.shape[0]
+    n_candidates = policies.features.count(n_features)
+    max_leaves = min(growth.max_leaves or UNLIMITED, max(1, packed.rows.size))
+    pool = max_leaves * n_candidates * _BINS * 8
+    can_subtract = (
+        n_candidates == n_features
+        and policies.thresholds != "completely_random"  # which looks at no histogram
+        and not policies.features.given
+        and pool <= _MOST_SUBTRACTED_BYTES
+    )
+    return Rules(
+        max_leaves,
+        UNLIMITED if growth.max_depth is None else growth.max_depth,
+        growth.min_leaf,
+        n_candidates,
+        THRESHOLD_RULES[policies.thresholds],
+        MISSING_RULES[policies.missing],
+        packed.bits,
+        has_weights,
+        can_subtract,
+        float(policies.l2 * packed.weight_unit),
+        float(growth.min_gain * packed.gain_unit),
+        stream,
+    )
+
+
+def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
+    """Arrays as large as the tree may need."""
+    most_leaves = rules.max_leaves + 1  # a three-way split adds two leaves at once
+    n_nodes = 2 * most_leaves + 1
+    n_features = matrix.columns.shape[0]
+    nodes = np.recarray(n_nodes, NODE)
+    n_slots = 1
+    if rules.can_subtract:
+        n_slots = 2 * most_leaves if rules.missing_rule == OWN_CHILD else most_leaves
+    shape = (n_slots, rules.n_candidates, _BINS)
+    count_shape = shape if rules.has_counts else (1, 1, _BINS)
+    work = Work(
+        np.empty(shape, np.int64),
+        np.zeros(count_shape, np.int64),
+        np.empty(rules.n_candidates, np.int64),
+        np.empty(rules.n_candidates, np.float64),
+        np.empty(rules.n_candidates, np.int64),
+        np.empty(rules.n_candidates, np.int64),
+        np.empty(n_features, np.float64),
+        np.empty(n_rows, np.uint32),
+        np.empty(n_rows, np.int64),
+        np.empty(n_rows if rules.has_counts else 0, np.int64),
+        np.empty(most_leaves, np.int64),
+        np.zeros(4, np.int64),
+    )
+    return nodes, work
+
+
+def _finish(
+    matrix: Matrix,
+    bag: Bag,
+    rules: Rules,
+    nodes: Any,
+    work: Work,
+    packed: Packed,
+    truth: tuple[Floats, Floats | None, float],
+    route_others: bool,
+) -> Tree:
+    """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
+    targets, weights, l2 = truth
+    n_nodes = int(work.size[0])
+    left, right, missing = (
+        getattr(nodes, name)[:n_nodes].astype(np.int32) for name in ("left", "right", "missing")
+    )
+    is_leaf = left == 0
+    feature = np.where(is_leaf, -1, nodes.feature[:n_nodes]).astype(np.int32)
+    code = np.where(is_leaf, 0, nodes.code[:n_nodes]).astype(np.uint8)
+    begin, end = (np.ascontiguousarray(nodes[name][:n_nodes]) for name in ("begin", "end"))
+    counts = bag.counts if rules.has_counts else bag.words & ((1 << rules.bits) - 1)
+    sums, masses = np.zeros(n_nodes), np.zeros(n_nodes)
+    mass = np.zeros(0) if weights is None else weights
+    sum_leaves(bag.rows, counts, targets, read_only(mass), begin, end, left, sums, masses)
+    sum_inner_nodes(left, right, missing, sums, masses)
+    leaf_of_row = np.full(matrix.columns.shape[1], -1, np.int32)
+    mark_leaves(bag.rows, begin, end, left, leaf_of_row)
+    if route_others and bag.rows.size < leaf_of_row.size:
+        route(0, leaf_of_row.size, matrix.columns, feature, code, left, right, missing, leaf_of_row)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(masses + l2 > 0, sums / (masses + l2), 0.0)
+    unit = packed.weight_unit / packed.target_unit  # limits of monotone splits are in integer units
+    value = np.clip(
+        value, nodes.low[:n_nodes] * unit + packed.shift, nodes.high[:n_nodes] * unit + packed.shift
+    )
+    return Tree(
+        feature,
+        _thresholds(matrix, feature, code),
+        code,
+        left,
+        right,
+        missing,
+        value,
+        masses,
+        np.where(is_leaf, 0.0, nodes.gain[:n_nodes] / packed.gain_unit),
+        leaf_of_row,
+    )
+
+
+def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:
+    """The cut points behind the codes; 0 in leaves."""
+    threshold = np.zeros(feature.size, np.float32)
+    inner = feature >= 0
+    threshold[inner] = matrix.thresholds[matrix.offsets[feature[inner]] + code[inner]]
+    return threshold

@@ -1,0 +1,287 @@
+"""The growing loop, and what each turn of it does to a node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwood._jit import kernel
+from rankwood.trees.candidate_kernels import draw_features
+from rankwood.trees.histogram_kernels import (
+    add_one_column,
+    build_histograms,
+    clear,
+    subtract_histograms,
+)
+from rankwood.trees.partition_kernels import add_node, split_node
+from rankwood.trees.splitting_kernels import random_cut, split_features
+from rankwood.trees.state_kernels import (
+    COMPLETELY_RANDOM,
+    LEARNED,
+    MISSING,
+    NO_SPLIT,
+    combine,
+    mix,
+    uniform,
+)
+
+ROOT = 0
+
+
+@kernel
+def grow(matrix, bag, rules, candidates, nodes, work):
+    """Grow one tree, best leaf first, on the calling thread."""
+    plant(bag, rules, nodes, work)
+    consider(ROOT, matrix, bag, rules, candidates, nodes, work)
+    while work.size[2] > 0 and work.size[1] < rules.max_leaves:
+        node = take_best_leaf(nodes, work)
+        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        if work.size[1] < rules.max_leaves:
+            consider_children(node, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def plant(bag, rules, nodes, work):
+    """The root, with all rows."""
+    for counter in range(work.size.size):
+        work.size[counter] = 0
+    work.size[1] = 1
+    root = mix(np.uint64(rules.stream))
+    zero = np.int64(0)
+    add_node(
+        nodes,
+        work,
+        bag,
+        rules,
+        zero,
+        np.int64(bag.rows.size),
+        zero,
+        zero,
+        root,
+        zero,
+        -np.inf,
+        np.inf,
+    )
+
+
+@kernel
+def consider(node, matrix, bag, rules, candidates, nodes, work):
+    """Find the node's best split and put the node where it can be taken from, if it has one."""
+    if not can_split(node, bag, rules, nodes):
+        return
+    if rules.threshold_rule == COMPLETELY_RANDOM:
+        split_blindly(node, matrix, bag, nodes, work)
+    else:
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, node, matrix, bag, rules, nodes, work)
+        split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
+        choose_split(node, n_candidates, nodes, work)
+    offer_leaf(node, nodes, work)
+
+
+@kernel
+def consider_children(node, matrix, bag, rules, candidates, nodes, work):
+    """Consider the two or three leaves below ``node``; one of two may be its parent minus the other."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    if rules.can_subtract and work.size[0] - left == 2:
+        smaller, larger = give_slots(node, nodes, work)
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, smaller, matrix, bag, rules, nodes, work)
+        subtract(0, n_candidates, larger, smaller, rules, nodes, work)
+        for child in (left, right):
+            if can_split(child, bag, rules, nodes):
+                split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
+                choose_split(child, n_candidates, nodes, work)
+                offer_leaf(child, nodes, work)
+        return
+    for child in range(left, work.size[0]):
+        if rules.can_subtract:
+            nodes.slot[child] = take_slot(work)
+        consider(child, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def can_split(node, bag, rules, nodes):
+    """Whether depth and rows allow a split and the targets are not all alike."""
+    if nodes.depth[node] >= rules.max_depth or nodes.n_rows[node] < 2 * rules.min_leaf:
+        return False
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    mask = (np.int64(1) << rules.bits) - 1
+    total = bag.words[begin] >> rules.bits
+    weight = bag.words[begin] & mask
+    for place in range(begin + 1, end):
+        word = bag.words[place]
+        if (word >> rules.bits) * weight != total * (word & mask):
+            return True
+    return False
+
+
+@kernel
+def choose_candidates(node, matrix, candidates, nodes, work):
+    """Draw the features the node looks at."""
+    path = nodes.path[node]
+    n_features = matrix.columns.shape[0]
+    return draw_features(
+        path, nodes.position[node], n_features, candidates, work.keys, work.features
+    )
+
+
+@kernel
+def fill_histograms(first, last, node, matrix, bag, rules, nodes, work):
+    """The node's histograms for the candidates ``first`` to ``last``."""
+    slot = nodes.slot[node]
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    histograms = work.histograms[slot]
+    build_histograms(
+        first, last, matrix, bag.rows, bag.words, begin, end, work.features, histograms
+    )
+    if rules.has_counts:
+        counts = work.histogram_counts[slot]
+        for place in range(first, last):
+            clear(counts[place])
+            add_one_column(
+                matrix.columns[work.features[place]],
+                bag.rows,
+                bag.counts,
+                begin,
+                end,
+                counts[place],
+            )
+
+
+@kernel
+def fill_and_split(first, last, node, sibling, matrix, bag, rules, candidates, nodes, work):
+    """The candidates ``first`` to ``last`` of a node: histograms, then splits. A block of a thread's own."""
+    if sibling >= 0:
+        subtract(first, last, node, sibling, rules, nodes, work)
+    else:
+        fill_histograms(first, last, node, matrix, bag, rules, nodes, work)
+    split_features(first, last, node, matrix, rules, candidates, nodes, work)
+
+
+@kernel
+def subtract(first, last, larger, smaller, rules, nodes, work):
+    """The larger child's histograms, in the slot it has from its parent."""
+    own = nodes.slot[larger]
+    other = nodes.slot[smaller]
+    subtract_histograms(first, last, work.histograms[own], work.histograms[other])
+    if rules.has_counts:
+        subtract_histograms(first, last, work.histogram_counts[own], work.histogram_counts[other])
+
+
+@kernel
+def give_slots(node, nodes, work):
+    """The larger child keeps its parent's slot, the smaller gets the next free one."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    left_is_smaller = nodes.end[left] - nodes.begin[left] <= nodes.end[right] - nodes.begin[right]
+    smaller = left if left_is_smaller else right
+    larger = right if left_is_smaller else left
+    nodes.slot[larger] = nodes.slot[node]
+    nodes.slot[smaller] = take_slot(work)
+    return smaller, larger
+
+
+@kernel
+def take_slot(work):
+    """A slot of the histogram pool that no leaf has."""
+    work.size[3] += 1
+    return work.size[3]
+
+
+@kernel
+def choose_split(node, n_candidates, nodes, work):
+    """The best of the candidates' splits; of equal ones the first feature's."""
+    best = NO_SPLIT
+    for place in range(n_candidates):
+        if work.codes[place] == NO_SPLIT:
+            continue
+        if best == NO_SPLIT or work.gains[place] > work.gains[best]:
+            best = place
+    if best == NO_SPLIT:
+        nodes.feature[node] = -1
+        return
+    nodes.feature[node] = work.features[best]
+    nodes.code[node] = work.codes[best]
+    nodes.side[node] = work.sides[best]
+    nodes.gain[node] = work.gains[best]
+
+
+@kernel
+def split_blindly(node, matrix, bag, nodes, work):
+    """A random feature that varies in the node, cut at random; targets are not looked at."""
+    n_features = matrix.columns.shape[0]
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    occupied = work.histograms[0, 0]
+    path = nodes.path[node]
+    nodes.feature[node] = -1
+    for attempt in range(
+        4 * n_features
+    ):  # some 2 % of the features are missed even then, if only one varies
+        feature = np.int64(uniform(path, attempt) * n_features)
+        clear(occupied)
+        add_one_column(matrix.columns[feature], bag.rows, bag.words, begin, end, occupied)
+        thresholds = matrix.thresholds[matrix.offsets[feature] : matrix.offsets[feature + 1]]
+        draw = uniform(path, attempt + 4 * n_features)
+        code = random_cut(occupied, matrix.n_bins[feature], thresholds, draw)
+        if code != NO_SPLIT:
+            nodes.feature[node] = feature
+            nodes.code[node] = code
+            nodes.side[node] = (
+                LEARNED
+                if occupied[MISSING] == 0
+                else 1 + np.int64(combine(path, attempt) & np.uint64(1))
+            )
+            nodes.gain[node] = np.float64(nodes.n_rows[node])  # largest leaf first
+            return
+
+
+@kernel
+def comes_before(one, other, nodes):
+    """Whether leaf ``one`` is split before leaf ``other``: by gain, then by age."""
+    if nodes.gain[one] != nodes.gain[other]:
+        return nodes.gain[one] > nodes.gain[other]
+    return one < other
+
+
+@kernel
+def offer_leaf(node, nodes, work):
+    """Put a leaf that has a split into the heap."""
+    if nodes.feature[node] < 0:
+        return
+    heap = work.heap
+    place = work.size[2]
+    work.size[2] += 1
+    while place > 0:
+        above = (place - 1) // 2
+        if not comes_before(node, heap[above], nodes):
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = node
+
+
+@kernel
+def take_best_leaf(nodes, work):
+    """Remove and give the leaf that comes before all others."""
+    heap = work.heap
+    best = heap[0]
+    work.size[2] -= 1
+    size = work.size[2]
+    last = heap[size]
+    place = 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and comes_before(heap[below + 1], heap[below], nodes):
+            below += 1
+        if comes_before(last, heap[below], nodes):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = last
+    return best

@@ -1,0 +1,105 @@
+"""Values of the nodes, in float64 from the true targets, and the leaf of every row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwood._jit import kernel
+from rankwood.trees.state_kernels import MISSING
+
+
+@kernel
+def sum_leaves(rows, counts, targets, weights, begin, end, left, sums, masses):
+    """Each leaf's sum of ``count * weight * target`` and of ``count * weight``, in the order of its rows."""
+    for node in range(left.size):
+        if left[node] > 0:
+            continue
+        total = 0.0
+        mass = 0.0
+        for place in range(begin[node], end[node]):
+            row = rows[place]
+            weight = np.float64(counts[place])
+            if weights.size > 0:
+                weight *= weights[row]
+            total += weight * targets[row]
+            mass += weight
+        sums[node] = total
+        masses[node] = mass
+
+
+@kernel
+def sum_inner_nodes(left, right, missing, sums, masses):
+    """Inner nodes hold what their children hold together; children have higher numbers."""
+    for node in range(left.size - 1, -1, -1):
+        if left[node] == 0:
+            continue
+        sums[node] = sums[left[node]] + sums[right[node]]
+        masses[node] = masses[left[node]] + masses[right[node]]
+        if missing[node] != left[node] and missing[node] != right[node]:
+            sums[node] += sums[missing[node]]
+            masses[node] += masses[missing[node]]
+
+
+@kernel
+def mark_leaves(rows, begin, end, left, leaf_of_row):
+    """Write the leaf of every row of the bag."""
+    for node in range(left.size):
+        if left[node] == 0:
+            for place in range(begin[node], end[node]):
+                leaf_of_row[rows[place]] = node
+
+
+@kernel
+def route(first, last, columns, feature, code, left, right, missing, leaf_of_row):
+    """The leaf that each of the rows ``first`` to ``last`` falls into, where it is not known yet (-1).
+
+    All rows go down together, node by node: a column is read in ascending order, and nothing is guessed wrongly.
+    """
+    rows = np.empty(last - first, np.uint32)
+    aside = np.empty(last - first, np.uint32)
+    n_rows = 0
+    for row in range(first, last):
+        if leaf_of_row[row] < 0:
+            rows[n_rows] = row
+            n_rows += 1
+    begin = np.zeros(left.size, np.int64)
+    end = np.zeros(left.size, np.int64)
+    end[0] = n_rows
+    for node in range(left.size):
+        start = begin[node]
+        stop = end[node]
+        if left[node] == 0:
+            for place in range(start, stop):
+                leaf_of_row[rows[place]] = node
+            continue
+        column = columns[feature[node]]
+        if missing[node] != left[node] and missing[node] != right[node]:
+            known = set_apart(rows, aside, column, np.int64(MISSING - 1), False, start, stop)
+            begin[missing[node]] = known
+            end[missing[node]] = stop
+            stop = known
+        middle = set_apart(
+            rows, aside, column, np.int64(code[node]), missing[node] == left[node], start, stop
+        )
+        begin[left[node]] = start
+        end[left[node]] = middle
+        begin[right[node]] = middle
+        end[right[node]] = stop
+
+
+@kernel
+def set_apart(rows, aside, column, code, missing_goes_left, begin, end):
+    """Put rows with codes up to ``code`` first, each side in its order; gives the place of the other side."""
+    left = begin
+    right = 0
+    for place in range(begin, end):
+        row = rows[place]
+        value = column[row]
+        goes_left = missing_goes_left if value == MISSING else value <= code
+        rows[left] = row
+        aside[right] = row
+        left += goes_left
+        right += not goes_left
+    for place in range(right):
+        rows[left + place] = aside[place]
+    return left

@@ -1,0 +1,84 @@
+"""Targets as integers: one int64 word per row holds its target and its weight, so that one addition sums both.
+
+The low ``bits`` of a word hold the weight (rows drawn, or scaled weights or hessians), the rest the scaled target. Sums
+of words are exact, whatever their order. Scales are powers of two, as large as no sum can overflow: small whole targets
+stay exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwood._checks import read_only
+from rankwood.dtypes import Array, Floats
+from rankwood.trees import packing_kernels as kernels
+
+_WEIGHT_BITS = 31  # of a sum of weights that are not rows; the targets' sum has as many
+_SUM_BITS = 62  # what a target sum and its weights share; the sign has the last one
+_LARGEST_TARGET = 2.0**52  # scaled targets stay whole numbers in float64
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """The rows of a tree, their words, and the units the words are in."""
+
+    rows: Array  # uint32
+    counts: Array  # int64: how often each was drawn
+    words: Array  # int64
+    bits: int
+    shift: float  # subtracted from the targets
+    target_unit: float  # scaled target = (target - shift) * weight * target_unit
+    weight_unit: float
+
+    @property
+    def gain_unit(self) -> float:
+        """A gain in integer units is the true gain times this."""
+        return self.target_unit**2 / self.weight_unit
+
+
+def pack(
+    targets: Floats, drawn: Array, weights: Floats | None = None, *, centre: bool = True
+) -> Packed:
+    """Words of the rows drawn at least once; a row's summed target is ``drawn * weight * target``.
+
+    ``centre=False`` keeps zero where it is, as l2 needs it.
+    """
+    rows = np.empty(drawn.size, np.uint32)
+    counts = np.empty(drawn.size, np.int64)
+    n_rows = kernels.gather_bag(read_only(drawn), rows, counts)
+    rows, counts = rows[:n_rows], counts[:n_rows]
+    values, mass = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
+    shift = _shift(rows, values) if centre and n_rows else 0.0
+    found = np.zeros(3)
+    kernels.load(rows, counts, values, mass, shift, found)
+    total, most, all_weight = found.tolist()
+    weight_unit = 1.0
+    if weights is not None:
+        weight_unit = _power_of_two(2.0**_WEIGHT_BITS / max(all_weight, 1e-300))
+    words = np.empty(n_rows, np.int64)
+    bits = max(1, int(kernels.whole_weights(rows, counts, mass, weight_unit, words)).bit_length())
+    room = 2.0 ** (_SUM_BITS - bits) - n_rows  # rounding adds at most half a unit per row
+    unit = _power_of_two(min(room / total, _LARGEST_TARGET / most)) if total > 0 else 1.0
+    kernels.add_targets(rows, counts, values, mass, shift, unit, bits, words)
+    return Packed(rows, counts, words, bits, shift, unit, weight_unit)
+
+
+def _shift(rows: Array, targets: Floats) -> float:
+    """A number near the mean, whose distance to whole targets of a small range is whole."""
+    found = np.zeros(3)
+    kernels.span(rows, targets, found)
+    mean = float(found[0]) / rows.size
+    spread = max(float(found[2]) - mean, mean - float(found[1]))
+    if spread <= 0.0:
+        return mean
+    unit = _power_of_two(spread)
+    return round(mean / unit) * unit
+
+
+def _power_of_two(limit: float) -> float:
+    """The largest power of two that is not above ``limit``."""
+    _, exponent = math.frexp(limit)
+    return math.ldexp(0.5, min(exponent, 1000))

@@ -1,0 +1,155 @@
+"""Splitting a node: its rows go to the children, which become nodes of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwood._jit import kernel
+from rankwood.trees.splitting_kernels import value_of
+from rankwood.trees.state_kernels import GO_LEFT, GO_RIGHT, LEARNED, MISSING, OWN_CHILD, combine
+
+DEEPEST_POSITION = np.int64(1) << 61
+
+
+@kernel
+def partition(column, code, side, bag, has_counts, begin, end, work):
+    """Put the rows that go left first and those with a child of their own last; each keeps its order.
+
+    Gives the first place of the right child, and of the missing child.
+    """
+    left = begin
+    right = 0
+    missing_goes_left = side == GO_LEFT
+    for place in range(begin, end):  # without branches: half of them would be guessed wrongly
+        row = bag.rows[place]
+        word = bag.words[place]
+        value = column[row]
+        goes_left = missing_goes_left if value == MISSING else value <= code
+        bag.rows[left] = row
+        bag.words[left] = word
+        work.rows[right] = row
+        work.words[right] = word
+        if has_counts:
+            count = bag.counts[place]
+            bag.counts[left] = count
+            work.counts[right] = count
+        left += goes_left
+        right += not goes_left
+    if side != OWN_CHILD:
+        put_back(bag, has_counts, left, right, work)
+        return left, end
+    return left, put_back_in_two(column, bag, has_counts, left, right, work)
+
+
+@kernel
+def put_back(bag, has_counts, place, n_rows, work):
+    """The rows set aside, behind those that went left."""
+    for source in range(n_rows):
+        bag.rows[place + source] = work.rows[source]
+        bag.words[place + source] = work.words[source]
+    if has_counts:
+        for source in range(n_rows):
+            bag.counts[place + source] = work.counts[source]
+
+
+@kernel
+def put_back_in_two(column, bag, has_counts, place, n_rows, work):
+    """The same, known values before missing ones; gives the place of the first missing one."""
+    for wants_missing in (False, True):
+        if wants_missing:
+            first_missing = place
+        for source in range(n_rows):
+            if (column[work.rows[source]] == MISSING) == wants_missing:
+                bag.rows[place] = work.rows[source]
+                bag.words[place] = work.words[source]
+                if has_counts:
+                    bag.counts[place] = work.counts[source]
+                place += 1
+    return first_missing
+
+
+@kernel
+def add_node(nodes, work, bag, rules, begin, end, depth, position, path, slot, low, high):
+    """A new leaf that owns the places ``begin`` to ``end``; gives its number."""
+    node = work.size[0]
+    work.size[0] += 1
+    word = np.int64(0)
+    n_rows = np.int64(0)
+    for place in range(begin, end):
+        word += bag.words[place]
+    if rules.has_counts:
+        for place in range(begin, end):
+            n_rows += bag.counts[place]
+    else:
+        n_rows = word & ((np.int64(1) << rules.bits) - 1)
+    nodes.begin[node] = begin
+    nodes.end[node] = end
+    nodes.depth[node] = depth
+    nodes.position[node] = position
+    nodes.path[node] = path
+    nodes.word[node] = word
+    nodes.n_rows[node] = n_rows
+    nodes.slot[node] = slot
+    nodes.gain[node] = 0.0
+    nodes.feature[node] = -1
+    nodes.left[node] = 0
+    nodes.right[node] = 0
+    nodes.missing[node] = 0
+    nodes.low[node] = low
+    nodes.high[node] = high
+    return node
+
+
+@kernel
+def split_node(node, matrix, bag, rules, candidates, nodes, work):
+    """Turn a leaf into an inner node with two or three leaves, by the split kept in ``nodes``."""
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    feature = nodes.feature[node]
+    side = nodes.side[node]
+    column = matrix.columns[feature]
+    middle, absent = partition(
+        column, nodes.code[node], side, bag, rules.has_counts, begin, end, work
+    )
+    direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
+    left = add_child(node, 0, begin, middle, bag, rules, nodes, work)
+    right = add_child(node, 1, middle, absent, bag, rules, nodes, work)
+    nodes.left[node] = left
+    nodes.right[node] = right
+    if side == OWN_CHILD:
+        nodes.missing[node] = add_child(node, 2, absent, end, bag, rules, nodes, work)
+    elif side == LEARNED:  # nobody missing here: the larger child takes those to come
+        goes_left = nodes.n_rows[left] >= nodes.n_rows[right]
+        nodes.side[node] = GO_LEFT if goes_left else GO_RIGHT
+        nodes.missing[node] = left if goes_left else right
+    else:
+        nodes.missing[node] = left if side == GO_LEFT else right
+    if direction != 0:
+        keep_apart(node, left, right, direction, rules, nodes)
+    work.size[1] += 2 if side == OWN_CHILD else 1
+
+
+@kernel
+def add_child(node, which, begin, end, bag, rules, nodes, work):
+    """The left (0), right (1) or missing (2) child of ``node``."""
+    position = nodes.position[node]
+    is_countable = 0 <= position < DEEPEST_POSITION and which < 2
+    below = 2 * position + 1 + which if is_countable else np.int64(-1)
+    path = combine(nodes.path[node], which)
+    depth = nodes.depth[node] + 1
+    low = nodes.low[node]
+    high = nodes.high[node]
+    return add_node(nodes, work, bag, rules, begin, end, depth, below, path, np.int64(0), low, high)
+
+
+@kernel
+def keep_apart(node, left, right, direction, rules, nodes):
+    """Below a monotone split the two sides may not pass each other: the mean of their values is the limit."""
+    low = nodes.low[node]
+    high = nodes.high[node]
+    middle = value_of(nodes.word[left], rules.bits, rules.l2, low, high) / 2.0
+    middle += value_of(nodes.word[right], rules.bits, rules.l2, low, high) / 2.0
+    smaller = left if direction > 0 else right
+    larger = right if direction > 0 else left
+    nodes.high[smaller] = middle
+    nodes.low[larger] = middle

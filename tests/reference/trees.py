@@ -1,0 +1,194 @@
+"""A slow grower that a reader can believe: lists of rows, sums taken afresh for every cut, no histograms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+MASK = (1 << 64) - 1
+MISSING = 255
+
+
+def mix(value: int) -> int:
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+def combine(one: int, other: int) -> int:
+    return mix((one * 0x9E3779B97F4A7C15 + other + 1) & MASK)
+
+
+def uniform(one: int, other: int) -> float:
+    return (combine(one, other) >> 11) * 2.0**-53
+
+
+@dataclass
+class Problem:
+    """Binned columns, integer targets and weights, and the policies."""
+
+    columns: list[list[int]]
+    thresholds: list[list[float]]
+    targets: list[int]  # sums of the rows drawn, scaled
+    weights: list[int]
+    counts: list[int]
+    max_leaves: int = 31
+    max_depth: int = 10**9
+    min_leaf: int = 1
+    min_gain: float = 0.0
+    per_node: int | None = None
+    threshold_rule: str = "best"
+    missing: str = "learned"
+    l2: float = 0.0
+    costs: list[float] | None = None
+    direction: list[int] | None = None
+    stream: int = 0
+
+
+@dataclass
+class Node:
+    rows: list[int]
+    depth: int
+    path: int
+    low: float = -math.inf
+    high: float = math.inf
+    split: tuple | None = None  # gain, feature, code, side
+    children: list[int] = field(default_factory=list)
+    side: str = "learned"
+
+
+def total(problem: Problem, rows: list[int]) -> tuple[int, int]:
+    return sum(problem.targets[r] for r in rows), sum(problem.weights[r] for r in rows)
+
+
+def score(problem: Problem, rows: list[int]) -> float:
+    target, weight = total(problem, rows)
+    return target * target / (weight + problem.l2) if weight + problem.l2 > 0 else 0.0
+
+
+def value(problem: Problem, rows: list[int], node: Node) -> float:
+    target, weight = total(problem, rows)
+    plain = target / (weight + problem.l2) if weight + problem.l2 > 0 else 0.0
+    return min(max(plain, node.low), node.high)
+
+
+def features_of(problem: Problem, node: Node) -> list[int]:
+    n_features = len(problem.columns)
+    wanted = problem.per_node or n_features
+    chosen: list[int] = []
+    for feature in range(n_features):
+        if wanted == n_features or uniform(node.path, feature) * (
+            n_features - feature
+        ) < wanted - len(chosen):
+            chosen.append(feature)
+    return chosen
+
+
+def cuts_of(problem: Problem, node: Node, feature: int, side: str) -> list[int]:
+    """The codes after which the node may be cut; missing values on the right can be a side of their own."""
+    column = problem.columns[feature]
+    thresholds = problem.thresholds[feature]
+    seen = sorted({column[row] for row in node.rows} - {MISSING})
+    if problem.threshold_rule == "best":
+        return [code for code in (seen if side == "right" else seen[:-1]) if code < len(thresholds)]
+    if len(seen) < 2:
+        return []
+    low, high = thresholds[seen[0]], thresholds[seen[-1] - 1]
+    cut = low + uniform(node.path, feature + len(problem.columns)) * (high - low)
+    code = seen[0]
+    while code < seen[-1] - 1 and thresholds[code] < cut:
+        code += 1
+    return [code]
+
+
+def sides_of(problem: Problem, n_missing: int) -> list[str]:
+    if n_missing == 0:
+        return ["learned"]
+    return {
+        "learned": ["right", "left"],
+        "left": ["left"],
+        "right": ["right"],
+        "own_child": ["own"],
+    }[problem.missing]
+
+
+def parts(problem: Problem, node: Node, feature: int, code: int, side: str) -> list[list[int]]:
+    column = problem.columns[feature]
+    known_left = [r for r in node.rows if column[r] != MISSING and column[r] <= code]
+    known_right = [r for r in node.rows if column[r] != MISSING and column[r] > code]
+    absent = [r for r in node.rows if column[r] == MISSING]
+    if side == "left":
+        known_left = sorted(known_left + absent)
+    elif side == "right":
+        known_right = sorted(known_right + absent)
+    return [known_left, known_right, absent] if side == "own" else [known_left, known_right]
+
+
+def find_split(problem: Problem, node: Node) -> None:
+    """The best split of a node: first feature, then right before left, then first cut, wins a tie."""
+    n_rows = sum(problem.counts[r] for r in node.rows)
+    if node.depth >= problem.max_depth or n_rows < 2 * problem.min_leaf:
+        return
+    ratios = {problem.targets[r] / problem.weights[r] for r in node.rows}
+    if len(ratios) == 1:
+        return
+    parent = score(problem, node.rows)
+    for feature in features_of(problem, node):
+        n_missing = sum(problem.columns[feature][r] == MISSING for r in node.rows)
+        best = None
+        for side in sides_of(problem, n_missing):
+            for code in cuts_of(problem, node, feature, side):
+                pieces = parts(problem, node, feature, code, side)
+                if any(
+                    sum(problem.counts[r] for r in piece) < problem.min_leaf for piece in pieces[:2]
+                ):
+                    continue
+                gain = sum(score(problem, piece) for piece in pieces) - parent
+                direction = problem.direction[feature] if problem.direction else 0
+                apart = value(problem, pieces[1], node) - value(problem, pieces[0], node)
+                if direction * apart < 0:
+                    continue
+                if gain > parent * 1e-13 and (best is None or gain > best[0] + 1e-9 * abs(best[0])):
+                    best = (gain, feature, code, side)
+        if best is None:
+            continue
+        gain = best[0] - (problem.costs[feature] if problem.costs else 0.0)
+        if gain > problem.min_gain and (node.split is None or gain > node.split[0]):
+            node.split = (gain, *best[1:])
+
+
+def grow(problem: Problem) -> list[Node]:
+    """The nodes in order of creation, best leaf split first."""
+    nodes = [
+        Node(
+            sorted(r for r in range(len(problem.targets)) if problem.counts[r]),
+            0,
+            mix(problem.stream),
+        )
+    ]
+    find_split(problem, nodes[0])
+    n_leaves = 1
+    while n_leaves < problem.max_leaves:
+        open_leaves = [n for n in range(len(nodes)) if nodes[n].split and not nodes[n].children]
+        if not open_leaves:
+            break
+        best = max(open_leaves, key=lambda n: (nodes[n].split[0], -n))
+        node = nodes[best]
+        _, feature, code, side = node.split
+        pieces = parts(problem, node, feature, code, side)
+        for which, piece in enumerate(pieces):
+            node.children.append(len(nodes))
+            nodes.append(
+                Node(piece, node.depth + 1, combine(node.path, which), node.low, node.high)
+            )
+        direction = problem.direction[feature] if problem.direction else 0
+        if direction:
+            middle = (value(problem, pieces[0], node) + value(problem, pieces[1], node)) / 2
+            smaller, larger = node.children[:2] if direction > 0 else node.children[1::-1]
+            nodes[smaller].high = middle
+            nodes[larger].low = middle
+        n_leaves += len(pieces) - 1
+        for child in node.children:
+            if n_leaves < problem.max_leaves:
+                find_split(problem, nodes[child])
+    return nodes

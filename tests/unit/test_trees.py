@@ -1,0 +1,351 @@
+"""The grower equals its slow twin under every policy, and keeps its promises on nasty rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rankwood.errors import ParameterError
+from rankwood.trees.grower import grow_tree, lay_out
+from rankwood.trees.packing import pack
+from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from tests.reference import trees as reference
+
+MISSING = 255
+
+
+def binned(codes, thresholds):
+    """What the grower needs of binned data, from codes and cut points."""
+    offsets = np.concatenate([[0], np.cumsum([len(cuts) for cuts in thresholds])]).astype(np.int64)
+    flat = np.concatenate([np.asarray(cuts, np.float32) for cuts in thresholds]).astype(np.float32)
+    return SimpleNamespace(
+        codes=np.ascontiguousarray(codes, np.uint8),
+        n_bins=np.array([len(cuts) + 1 for cuts in thresholds]),
+        rows_first=np.ascontiguousarray(np.asarray(codes, np.uint8).T),
+        bins=SimpleNamespace(thresholds=flat, offsets=offsets),
+    )
+
+
+def random_problem(seed):
+    """Rows, targets, weights and policies drawn so that every combination comes up."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_features = int(rng.integers(2, 60)), int(rng.integers(1, 6))
+    n_bins = rng.integers(1, 9, n_features)
+    codes = np.stack([rng.integers(0, bins, n_rows) for bins in n_bins]).astype(np.uint8)
+    if rng.random() < 0.6:
+        codes[rng.random(codes.shape) < 0.2] = MISSING
+    thresholds = [np.sort(rng.normal(size=bins - 1)).astype(np.float32) for bins in n_bins]
+    is_graded = rng.random() < 0.5
+    targets = rng.integers(0, 5, n_rows).astype(float) if is_graded else rng.normal(size=n_rows)
+    has_bag = rng.random() < 0.5
+    counts = (
+        np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows)
+        if has_bag
+        else np.ones(n_rows, int)
+    )
+    weights = rng.random(n_rows) + 0.1 if rng.random() < 0.4 else None
+    policies = Policies(
+        Growth(
+            max_leaves=int(rng.integers(2, 20)),
+            max_depth=int(rng.integers(0, 5)) if rng.random() < 0.3 else None,
+            min_leaf=int(rng.integers(1, 4)),
+        ),
+        FeatureChoice(int(rng.integers(1, n_features + 1))),
+        thresholds="random" if rng.random() < 0.3 else "best",
+        missing=["learned", "left", "right", "own_child"][rng.integers(4)],
+        l2=float(rng.choice([0.0, 0.0, 1.5])),
+        costs=rng.random(n_features) * 2 if rng.random() < 0.3 else None,
+        direction=rng.integers(-1, 2, n_features) if rng.random() < 0.3 else None,
+    )
+    return codes, thresholds, targets, counts, weights, policies
+
+
+def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
+    """The same problem in whole numbers, for the slow twin."""
+    rows = np.flatnonzero(counts)
+    packed = pack(targets, counts.astype(np.int64), weights, centre=policies.l2 == 0)
+    sums, masses = [0] * len(targets), [0] * len(targets)
+    for row, word in zip(rows, packed.words.tolist(), strict=True):
+        sums[row], masses[row] = word >> packed.bits, word & ((1 << packed.bits) - 1)
+    growth = policies.growth
+    return reference.Problem(
+        columns=codes.tolist(),
+        thresholds=[cuts.tolist() for cuts in thresholds],
+        targets=sums,
+        weights=masses,
+        counts=counts.tolist(),
+        max_leaves=growth.max_leaves,
+        max_depth=10**9 if growth.max_depth is None else growth.max_depth,
+        min_leaf=growth.min_leaf,
+        per_node=policies.features.per_node,
+        threshold_rule=policies.thresholds,
+        missing=policies.missing,
+        l2=policies.l2 * packed.weight_unit,
+        costs=None if policies.costs is None else (policies.costs * packed.gain_unit).tolist(),
+        direction=None if policies.direction is None else policies.direction.tolist(),
+        stream=stream,
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_grower_equals_the_slow_twin(seed):
+    codes, thresholds, targets, counts, weights, policies = random_problem(seed)
+    nodes = reference.grow(
+        as_reference(codes, thresholds, targets, counts, weights, policies, seed)
+    )
+    matrix = lay_out(binned(codes, thresholds))
+    for n_threads in (1, 2):
+        tree = grow_tree(
+            matrix,
+            targets,
+            policies,
+            counts=counts,
+            weights=weights,
+            stream=seed,
+            n_threads=n_threads,
+        )
+        assert tree.n_nodes == len(nodes)
+        for number, node in enumerate(nodes):
+            if node.children:
+                assert (tree.feature[number], tree.code[number]) == node.split[1:3]
+                assert [tree.left[number], tree.right[number]] == node.children[:2]
+            else:
+                assert tree.left[number] == 0
+                in_bag = (tree.leaf_of_row == number) & (counts > 0)
+                assert set(np.flatnonzero(in_bag)) == set(node.rows)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_are_the_means_of_the_true_targets(seed):
+    codes, thresholds, targets, counts, weights, policies = random_problem(1000 + seed)
+    policies = dataclasses.replace(policies, direction=None)  # a monotone split may move them
+    tree = grow_tree(
+        lay_out(binned(codes, thresholds)), targets, policies, counts=counts, weights=weights
+    )
+    mass = counts * (1.0 if weights is None else weights)
+    for leaf in np.flatnonzero(tree.left == 0):
+        rows = tree.leaf_of_row == leaf
+        total = mass[rows].sum()
+        assert tree.cover[leaf] == pytest.approx(total)
+        assert tree.value[leaf] == pytest.approx(
+            (mass * targets)[rows].sum() / (total + policies.l2)
+        )
+    inner = np.flatnonzero(tree.left > 0)
+    for node in inner:
+        children = {tree.left[node], tree.right[node], tree.missing[node]}
+        assert tree.cover[node] == pytest.approx(sum(tree.cover[child] for child in children))
+        assert all(child > node for child in children)
+
+
+def simple(codes, targets, **policy):
+    codes = np.atleast_2d(codes)
+    thresholds = [
+        np.arange(max(0, int(column[column < MISSING].max(initial=0))), dtype=np.float32)
+        for column in codes
+    ]
+    return grow_tree(
+        lay_out(binned(codes, thresholds)), np.asarray(targets, float), Policies(**policy)
+    )
+
+
+def test_equal_targets_are_one_leaf():
+    tree = simple([[0, 1, 2, 3]], [2, 2, 2, 2])
+    assert (tree.n_nodes, tree.value[0]) == (1, 2.0)
+
+
+def test_a_constant_feature_is_one_leaf():
+    tree = simple([[0, 0, 0]], [0, 1, 2])
+    assert (tree.n_nodes, tree.value[0]) == (1, 1.0)
+
+
+def test_one_row():
+    tree = simple([[3]], [7])
+    assert (tree.n_nodes, tree.value[0], tree.leaf_of_row.tolist()) == (1, 7.0, [0])
+
+
+def test_more_leaves_than_rows():
+    tree = simple([[0, 1, 2, 3]], [0, 5, 1, 9], growth=Growth(max_leaves=1000))
+    assert tree.value[tree.leaf_of_row].tolist() == [0, 5, 1, 9]
+
+
+def test_missing_values_take_the_side_that_fits():
+    # targets of the missing rows are like those of the large values
+    tree = simple([[0, 0, 1, 1, 255, 255]], [0, 0, 4, 4, 4, 4], growth=Growth(max_leaves=2))
+    assert tree.missing[0] == tree.right[0]
+    assert tree.value[tree.leaf_of_row].tolist() == [0, 0, 4, 4, 4, 4]
+
+
+def test_missing_values_can_have_a_child_of_their_own():
+    tree = simple(
+        [[0, 0, 1, 1, 255, 255]],
+        [0, 0, 4, 4, 9, 9],
+        growth=Growth(max_leaves=3),
+        missing="own_child",
+    )
+    assert tree.n_leaves == 3
+    assert tree.value[tree.leaf_of_row].tolist() == [0, 0, 4, 4, 9, 9]
+
+
+def test_an_all_missing_column_is_never_split_on():
+    tree = simple([[255] * 4, [0, 0, 1, 1]], [0, 0, 1, 1])
+    assert tree.feature[0] == 1
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_monotone_feature_never_turns(direction):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 30, (2, 800)).astype(np.uint8)
+    targets = (
+        np.sin(codes[0] / 4)
+        + 0.1 * direction * codes[0]
+        + codes[1] * 0.05
+        + rng.normal(size=800) * 0.3
+    )
+    tree = simple(codes, targets, growth=Growth(max_leaves=40), direction=np.array([direction, 0]))
+    value = tree.value
+    for other in range(30):  # every path: the prediction along feature 0, the other feature fixed
+        node_values = []
+        for code in range(30):
+            node = 0
+            while tree.left[node]:
+                goes_left = (code, other)[tree.feature[node]] <= tree.code[node]
+                node = tree.left[node] if goes_left else tree.right[node]
+            node_values.append(value[node])
+        assert (direction * np.diff(node_values) >= -1e-9).all()
+
+
+def test_a_costly_feature_must_be_worth_it():
+    codes = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
+    assert simple(codes, [0, 0, 1, 1]).feature[0] == 0
+    assert simple(codes, [0, 0, 1, 1], costs=np.array([0.5, 0.0])).feature[0] == 1
+    assert simple(codes, [0, 0, 1, 1], costs=np.array([5.0, 5.0])).n_nodes == 1  # the gain is 1
+
+
+def test_a_constraint_tree_looks_at_the_given_features():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 5, (4, 200))
+    tree = simple(
+        codes,
+        rng.normal(size=200),
+        growth=Growth(max_depth=2, max_leaves=None),
+        features=FeatureChoice(1, given=(2, 0, 3)),
+    )
+    assert tree.feature[0] == 2
+    assert tree.feature[tree.left[0]] == 0
+    assert tree.feature[tree.right[0]] == 3
+
+
+def test_features_are_drawn_by_their_probabilities():
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 5, (3, 100))
+    matrix = lay_out(binned(codes, [np.arange(4)] * 3))
+    choice = FeatureChoice(1, probability=np.array([0.7, 0.3, 0.0]))
+    roots = [
+        grow_tree(
+            matrix, rng.normal(size=100), Policies(Growth(max_leaves=2), choice), stream=stream
+        ).feature[0]
+        for stream in range(400)
+    ]
+    shares = np.bincount(roots, minlength=3) / 400
+    assert shares[2] == 0
+    assert shares[0] == pytest.approx(0.7, abs=0.08)  # three standard errors are 0.07
+
+
+def test_drawn_features_are_uniform():
+    rng = np.random.default_rng(3)
+    matrix = lay_out(binned(rng.integers(0, 5, (4, 50)), [np.arange(4)] * 4))
+    targets = rng.normal(size=50)
+    policies = Policies(Growth(max_leaves=2), FeatureChoice(1))
+    roots = [
+        grow_tree(matrix, targets, policies, stream=stream).feature[0] for stream in range(800)
+    ]
+    assert np.bincount(roots, minlength=4) / 800 == pytest.approx(0.25, abs=0.06)
+
+
+def test_completely_random_trees_do_not_look_at_targets():
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 9, (5, 300))
+    matrix = lay_out(binned(codes, [np.arange(8)] * 5))
+    policies = Policies(Growth(max_leaves=50, min_leaf=3), thresholds="completely_random")
+    one, other = (grow_tree(matrix, rng.normal(size=300), policies, stream=9) for _ in range(2))
+    np.testing.assert_array_equal(one.feature, other.feature)
+    np.testing.assert_array_equal(one.code, other.code)
+    assert one.n_leaves > 30
+
+
+def test_sums_at_the_limit_do_not_overflow():
+    """All rows at the largest target: the packed sum is as large as it can get, and still exact."""
+    for n_rows in (1, 2, 3, 1000, 65_537):
+        for largest in (1e-30, 1.0, 3.0, 1e30):
+            targets = np.full(n_rows, largest)
+            targets[0] = -largest
+            packed = pack(targets, np.ones(n_rows, np.int64), centre=False)
+            exact = sum(int(word) for word in packed.words)
+            assert int(packed.words.sum()) == exact
+            assert abs(exact) < 2**63
+            assert exact & ((1 << packed.bits) - 1) == n_rows
+
+
+def test_small_whole_targets_stay_exact():
+    targets = np.array([0.0, 1, 2, 3, 4] * 100)
+    packed = pack(targets, np.ones(500, np.int64))
+    back = (packed.words >> packed.bits) / packed.target_unit + packed.shift
+    np.testing.assert_array_equal(back, targets)
+
+
+def test_trees_are_the_same_bytes_for_any_number_of_threads():
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 200, (23, 2000)).astype(np.uint8)
+    matrix = lay_out(binned(codes, [np.arange(199)] * 23))
+    targets = rng.normal(size=2000)
+    for policies in (
+        Policies(Growth(max_leaves=40)),
+        Policies(Growth(max_leaves=40), FeatureChoice(0.3)),
+    ):
+        trees = [
+            grow_tree(matrix, targets, policies, n_threads=n_threads) for n_threads in (1, 2, 8, 1)
+        ]
+        for tree in trees[1:]:
+            for name in (
+                "feature",
+                "threshold",
+                "left",
+                "right",
+                "missing",
+                "value",
+                "cover",
+                "gain",
+                "leaf_of_row",
+            ):
+                assert getattr(tree, name).tobytes() == getattr(trees[0], name).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Growth(max_leaves=0), "max_leaves must be a whole number of at least 1, got 0"),
+        (lambda: Growth(min_leaf=0), "min_leaf"),
+        (lambda: Growth(max_depth=-1), "max_depth"),
+        (lambda: Growth(min_gain=float("nan")), "min_gain"),
+        (lambda: Policies(thresholds="bset"), "Did you mean 'best'"),
+        (lambda: Policies(missing="lft"), "Did you mean 'left'"),
+        (lambda: Policies(l2=-1.0), "l2"),
+        (lambda: FeatureChoice(0).count(5), "features_per_node"),
+        (lambda: FeatureChoice(1.5).count(5), "features_per_node"),
+        (
+            lambda: Policies(costs=np.array([-1.0])).candidates(1, 1.0),
+            "costs must be finite and not negative",
+        ),
+        (lambda: Policies(costs=np.ones(2)).candidates(1, 1.0), "costs has 2 values"),
+        (
+            lambda: Policies(features=FeatureChoice(given=(7,))).candidates(3, 1.0),
+            "between 0 and 2",
+        ),
+    ],
+)
+def test_a_wrong_policy_is_named(make, message):
+    with pytest.raises(ParameterError, match=message):
+        make()
