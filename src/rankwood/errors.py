@@ -5,6 +5,7 @@
     RankwoodError                 everything Rankwood raises on purpose
     ├── InputError (ValueError)   what was passed is wrong; the command line exits with 2
     │   ├── DataError             the data: a file, a line, a column, a value
+    │   ├── ModelError            a model or its file: damaged, hostile, too new, not a model
     │   ├── ParameterError        an argument or option
     │   │   └── UnknownName       a name nobody knows; the message suggests the nearest
     │   └── MissingExtra (ImportError)  an optional package is needed
@@ -32,6 +33,10 @@ class InputError(RankwoodError, ValueError):
 
 class DataError(InputError):
     """A file, a line, a column or a value of the data cannot be used."""
+
+
+class ModelError(InputError):
+    """A model, or the file it is kept in, cannot be used."""
 
 
 class ParameterError(InputError):

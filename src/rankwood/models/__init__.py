@@ -1,0 +1,1 @@
+"""Whatever scores documents and is stored: the forest, how it scores, and the model file."""

@@ -1,0 +1,149 @@
+"""Forests made of trees and of other forests."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwood.dtypes import OFFSET, Array
+from rankwood.errors import ModelError, ParameterError
+from rankwood.models.forest_checks import NODE_ARRAYS
+
+if TYPE_CHECKING:
+    from rankwood.models.forest import Forest
+
+_CHILDREN = ("left", "right", "missing")
+_OPTIONAL = ("cover", "gain")
+
+
+def join_trees(trees: Sequence[Any]) -> dict[str, Array]:
+    """The node arrays of a forest, and its offsets, from those of single trees."""
+    parts: dict[str, list[Array]] = {name: [] for name in NODE_ARRAYS}
+    sizes = []
+    for number, tree in enumerate(trees):
+        arrays = _arrays_of_tree(number, tree)
+        sizes.append(arrays["feature"].size)
+        for name, array in arrays.items():
+            parts[name].append(array)
+    offsets = _offsets(sizes)
+    if offsets[-1] >= 2**31:
+        raise ModelError(f"{int(offsets[-1]):,} nodes are too many; a forest holds 2^31 - 1.")
+    joined: dict[str, Array] = {}
+    for name, dtype in NODE_ARRAYS.items():
+        joined[name] = np.concatenate([np.zeros(0, dtype), *parts[name]])
+    roots = np.repeat(offsets[:-1], sizes)
+    _shift_children(joined, roots)
+    return {**joined, "tree_offsets": offsets}
+
+
+def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
+    """The forest of the chosen trees, in the order chosen."""
+    chosen = _chosen(forest.n_trees, trees)
+    starts = forest.tree_offsets[chosen]
+    sizes = forest.tree_offsets[chosen + 1] - starts
+    offsets = _offsets(sizes)
+    # Where each node of the result stands in the forest: its place, moved from the new root to the old one.
+    moves = np.repeat(starts - offsets[:-1], sizes)
+    nodes = np.arange(moves.size) + moves
+    taken = {name: getattr(forest, name)[nodes] for name in NODE_ARRAYS}
+    _shift_children(taken, -moves)
+    weights = forest.tree_weights[chosen]
+    changes: dict[str, Any] = {**taken, "tree_offsets": offsets, "tree_weights": weights}
+    return dataclasses.replace(forest, **changes)
+
+
+def concatenate_forests(forests: Sequence[Forest]) -> Forest:
+    """The trees of all forests in one."""
+    if not forests:
+        raise ParameterError("no forests to concatenate; pass at least one.")
+    first = forests[0]
+    _refuse_strangers(forests)
+    joined = {
+        name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_ARRAYS
+    }
+    n_nodes = [forest.n_nodes for forest in forests]
+    starts = _offsets(n_nodes)
+    if starts[-1] >= 2**31:
+        raise ModelError(f"{int(starts[-1]):,} nodes are too many; a forest holds 2^31 - 1.")
+    _shift_children(joined, np.repeat(starts[:-1], n_nodes))
+    offsets = [
+        forest.tree_offsets[:-1] + start for forest, start in zip(forests, starts, strict=False)
+    ]
+    changes: dict[str, Any] = {
+        **joined,
+        "tree_offsets": np.concatenate([*offsets, starts[-1:]]),
+        "tree_weights": np.concatenate([forest.tree_weights for forest in forests]),
+        "base": first.base if first.average else sum(forest.base for forest in forests),
+    }
+    return dataclasses.replace(first, **changes)
+
+
+def _refuse_strangers(forests: Sequence[Forest]) -> None:
+    first = forests[0]
+    for place, forest in enumerate(forests):
+        for name in ("n_features", "feature_names", "average"):
+            if getattr(forest, name) != getattr(first, name):
+                raise ModelError(f"forest {place} differs from the first in {name}.")
+        if first.average and forest.base != first.base:
+            raise ModelError(
+                f"forest {place} has base {forest.base:g}, the first {first.base:g}: "
+                "where trees are averaged the bases must be equal."
+            )
+
+
+def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
+    """The eight arrays of one tree in their dtypes, each value unchanged."""
+    given_of: Mapping[str, Any] = tree if isinstance(tree, Mapping) else vars(tree)
+    lacking = [name for name in NODE_ARRAYS if name not in given_of and name not in _OPTIONAL]
+    if lacking:
+        raise ModelError(f"tree {number} has no {lacking[0]}.")
+    size = np.asarray(given_of["feature"]).size
+    arrays = {}
+    for name, dtype in NODE_ARRAYS.items():
+        given = np.asarray(given_of.get(name, np.zeros(size, dtype)))
+        if given.ndim != 1 or given.size != size or (size and given.dtype.kind not in "fiu"):
+            raise ModelError(f"tree {number}: {name} must be {size:,} numbers in one dimension.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = given.astype(dtype)
+        wrong = ~((array == given) | ((array != array) & (given != given)))  # noqa: PLR0124 - NaN
+        if wrong.any():
+            node = int(np.argmax(wrong))
+            raise ModelError(
+                f"tree {number}, node {node}: {name} {given[node].item()!r} cannot be kept as "
+                f"{np.dtype(dtype)} without a change."
+            )
+        arrays[name] = array
+    return arrays
+
+
+def _shift_children(arrays: dict[str, Array], shifts: Array) -> None:
+    inner = arrays["feature"] >= 0
+    for name in _CHILDREN:
+        moved = arrays[name][inner] + shifts[inner]
+        # Numbers far out of range stay out of range: the forest's checks refuse them.
+        arrays[name][inner] = np.clip(moved, -1, 2**31 - 1)
+
+
+def _offsets(sizes: Any) -> Array:
+    offsets = np.zeros(len(sizes) + 1, OFFSET)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def _chosen(n_trees: int, trees: slice | Sequence[int] | Array) -> Array:
+    """Tree numbers from a slice or a list; negative ones count from the end."""
+    if isinstance(trees, slice):
+        return np.arange(n_trees)[trees]
+    chosen = np.asarray(trees)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        raise ParameterError("trees must be a slice or a list of tree numbers.")
+    chosen = chosen.astype(np.int64)
+    wrong = (chosen < -n_trees) | (chosen >= n_trees)
+    if wrong.any():
+        raise ParameterError(
+            f"tree {int(chosen[np.argmax(wrong)])} does not exist; there are {n_trees:,} trees."
+        )
+    return np.where(chosen < 0, chosen + n_trees, chosen)

@@ -1,0 +1,20 @@
+"""Compile the scoring kernels now, so that no first request waits for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def warm_up_scoring() -> None:
+    """Score one row with one split: every kernel of scoring is compiled for its one set of types."""
+    from rankwood.models.forest import Forest
+
+    split = {
+        "feature": [0, -1, -1],
+        "threshold": [0.5, 0, 0],
+        "left": [1, 0, 0],
+        "right": [2, 0, 0],
+        "missing": [1, 0, 0],
+        "value": [0.0, 1.0, 2.0],
+    }
+    Forest.from_trees([split], n_features=1).predict(np.zeros((1, 1), np.float32))
