@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,7 +29,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
     limits = f"of at least {least}" if most is None else f"between {least} and {most}"
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):
-        raise ParameterError(f"{name} must be a whole number {limits}, got {value!r}.")
+        raise ParameterError(f"{name} must be a whole number {limits}, got {plain(value)}.")
     return int(value)
 
 
@@ -41,7 +42,12 @@ def real_number(name: str, value: Any, interval: str) -> float:
         below = value < high or (interval[-1] == "]" and value == high)
         if above and below:
             return float(value)
-    raise ParameterError(f"{name} must be in {interval}, got {value!r}.")
+    raise ParameterError(f"{name} must be in {interval}, got {plain(value)}.")
+
+
+def plain(value: Any) -> str:
+    """How a message shows a value: numpy's numbers as Python's, without their type."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def one_of(kind: str, value: Any, known: Iterable[str]) -> str:
@@ -100,13 +106,21 @@ def _numbers_of_objects(matrix: Array) -> Array:
         ):  # pandas' NA, which need not be installed
             numbers_[row, feature] = np.nan
         elif isinstance(value, numbers.Number) and not isinstance(value, complex):
-            numbers_[row, feature] = float(value)  # type: ignore[arg-type]
+            numbers_[row, feature] = _as_float(value)
         else:
             raise DataError(
                 f"{place_in_array(row, feature)} is {value!r}, which is not a number. "
                 "Encode categories and text as numbers first."
             )
     return numbers_
+
+
+def _as_float(value: Any) -> float:
+    """``value`` as a float; a whole number beyond all floats is as far beyond float32 as the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
 
 
 def refuse_other_than_numbers(dtype: np.dtype[Any]) -> None:
@@ -215,6 +229,8 @@ def _distinct_before_and_after(values: Floats) -> tuple[int, int]:
 
 def vector(name: str, values: Any, length: int | None = None) -> Floats:
     """A one-dimensional float64 array without NaN or infinity, of ``length`` if given."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "fiub":
@@ -257,7 +273,10 @@ def _not_negative(name: str, array: Floats) -> Floats:
 
 def ids(name: str, values: Any, length: int) -> Array:
     """One identifier per row, as given: whole numbers, or Python strings."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} must be one id per row, got lists of different lengths.") from None
     if array.ndim != 1:
         raise DataError(f"{name} must have one dimension, got {array.ndim}. Try {name}.ravel().")
     if array.size != length:

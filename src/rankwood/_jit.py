@@ -75,10 +75,14 @@ def cache_folder() -> Path | None:
 
 def prune(root: Path, keep: Path) -> None:
     """Remove the compiled kernels of versions not used lately, all but the newest few."""
-    others = [folder for folder in root.iterdir() if folder.is_dir() and folder != keep]
-    others.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for folder in others[_KEPT_DIGESTS - 1 :]:
-        if time.time() - folder.stat().st_mtime > _PRUNE_AFTER_SECONDS:
+    last_used: dict[Path, float] = {}
+    for folder in root.iterdir():
+        with contextlib.suppress(OSError):  # another process has pruned it at this moment
+            if folder.is_dir() and folder != keep:
+                last_used[folder] = folder.stat().st_mtime
+    newest_first = sorted(last_used, key=lambda folder: last_used[folder], reverse=True)
+    for folder in newest_first[_KEPT_DIGESTS - 1 :]:
+        if time.time() - last_used[folder] > _PRUNE_AFTER_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)
 
 

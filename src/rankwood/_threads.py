@@ -6,6 +6,7 @@ first use and made again after a fork, so that no numba or OpenMP threading laye
 
 from __future__ import annotations
 
+import numbers
 import os
 import threading
 from collections.abc import Callable
@@ -41,11 +42,11 @@ def resolve_threads(n_threads: int | None = None) -> int:
     set it to their fair share, so that jobs times threads does not exceed the cores.
     """
     if n_threads is not None:
-        if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
-            raise ParameterError(
-                f"n_threads must be a whole number of at least 1, got {n_threads!r}."
-            )
-        return n_threads
+        given: Any = n_threads  # whatever it was declared to be; numpy's whole numbers are fine
+        is_whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
+        if not is_whole or given < 1:
+            raise ParameterError(f"n_threads must be a whole number of at least 1, got {given!r}.")
+        return int(given)
     for variable in ("RANKWOOD_THREADS", "NUMBA_NUM_THREADS"):
         text = os.environ.get(variable, "")
         if not text:

@@ -149,3 +149,13 @@ def test_the_cache_folder_follows_the_platform(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
     assert user_cache_folder() == tmp_path / "local" / "rankwood"
+
+
+def test_a_digest_that_vanishes_while_pruning_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "kept").mkdir()
+    # What iterdir() saw, and another process removed before we looked at it.
+    listed = [tmp_path / "kept", *(tmp_path / f"gone{number}" for number in range(6))]
+    monkeypatch.setattr(Path, "is_dir", lambda _: True)
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(listed))
+    _jit.prune(tmp_path, keep=tmp_path / "kept")
+    assert (tmp_path / "kept").exists()

@@ -224,3 +224,26 @@ def test_a_read_only_view_leaves_the_array_writable():
         view[0] = 1
     array[0] = 1
     assert view[0] == 1
+
+
+def test_messages_show_numpys_numbers_as_pythons():
+    with pytest.raises(ParameterError, match=r"at least 3, got 2\.$"):
+        _checks.whole_number("n_folds", np.int64(2), 3)
+    with pytest.raises(ParameterError, match=r"\(0, 1\], got 2\.0\.$"):
+        _checks.real_number("rate", np.float32(2), "(0, 1]")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(10**400, "1.79769e"), (-(10**400), "-1.79769e")])
+def test_a_whole_number_beyond_all_floats_is_refused(value, shown):
+    with pytest.raises(DataError, match=rf"features\[1, 0\] is {shown}.*beyond float32's range"):
+        _checks.feature_matrix([[1], [value]])
+
+
+def test_ids_of_different_lengths_are_refused():
+    with pytest.raises(DataError, match="query_ids must be one id per row"):
+        _checks.ids("query_ids", [[1], [1, 2]], 2)
+
+
+def test_a_masked_label_is_missing():
+    with pytest.raises(DataError, match=r"labels\[1\] is nan"):
+        _checks.labels(np.ma.masked_array([1.0, 2.0], mask=[False, True]), 2)

@@ -12,6 +12,8 @@ from rankwood.evaluation import bootstrap
 from rankwood.evaluation.bootstrap import Resampling
 from rankwood.evaluation.evaluate import evaluate
 from rankwood.measures import ranking
+from rankwood.measures.auc import PooledCurve
+from rankwood.measures.grouping import group
 from rankwood.measures.measure import MEASURES, Measure
 from rankwood.measures.parsing import parse_measure
 from tests.reference import measures as reference
@@ -332,7 +334,11 @@ def test_bad_scores_are_refused(scores, message):
     [
         ({"measures": []}, ParameterError, "measures is empty"),
         ({"confidence": 1.0}, ParameterError, r"confidence must be in \(0, 1\), got 1.0"),
-        ({"n_bootstrap": -1}, ParameterError, "n_bootstrap must be a whole number of at least 0"),
+        (
+            {"n_bootstrap": -1},
+            ParameterError,
+            "n_bootstrap must be a whole number between 0 and 1000000",
+        ),
         ({"judged": [1, 0, 1]}, DataError, "judged must be True or False for each row"),
         ({"judged": [True]}, DataError, "judged has 1 values, but the data have 3 rows"),
         ({"unjudged": "drop"}, UnknownName, "unjudged 'drop' is not known"),
@@ -400,3 +406,43 @@ def test_a_scale_beyond_floating_point_gives_nothing_rather_than_nonsense():
 def test_infinite_scores_have_an_infinite_rmse():
     data = RankingData(np.zeros((2, 1)), [1, 0], [1, 2])
     assert evaluate([np.inf, 0.0], data, "rmse")["rmse"].value == np.inf
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", None, True, np.int64(-3)])
+def test_a_wrong_seed_is_named(seed):
+    data, scores = make(5)
+    with pytest.raises(ParameterError, match="seed must be a whole number of at least 0, got"):
+        evaluate(scores, data, "map", seed=seed)
+
+
+def test_more_resamples_than_memory_holds_are_refused():
+    data, scores = make(5)
+    with pytest.raises(ParameterError, match=r"n_bootstrap must be .* between 0 and 1000000"):
+        evaluate(scores, data, "map", n_bootstrap=10**9)
+
+
+def test_one_text_cannot_stand_for_two_measures():
+    data, scores = make(5)
+    asked = [Measure("ndcg", 5), "ndcg@5"]
+    assert len(evaluate(scores, data, asked)) == 1  # the same measure
+    with pytest.raises(ParameterError, match="'ndcg@5' is asked for twice, with different conv"):
+        evaluate(scores, data, asked, preset="sklearn")
+
+
+def test_scores_of_different_lengths_and_masked_scores_are_refused():
+    data, scores = make(5)
+    with pytest.raises(DataError, match="scores must be one number per row, got lists of"):
+        evaluate([[1.0], [1.0, 2.0]], data, "map")
+    hidden = np.ma.masked_array(scores, mask=np.arange(scores.size) == 3)
+    with pytest.raises(DataError, match=r"scores\[3\] is NaN"):
+        evaluate(hidden, data, "map")
+
+
+def test_the_area_of_a_resample_does_not_depend_on_those_beside_it():
+    # Sums by a BLAS differ in the last bit with the number of rows: 200 chances to notice.
+    rng = np.random.default_rng(0)
+    curve = PooledCurve.of(group(*make(300)[::-1]), 1.0, np.arange(300))
+    weights = rng.random((200, 300))
+    together = curve.areas(weights, (0.0, 1.0))
+    alone = [curve.areas(weights[row : row + 1], (0.0, 1.0))[0] for row in range(200)]
+    assert_array_equal(together, alone)

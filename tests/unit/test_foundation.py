@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from rankwood import errors
-from rankwood._files import atomic_path, is_writable_folder
+from rankwood._files import atomic_path, explained_writing, is_writable_folder, user_cache_folder
 from rankwood._random import stream
 
 
@@ -86,7 +91,63 @@ def test_an_atomic_write_follows_a_link(tmp_path):
     assert target.read_text() == "new"
 
 
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")  # what pathlib says
+
+    for name in ("RANKWOOD_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert not is_writable_folder(user_cache_folder())
+
+
 def test_a_file_is_not_a_writable_folder(tmp_path):
     (tmp_path / "file").touch()
     assert is_writable_folder(tmp_path / "new" / "folder")
     assert not is_writable_folder(tmp_path / "file")
+
+
+def test_a_named_pipe_is_written_in_place_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()), daemon=True)
+    reader.start()
+    with atomic_path(pipe) as place:
+        assert place == pipe
+        place.write_text("new")
+    reader.join(timeout=10)
+    assert found == ["new"]
+    assert pipe.is_fifo()
+
+
+def test_a_device_is_never_replaced():
+    # Nothing is written: with the path itself there is nothing to be moved into its place.
+    with atomic_path(os.devnull) as place:
+        assert place == Path(os.devnull)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (errno.ENOENT, errors.DataError, "No such file or directory. Choose another place"),
+        (errno.EACCES, errors.DataError, "Permission denied. Choose another place"),
+        (errno.ENOTDIR, errors.DataError, "Not a directory. Choose another place"),
+        (errno.ENOSPC, errors.RunError, "No space left on device"),
+        (errno.EPIPE, BrokenPipeError, "Broken pipe"),
+    ],
+)
+def test_what_the_system_refuses_names_the_file(error, kind, message):
+    with pytest.raises(kind, match=message) as caught, explained_writing("out.txt"):
+        raise OSError(error, os.strerror(error))
+    assert kind is BrokenPipeError or str(caught.value).startswith("out.txt cannot be written: ")
+
+
+def test_a_name_that_ends_as_a_folder_is_refused(tmp_path):
+    with (
+        pytest.raises(errors.DataError, match="Is a directory"),
+        explained_writing("x"),
+        atomic_path(f"{tmp_path}/new/"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

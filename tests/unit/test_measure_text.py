@@ -1,5 +1,6 @@
 """Measures as text: what parses, how it prints, and what the errors say."""
 
+import numpy as np
 import pytest
 
 from rankwood.errors import InputError, ParameterError, UnknownName
@@ -148,3 +149,8 @@ def test_an_unknown_preset_is_named():
 def test_errors_are_input_errors():
     with pytest.raises(InputError, match="not known"):
         parse_measure("nothing")
+
+
+def test_a_cut_off_may_come_from_numpy():
+    assert Measure("ndcg", np.int64(10)) == Measure("ndcg", 10)
+    assert str(Measure("ndcg", np.int64(10))) == "ndcg@10"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -15,8 +16,8 @@ import pyarrow
 import pytest
 
 from rankwood import RankingData, read_letor, write_letor
-from rankwood.data.sources import open_source
-from rankwood.errors import DataError
+from rankwood.data.sources import open_sink, open_source
+from rankwood.errors import DataError, RunError
 
 TEXT = b"".join(b"%d qid:%d 1:%d.5\n" % (row % 3, row // 5, row) for row in range(400))
 COMPRESSORS = {
@@ -131,6 +132,27 @@ def test_writing_to_a_named_pipe(tmp_path):
     write_letor(RankingData([[1.0]], [0], [1]), pipe)
     reader.join()
     assert found == [b"0 qid:1 1:1\n"]
+
+
+def test_a_named_pipe_is_compressed_by_its_name_like_a_file(tmp_path):
+    pipe = tmp_path / "pipe.txt.gz"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    write_letor(RankingData([[1.0]], [0], [1]), pipe)
+    reader.join()
+    assert gzip.decompress(found[0]) == b"0 qid:1 1:1\n"
+
+
+def test_a_full_disk_is_told_with_the_name_and_leaves_the_old_file(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    message = "out.txt cannot be written: No space left on device"
+    with pytest.raises(RunError, match=message), open_sink(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_standard_input(monkeypatch):

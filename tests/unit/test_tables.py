@@ -555,3 +555,16 @@ def test_a_file_that_may_not_be_read(write):
 def test_a_compressed_file_may_have_several_parts(write):
     text = gzip.compress(b"label,qid,a\n1,1,1\n") + gzip.compress(b"0,1,2\n")
     assert read_table(write("d.csv.gz", text)).features.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_table_written_to_a_named_pipe_leaves_the_pipe(tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_table(RankingData([[1.0]], [0], [1]), pipe)
+    reader.join(timeout=10)
+    assert found == [b"qid,label,1\n1,0,1\n"]
+    assert pipe.is_fifo()

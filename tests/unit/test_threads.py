@@ -89,3 +89,8 @@ def test_the_pool_works_again_after_a_fork():
         _threads.run_blocks(mark, 10, marks, n_threads=2)
         os._exit(0 if (marks == 1).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_number_of_threads_may_come_from_numpy():
+    assert _threads.resolve_threads(np.int64(3)) == 3
+    assert type(_threads.resolve_threads(np.int64(3))) is int

@@ -279,3 +279,10 @@ def test_a_very_long_line_costs_only_its_own_length(write):
     """A fixed-width array of these lines would take a terabyte."""
     text = b"1\n" * 1000 + b"0." + b"1" * 10**6 + b"\n"
     assert read_scores(write(text)).size == 1001
+
+
+def test_a_run_where_scores_are_expected_gets_a_hint(tmp_path):
+    path = tmp_path / "run"
+    path.write_text("q1 Q0 d1 1 0.5 tag\n")
+    with pytest.raises(DataError, match=r"expected one finite number.*must be a file, not a pipe"):
+        read_scores(path)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from rankwood._files import atomic_path
+from rankwood._files import atomic_path, explained_writing
 from rankwood.errors import DataError
 
 PathLike = str | os.PathLike[str]
@@ -269,22 +269,13 @@ def open_sink(path: PathLike) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    try:
-        if (
-            Path(path).exists() and not Path(path).is_file()
-        ):  # a named pipe, a terminal: written in place
-            with open(path, "wb") as stream:
-                yield stream
-            return
-        suffix = Path(path).suffix.lower()
-        with (
-            atomic_path(path) as temporary,
-            open(temporary, "wb") as file,
-            _compressed(file, suffix) as stream,
-        ):
-            yield stream
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise DataError(f"{os.fspath(path)} cannot be written: {_reason(error)}.") from None
+    with (
+        explained_writing(path),
+        atomic_path(path) as temporary,
+        open(temporary, "wb") as file,
+        _compressed(file, Path(path).suffix.lower()) as stream,
+    ):
+        yield stream
 
 
 @contextlib.contextmanager

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._files import atomic_path
+from rankwood._files import atomic_path, explained_writing
 from rankwood.data.table_files import DELIMITERS, TableFormat, table_format
 from rankwood.dtypes import Features
-from rankwood.errors import DataError, RunError
+from rankwood.errors import DataError
 
 _BLOCK_VALUES = 1 << 22  # values of a Parquet row group, an Arrow batch, or a piece of CSV text
 
@@ -26,17 +26,14 @@ def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Feat
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}.")
     if path.is_dir():
         raise DataError(f"{path} cannot be written: it is a folder.")
-    try:
-        with atomic_path(path) as temporary:
-            if form.kind in DELIMITERS:
-                with _output(temporary, form.compression) as file:
-                    file.write(_csv_line(schema.names, DELIMITERS[form.kind]))
-                    for batch in _batches(schema, others, features):
-                        file.write(_csv_text(batch, DELIMITERS[form.kind]))
-            else:
-                _write_typed(temporary, form, schema, _batches(schema, others, features))
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error.strerror or error}.") from None
+    with explained_writing(path), atomic_path(path) as temporary:
+        if form.kind in DELIMITERS:
+            with _output(temporary, form.compression) as file:
+                file.write(_csv_line(schema.names, DELIMITERS[form.kind]))
+                for batch in _batches(schema, others, features):
+                    file.write(_csv_text(batch, DELIMITERS[form.kind]))
+        else:
+            _write_typed(temporary, form, schema, _batches(schema, others, features))
 
 
 def _batches(schema: Any, others: Sequence[Any], features: Features) -> Iterator[Any]:
@@ -93,7 +90,6 @@ def _needs_quotes(delimiter: str) -> str:
 def _csv_text(batch: Any, delimiter: str) -> memoryview:
     """The rows of ``batch`` as CSV text: its columns joined by Arrow in one piece of memory."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     texts = [
         _quoted(name, column, delimiter)
@@ -101,8 +97,15 @@ def _csv_text(batch: Any, delimiter: str) -> memoryview:
         else _shortest(column)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
-    texts[-1] = pc.binary_join_element_wise(texts[-1], _scalar("\n"), _scalar(""))
-    lines = pc.binary_join_element_wise(*texts, _scalar(delimiter))
+    return join_lines(texts, delimiter)
+
+
+def join_lines(texts: Sequence[Any], delimiter: str) -> memoryview:
+    """Lines of fields: the Arrow texts, of which the last is an array, side by side."""
+    import pyarrow.compute as pc
+
+    last = pc.binary_join_element_wise(texts[-1], _scalar("\n"), _scalar(""))
+    lines = pc.binary_join_element_wise(*texts[:-1], last, _scalar(delimiter))
     return memoryview(lines.buffers()[2])
 
 
@@ -128,13 +131,19 @@ def _shortest(column: Any) -> Any:
 
 
 def _quoted(name: str, column: Any, delimiter: str) -> Any:
-    """Text as CSV fields, in quotes where a delimiter, a quote, a line break or a blank is."""
     import pyarrow.compute as pc
 
     if pc.any(pc.equal(column, "")).as_py():
         raise DataError(
             f"an id in '{name}' is empty text, which CSV cannot tell from nothing. Write Parquet."
         )
+    return quoted(column, delimiter)
+
+
+def quoted(column: Any, delimiter: str) -> Any:
+    """Text as CSV fields, in quotes where a delimiter, a quote, a line break or a blank is."""
+    import pyarrow.compute as pc
+
     needs_quotes = pc.match_substring_regex(column, _needs_quotes(delimiter))
     quote = _scalar('"')
     doubled = pc.replace_substring(column, '"', '""')

@@ -296,8 +296,9 @@ def _score(path: str | os.PathLike[str], line_number: int, line: bytes) -> float
     try:
         return _finite(line.strip())
     except ValueError:
+        hint = " A TREC run must be a file, not a pipe." if len(line.split()) == 6 else ""
         raise DataError(
-            f"{path}, line {line_number}: expected one finite number, found {_shown_bytes(line)}."
+            f"{path}, line {line_number}: expected one finite number, found {_shown_bytes(line)}.{hint}"
         ) from None
 
 

@@ -28,6 +28,7 @@ from rankwood.measures.values import QueryValues
 __all__ = ["DEFAULT_MEASURES", "Evaluation", "MeasureResult", "evaluate"]
 
 DEFAULT_MEASURES = ("ndcg@10", "map", "mrr", "err@10")
+_MOST_RESAMPLES = 1_000_000  # no interval gets better by more; they are kept in memory
 MeasureTexts = str | Measure | Sequence[str | Measure]
 
 
@@ -74,7 +75,8 @@ def evaluate(
     others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) weigh documents
     by the weight of their query.
     """
-    n_bootstrap = _checks.whole_number("n_bootstrap", n_bootstrap, 0)
+    n_bootstrap = _checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES)
+    seed = _checks.whole_number("seed", seed, 0)
     confidence = _checks.real_number("confidence", confidence, "(0, 1)")
     texts, parsed = _parse(measures, preset)
     scores = _scores_of(scores_or_model, data)
@@ -118,8 +120,13 @@ def _parse(
     if not asked:
         raise ParameterError("measures is empty; name at least one, such as 'ndcg@10'.")
     found: dict[str, Measure] = {}
-    for text in asked:
-        found.setdefault(squeeze(str(text)), parse_measure(text, preset))
+    for given in asked:
+        text, measure = squeeze(str(given)), parse_measure(given, preset)
+        if found.setdefault(text, measure) != measure:
+            raise ParameterError(
+                f"'{text}' is asked for twice, with different conventions: those of the preset "
+                f"'{preset}' belong to texts, not to Measure values. Pass all as one or the other."
+            )
     return tuple(found), tuple(found.values())
 
 

@@ -106,6 +106,9 @@ class PooledCurve:
 
         weights = np.ascontiguousarray(weights, np.float64)
         areas = np.empty(len(weights), np.float64)
+        # not `weights @ ...`: a BLAS may add in another order with another number of rows or threads
+        positives = np.einsum("rq,q->r", weights, self.positives)
+        negatives = np.einsum("rq,q->r", weights, self.negatives)
         _threads.run_blocks(
             areas_of_resamples,
             len(weights),
@@ -113,8 +116,8 @@ class PooledCurve:
             self.relevance,
             self.queries,
             _checks.read_only(weights),
-            _checks.read_only(weights @ self.positives),
-            _checks.read_only(weights @ self.negatives),
+            _checks.read_only(positives),
+            _checks.read_only(negatives),
             *rates,
             areas,
             n_threads=self.n_threads,

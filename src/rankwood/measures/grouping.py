@@ -75,7 +75,14 @@ def lists_for(measure: Measure, scores: Any, data: RankingData, **options: Any) 
 
 def check_scores(scores: Any, n_rows: int) -> Floats:
     """Scores as float64, one per row and none of them NaN; infinite ones are fine."""
-    array = np.asarray(scores)
+    if isinstance(scores, np.ma.MaskedArray):
+        scores = np.ma.filled(scores.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(scores)
+    except ValueError:
+        raise DataError(
+            "scores must be one number per row, got lists of different lengths."
+        ) from None
     if array.dtype.kind not in "fiub":
         raise DataError(f"scores must be numbers, got an array of {array.dtype}.")
     if array.ndim != 1:

@@ -8,6 +8,7 @@ brackets::
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -150,7 +151,7 @@ def _check_cutoff(name: str, kind: str, cutoff: Any) -> Cutoff:
         return None
     if kind == "none":
         raise ParameterError(f"{name} takes no cut-off, got '{name}@{_plain(cutoff)}'.")
-    is_whole = isinstance(cutoff, int) and not isinstance(cutoff, bool)
+    is_whole = isinstance(cutoff, numbers.Integral) and not isinstance(cutoff, bool)
     if not is_whole or not 1 <= cutoff <= LARGEST_CUTOFF:
         raise ParameterError(
             f"the cut-off of {name} must be a whole number between 1 and {LARGEST_CUTOFF}, "
