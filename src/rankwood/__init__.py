@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rankwood.binning.binned import bin_data as bin  # noqa: A004 - rw.bin reads as what it does
     from rankwood.data.dataset import RankingData
     from rankwood.data.folds import make_folds, read_folds
     from rankwood.data.letor import read_letor, write_letor
@@ -18,15 +19,26 @@ if TYPE_CHECKING:
     from rankwood.data.splits import sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
+    from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.refitting import refit
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
 
 __version__ = "0.1.0"
 
+# Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
+    "CompletelyRandomForest": "rankwood.ensembles.forests",
+    "ExtraTrees": "rankwood.ensembles.forests",
+    "GBRT": "rankwood.ensembles.gbrt",
+    "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
+    "bin": "rankwood.binning.binned:bin_data",
     "evaluate": "rankwood.evaluation.evaluate",
     "from_frame": "rankwood.data.tables",
+    "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
     "normalise_per_query": "rankwood.data.normalise",
@@ -34,16 +46,24 @@ _MODULE_OF = {
     "read_folds": "rankwood.data.folds",
     "read_letor": "rankwood.data.letor",
     "read_table": "rankwood.data.tables",
+    "refit": "rankwood.ensembles.refitting",
     "sample_queries": "rankwood.data.splits",
+    "save": "rankwood.ensembles.loading",
     "split_queries": "rankwood.data.splits",
     "write_letor": "rankwood.data.letor",
     "write_table": "rankwood.data.tables",
 }
 
 __all__ = [
+    "GBRT",
+    "CompletelyRandomForest",
+    "ExtraTrees",
+    "RandomForest",
     "RankingData",
+    "bin",
     "evaluate",
     "from_frame",
+    "load",
     "make_folds",
     "make_ranking",
     "normalise_per_query",
@@ -51,7 +71,9 @@ __all__ = [
     "read_folds",
     "read_letor",
     "read_table",
+    "refit",
     "sample_queries",
+    "save",
     "split_queries",
     "write_letor",
     "write_table",
@@ -63,7 +85,8 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rankwood' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    module, _, name_there = _MODULE_OF[name].partition(":")
+    value = getattr(importlib.import_module(module), name_there or name)
     globals()[name] = value  # the next access is a plain look-up
     return value
 

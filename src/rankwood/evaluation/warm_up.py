@@ -24,6 +24,7 @@ def warm_up(progress: Callable[[str], None] | None = None) -> int:
 def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "reading and writing LETOR text", _read_and_write
     yield "measures", _measure
+    yield "training", _train
 
 
 def _read_and_write() -> None:
@@ -50,3 +51,31 @@ def _measure() -> None:
     for text in MEASURES:
         parse_measure(text).per_query(scores, data)
     evaluate(scores, data, MEASURES, n_bootstrap=2)
+
+
+def _train() -> None:
+    import numpy as np
+
+    from rankwood.binning.binned import bin_data
+    from rankwood.data.synthetic import make_ranking
+    from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
+    from rankwood.ensembles.gbrt import GBRT
+    from rankwood.trees.grower import grow_tree, lay_out
+    from rankwood.trees.policies import Policies
+
+    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
+    bin_data(data, sample=5)  # a sample has to be searched for infinities outside it
+    binned = bin_data(data)
+    weights = np.linspace(0.5, 1.5, data.n_documents)
+    forest = RandomForest(2, n_threads=1).fit(binned).forest_
+    RandomForest(1, weighting="resample").fit(binned, sample_weight=weights)
+    RandomForest(1, missing="own_child", monotone=[1, 0, 0, 0, 0]).fit(binned)
+    ExtraTrees(1).fit(binned, sample_weight=weights)
+    CompletelyRandomForest(1).fit(binned)
+    GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
+    grow_tree(
+        lay_out(binned), data.labels, Policies(), n_threads=2
+    )  # small data are boosted by one thread
+    forest.predict(data)
+    forest.leaf_ids(data)
+    forest.predict_binned(binned.codes, binned.bins)

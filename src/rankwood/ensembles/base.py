@@ -1,0 +1,156 @@
+"""``Ranker``: what all estimators share, on scikit-learn's contract."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from rankwood import __version__, _checks
+from rankwood._threads import resolve_threads
+from rankwood.binning.binned import BinnedData
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
+from rankwood.ensembles.inputs import (
+    TrainingSet,
+    ranking_data,
+    refuse_other_than_tables,
+    training_set,
+    validation_data,
+)
+from rankwood.ensembles.progress import check_listeners
+from rankwood.ensembles.validation import mean_value
+from rankwood.errors import DataError
+from rankwood.measures.parsing import parse_measure
+from rankwood.models.forest import Forest
+
+SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """An ensemble of trees that gives documents scores: the higher, the more relevant.
+
+    The constructor keeps its arguments as they are; ``fit`` checks them.
+
+    Attributes
+    ----------
+    forest_
+        The trees, as a ``Forest``.
+    n_features_in_, feature_names_in_
+        How many features, and their names if the training data had names.
+    training_
+        What the model was trained on: rows, queries, features, seconds, version.
+    """
+
+    forest_: Forest
+    max_bins: int
+    seed: int
+    n_threads: int | None
+    progress: Any
+    callbacks: Any
+    missing: str
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: Any = None,
+        qid: Any = None,
+        *,
+        valid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+    ) -> Self:
+        """Learn from labelled documents; gives the estimator itself.
+
+        Parameters
+        ----------
+        X
+            RankingData, BinnedData (both bring labels, queries and weights with them), or rows × features: an array,
+            a frame, a sparse matrix. NaN is a missing value.
+        y
+            Labels: finite, not negative.
+        qid
+            The query of each row, in any order. Point-wise methods need it for whatever looks at queries only.
+        valid
+            Validation data: RankingData, or (X, y, qid).
+        sample_weight, query_weight
+            A weight per row; a weight per query, by first appearance or as a mapping from its id. They multiply.
+        """
+        start = time.perf_counter()
+        data = ranking_data(X, y, qid, sample_weight, query_weight)
+        self._check_parameters()
+        valid_data = validation_data(valid, data)
+        self._fit(training_set(X, data, self.max_bins, self.n_threads), valid_data)
+        self._remember(data, time.perf_counter() - start)
+        return self
+
+    def predict(self, X: Any) -> Floats:  # noqa: N803
+        """The score of each row, in the caller's order.
+
+        Columns with names are put in the order of those ``fit`` saw; other names are refused. A bare array is taken
+        by position.
+        """
+        check_is_fitted(self, "forest_")
+        if isinstance(X, BinnedData):
+            X = X.data  # noqa: N806
+        refuse_other_than_tables(X)
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return self.forest_.predict(X, n_threads=self.n_threads)
+
+    def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
+        """NDCG@10 over the queries; without queries, the coefficient of determination R²."""
+        data = ranking_data(X, y, qid, sample_weight)
+        scores = self.predict(X)
+        if data.query_ids is not None:
+            return mean_value(parse_measure(SCORED_BY), scores, data)
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(data.labels, scores, sample_weight=data.row_weights))
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        """Grow the trees and set the attributes that follow from them."""
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters that are wrong whatever the data; the rest is checked where it is used."""
+        _checks.whole_number("seed", self.seed, 0)
+        resolve_threads(self.n_threads)
+        check_listeners(self.progress, self.callbacks)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The share of each feature in the gain of all splits."""
+        if not hasattr(self, "forest_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
+        gains = self.forest_.importance("gain")
+        total = float(gains.sum())
+        return gains / total if total > 0 else gains
+
+    def _remember(self, data: RankingData, seconds: float) -> None:
+        self.n_features_in_ = data.n_features
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.training_ = {
+            "rows": data.n_documents,
+            "queries": None if data.query_ids is None else data.n_queries,
+            "features": data.n_features,
+            "seconds": seconds,
+            "version": __version__,
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        return tags

@@ -1,0 +1,54 @@
+"""The trees of an ensemble while it grows."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
+from rankwood.models.forest import Forest
+from rankwood.trees.grower import Tree
+
+_NO_ROWS = np.zeros(0, np.int32)
+
+
+@dataclass(eq=False)
+class Collected:
+    """Trees that were there at the start, and those grown since; together they are a ``Forest``."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    average: bool
+    earlier: Forest | None = None
+    base: float = 0.0
+    factor: float = 1.0  # the weight of every tree grown
+    grown: list[Tree] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.grown) + (0 if self.earlier is None else self.earlier.n_trees)
+
+    def add(self, tree: Tree) -> None:
+        """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
+        self.grown.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
+
+    def forest(self) -> Forest:
+        """All trees so far."""
+        if self.earlier is not None and not self.grown:
+            return self.earlier
+        grown = Forest.from_trees(
+            self.grown,
+            n_features=self.n_features,
+            tree_weights=np.full(len(self.grown), self.factor),
+            base=self.base if self.earlier is None else 0.0,
+            average=self.average,
+            feature_names=self.feature_names,
+        )
+        return grown if self.earlier is None else Forest.concatenate([self.earlier, grown])
+
+
+def totals_of(forest: Forest, data: RankingData) -> Floats:
+    """The sum of what the trees say about each row, to the bit as if they had been added one by one."""
+    return dataclasses.replace(forest, base=0.0, average=False).predict(data)

@@ -1,0 +1,26 @@
+"""Scores of rows whose leaves are known: what a new tree adds, without walking down it."""
+
+from __future__ import annotations
+
+from rankwood._jit import kernel
+from rankwood.dtypes import Array
+
+
+@kernel
+def add_leaf_values(
+    first: int, last: int, leaf_of_row: Array, value: Array, factor: float, totals: Array
+) -> None:
+    """Add ``factor`` times the value of each row's leaf to its total."""
+    for row in range(first, last):
+        totals[row] += factor * value[leaf_of_row[row]]
+
+
+@kernel
+def add_out_of_bag(
+    counts: Array, leaf_of_row: Array, value: Array, sums: Array, n_trees: Array
+) -> None:
+    """Add the value of each row's leaf, and one tree, where the tree has not seen the row."""
+    for row in range(counts.size):
+        if counts[row] == 0:
+            sums[row] += value[leaf_of_row[row]]
+            n_trees[row] += 1

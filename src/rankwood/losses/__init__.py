@@ -1,0 +1,1 @@
+"""What boosting removes: losses, as the targets their next tree should fit."""

@@ -1,0 +1,291 @@
+"""Checkpoints, and the model file of an estimator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+from rankwood.ensembles import checkpointing
+from rankwood.errors import ModelError, ParameterError
+from rankwood.models.format import load_forest, save_forest
+
+KINDS = {
+    "RandomForest": {"bag": "query"},
+    "ExtraTrees": {},
+    "CompletelyRandomForest": {"bag": "row"},
+    "GBRT": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7},
+}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.make_ranking(30, 10, 6, seed=3)
+
+
+@pytest.fixture(scope="module")
+def other():
+    return rw.make_ranking(10, 10, 6, seed=4)
+
+
+@pytest.fixture
+def every_tree(monkeypatch):
+    """Write a checkpoint after each tree."""
+    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+
+
+class Stopped(Exception):
+    """Raised by a callback, like a Ctrl-C at that moment."""
+
+
+def stop_at(iteration):
+    def stop(news):
+        if news.iteration == iteration:
+            raise Stopped("now")
+
+    return stop
+
+
+def make(name, **options):
+    return getattr(rw, name)(**{"n_trees": 8, **KINDS[name], **options})
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("with_valid", [False, True])
+def test_a_stopped_fit_resumes_to_the_same_bytes(
+    name, with_valid, every_tree, tmp_path, data, other
+):
+    valid = other if with_valid else None
+    path = tmp_path / "checkpoint"
+    whole = make(name).fit(data, valid=valid)
+    for moment in (2, 5):
+        with pytest.raises(Stopped, match="now"):
+            make(name, checkpoint=path, callbacks=[stop_at(moment)]).fit(data, valid=valid)
+    seen = []
+    model = make(name, checkpoint=path, progress=seen.append, n_threads=1).fit(data, valid=valid)
+    assert [news.iteration for news in seen] == [6, 7, 8]
+    assert model.history_ == whole.history_
+    for one in ("whole", "resumed"):
+        rw.save({"whole": whole, "resumed": model}[one], tmp_path / one)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
+    if hasattr(whole, "oob_scores_"):
+        assert model.oob_scores_.tobytes() == whole.oob_scores_.tobytes()
+        assert model.oob_ndcg_ == whole.oob_ndcg_
+    again = make(name, checkpoint=path, progress=seen.append).fit(data, valid=valid)
+    assert len(seen) == 3  # a finished checkpoint gives the model at once
+    assert again.forest_ == whole.forest_
+
+
+def test_early_stopping_resumes(every_tree, tmp_path, data, other):
+    options = {"n_trees": 60, "learning_rate": 0.8, "measure": "rmse", "early_stopping": 4}
+    whole = make("GBRT", **options).fit(data, valid=other)
+    moment = len(whole.history_) - 2
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Stopped, match="now"):
+        make("GBRT", checkpoint=path, callbacks=[stop_at(moment)], **options).fit(data, valid=other)
+    model = make("GBRT", checkpoint=path, **options).fit(data, valid=other)
+    assert model.forest_ == whole.forest_
+    assert model.history_ == whole.history_
+
+
+def test_checkpoints_are_written_now_and_then(tmp_path, data, monkeypatch):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Stopped, match="now"):
+        make("GBRT", checkpoint=path, callbacks=[stop_at(3)]).fit(data)
+    assert not path.exists()  # ten seconds have not passed
+    make("GBRT", checkpoint=path).fit(data)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("name", ["RandomForest", "GBRT"])
+def test_an_interrupt_leaves_what_is_on_disk(name, tmp_path, data, monkeypatch):
+    path = tmp_path / "checkpoint"
+    kept = []
+
+    def interrupt(news):
+        if news.iteration == 4:
+            kept.append(path.read_bytes())
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        make(name, checkpoint=path, callbacks=[interrupt], n_threads=2).fit(data)
+    assert path.read_bytes() == kept[0]
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learning_rate": 0.2}, "was made with learning_rate=0.1, not 0.2. Delete"),
+        ({"seed": 1}, "was made with seed=0, not 1"),
+        ({"n_trees": 9}, "was made with n_trees=8, not 9"),
+    ],
+)
+def test_other_parameters_are_refused(change, message, tmp_path, data):
+    path = tmp_path / "checkpoint"
+    make("GBRT", checkpoint=path).fit(data)
+    with pytest.raises(ModelError, match=message):
+        make("GBRT", checkpoint=path, **change).fit(data)
+
+
+def test_other_data_are_refused(tmp_path, data, other):
+    path = tmp_path / "checkpoint"
+    make("GBRT", checkpoint=path).fit(data)
+    changed = data.labels.copy()
+    changed[-1] += 1
+    others = [
+        (other, {}),
+        (rw.RankingData(data.features, changed, data.query_ids), {}),
+        (data, {"valid": other}),
+        (data, {"sample_weight": np.linspace(1, 2, data.n_documents)}),
+    ]
+    for features, options in others:
+        with pytest.raises(ModelError, match=r"was made on other data\. Delete .*to start afresh"):
+            make("GBRT", checkpoint=path).fit(features, **options)
+
+
+def test_other_files_are_refused(tmp_path, data):
+    path = tmp_path / "file"
+    model = make("GBRT").fit(data)
+    rw.save(model, path)
+    with pytest.raises(ModelError, match="holds a forest, not a checkpoint"):
+        make("GBRT", checkpoint=path).fit(data)
+    make("RandomForest", checkpoint=tmp_path / "other").fit(data)
+    with pytest.raises(ModelError, match="belongs to estimator 'RandomForest', not 'GBRT'"):
+        make("GBRT", checkpoint=tmp_path / "other").fit(data)
+    path.write_bytes(b"no model at all")
+    with pytest.raises(ModelError, match="file"):
+        make("GBRT", checkpoint=path).fit(data)
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_at_once(tmp_path, data):
+    for path in (tmp_path / "no" / "file", tmp_path):
+        with pytest.raises(ParameterError, match="must be a file in a folder that exists"):
+            make("GBRT", checkpoint=path).fit(data)
+    with pytest.raises(ParameterError, match="must be the path of a file, got 3"):
+        make("GBRT", checkpoint=3).fit(data)
+
+
+def test_how_a_fit_is_run_does_not_matter(tmp_path, data):
+    path = tmp_path / "checkpoint"
+    make("RandomForest", checkpoint=path, n_threads=1).fit(data)
+    seen = []
+    make("RandomForest", checkpoint=path, n_threads=2, callbacks=[seen.append]).fit(data)
+    assert seen == []
+
+
+KILLED = """
+import sys, time
+import rankwood as rw
+from rankwood.ensembles import checkpointing
+checkpointing.SECONDS_BETWEEN = 0.0
+data = rw.make_ranking(30, 10, 6, seed=3)
+name, path, saved, pause = sys.argv[1:]
+def wait(news):
+    print(news.iteration, flush=True)
+    time.sleep(float(pause))
+options = {"min_leaf": 3} if name == "GBRT" else {}
+model = getattr(rw, name)(40, checkpoint=path, callbacks=[wait], seed=4, **options).fit(data)
+rw.save(model, saved)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["RandomForest", "GBRT"])
+def test_a_killed_fit_resumes_to_the_same_bytes(name, tmp_path):
+    def start(saved, pause):
+        arguments = [sys.executable, "-c", KILLED, name, str(tmp_path / "checkpoint"), saved, pause]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
+
+    killed = start(str(tmp_path / "never"), "0.05")
+    for line in killed.stdout:
+        if int(line) == 7:
+            break
+    time.sleep(0.02)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    killed.stdout.close()
+    assert not (tmp_path / "never").exists()
+    resumed = start(str(tmp_path / "resumed"), "0")
+    lines, _ = resumed.communicate()
+    assert resumed.returncode == 0
+    assert int(lines.split()[0]) > 7  # it went on, it did not begin again
+    (tmp_path / "checkpoint").unlink()
+    whole = start(str(tmp_path / "whole"), "0")
+    lines, _ = whole.communicate()
+    assert lines.split()[0] == "1"
+    assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_saved_estimator_comes_back(name, tmp_path, data, other):
+    model = make(name, seed=np.int64(3)).fit(data, valid=other)
+    path = tmp_path / "model.rankwood"
+    rw.save(model, path)
+    back = rw.load(path)
+    assert type(back) is type(model)
+    assert back.get_params() == {**model.get_params(), "seed": 3}
+    assert back.predict(other).tobytes() == model.predict(other).tobytes()
+    assert back.feature_names_in_.tolist() == list(data.feature_names)
+    assert back.n_features_in_ == 6
+    assert back.history_ == model.history_
+    record = {key: value for key, value in model.training_.items() if key != "seconds"}
+    assert back.training_ == record
+    assert (record["rows"], record["queries"], record["features"]) == (data.n_documents, 30, 6)
+    if name == "GBRT":
+        assert back.best_iteration_ == model.best_iteration_
+    assert back.fit(data).forest_.n_trees == 8  # it can learn again
+    rw.save(rw.load(path), tmp_path / "again")
+    _, meta = load_forest(tmp_path / "again")
+    assert meta["parameters"] == load_forest(path)[1]["parameters"]
+
+
+def test_the_same_training_gives_the_same_file(tmp_path, data):
+    for place in ("one", "two"):
+        rw.save(
+            make("RandomForest", n_threads=1 if place == "one" else 2).fit(data), tmp_path / place
+        )
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_bare_forest_comes_back_as_one(tmp_path, data):
+    forest = make("GBRT").fit(data).forest_
+    rw.save(forest, tmp_path / "forest")
+    assert rw.load(tmp_path / "forest") == forest
+
+
+def test_out_of_bag_estimates_stay_with_the_fit(tmp_path, data):
+    model = make("RandomForest").fit(data)
+    rw.save(model, tmp_path / "model")
+    with pytest.raises(AttributeError, match="not kept in model files"):
+        _ = rw.load(tmp_path / "model").oob_scores_
+    _, meta = load_forest(tmp_path / "model")
+    assert meta["measures"] == {"oob_ndcg@10": model.oob_ndcg_}
+
+
+def test_a_file_names_only_what_we_know(tmp_path, data):
+    forest = make("GBRT").fit(data).forest_
+    path = tmp_path / "model"
+    save_forest(forest, path, {"estimator": "os.system", "parameters": {}})
+    with pytest.raises(ModelError, match=r"holds a 'os.system', which this version does not know"):
+        rw.load(path)
+    save_forest(forest, path, {"estimator": "GBRT", "parameters": {"depth": 3}})
+    with pytest.raises(ModelError, match="GBRT has no parameter 'depth'"):
+        rw.load(path)
+
+
+def test_what_cannot_be_saved(tmp_path):
+    with pytest.raises(ModelError, match="not fitted yet"):
+        rw.save(rw.GBRT(), tmp_path / "model")
+    with pytest.raises(ModelError, match="dict cannot be saved"):
+        rw.save({}, tmp_path / "model")
