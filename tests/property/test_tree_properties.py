@@ -1,0 +1,133 @@
+"""What holds for every tree and every histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankwood._checks import read_only
+from rankwood.binning.binned import bin_data
+from rankwood.data.dataset import RankingData
+from rankwood.models.forest import Forest
+from rankwood.trees import histogram_kernels
+from rankwood.trees.grower import grow_tree, lay_out
+from rankwood.trees.policies import FeatureChoice, Growth, Policies
+
+NASTY = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.1, 16777217.0]
+
+
+@st.composite
+def tables(draw):
+    """Rows with values that trip up engines, targets, and a number of leaves."""
+    n_rows = draw(st.integers(1, 40))
+    n_features = draw(st.integers(1, 5))
+    values = draw(
+        st.lists(st.sampled_from(NASTY), min_size=n_rows * n_features, max_size=n_rows * n_features)
+    )
+    targets = draw(st.lists(st.floats(-1e6, 1e6), min_size=n_rows, max_size=n_rows))
+    features = np.array(values, np.float32).reshape(n_rows, n_features)
+    return features, np.array(targets), draw(st.integers(1, 50))
+
+
+def binned_of(features):
+    return bin_data(RankingData(features, np.zeros(len(features))))
+
+
+@given(
+    tables(),
+    st.sampled_from(["learned", "left", "right", "own_child"]),
+    st.sampled_from(["best", "random", "completely_random"]),
+)
+def test_every_row_lands_in_one_leaf_and_is_predicted_so(table, missing, thresholds):
+    features, targets, max_leaves = table
+    policies = Policies(Growth(max_leaves=max_leaves), missing=missing, thresholds=thresholds)
+    tree = grow_tree(lay_out(binned_of(features)), targets, policies)
+    assert 1 <= tree.n_leaves <= max_leaves + 1  # a three-way split may bring one leaf more
+    assert (tree.left[tree.leaf_of_row] == 0).all()
+    assert tree.cover[0] == len(features)
+    assert np.isfinite(tree.value).all()
+    forest = Forest.from_trees([tree], n_features=features.shape[1])
+    np.testing.assert_array_equal(forest.predict(features), tree.value[tree.leaf_of_row])
+
+
+@given(tables())
+def test_a_larger_tree_never_fits_worse(table):
+    features, targets, max_leaves = table
+    matrix = lay_out(binned_of(features))
+    errors = []
+    for leaves in (1, max_leaves, max_leaves + 5):
+        tree = grow_tree(matrix, targets, Policies(Growth(max_leaves=leaves)))
+        errors.append(((targets - tree.value[tree.leaf_of_row]) ** 2).sum())
+    scale = 1e-9 * (1.0 + (targets**2).sum())
+    assert errors[0] >= errors[1] - scale
+    assert errors[1] >= errors[2] - scale
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 9))
+def test_histograms_of_the_parts_make_up_that_of_the_whole(seed, n_rows, n_features):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+    matrix = lay_out(binned_of(features))
+    words = rng.integers(-(2**40), 2**40, n_rows)
+    order = rng.permutation(n_rows).astype(np.uint32)
+    chosen = np.arange(n_features)
+    middle = n_rows // 2
+    found = []
+    for begin, end in ((0, n_rows), (0, middle), (middle, n_rows)):
+        sums = np.empty((n_features, 256), np.int64)
+        histogram_kernels.build_histograms(
+            0, n_features, matrix, order, words, begin, end, chosen, sums
+        )
+        found.append(sums)
+    whole, one, other = found
+    np.testing.assert_array_equal(whole, one + other)
+    assert len(set(whole.sum(axis=1).tolist())) == 1  # all features see the same rows
+    slow = np.zeros_like(whole)
+    for place, row in enumerate(order):
+        for feature in range(n_features):
+            slow[feature, matrix.columns[feature, row]] += words[place]
+    np.testing.assert_array_equal(whole, slow)
+    histogram_kernels.subtract_histograms(0, n_features, whole, one)
+    np.testing.assert_array_equal(whole, other)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200))
+def test_rows_read_by_row_and_by_column_give_the_same_sums(seed, n_rows):
+    rng = np.random.default_rng(seed)
+    features = rng.integers(0, 9, (3000, 7)).astype(np.float32)
+    binned = binned_of(features)
+    rows = np.sort(rng.choice(3000, n_rows, replace=False)).astype(np.uint32)
+    words = rng.integers(-(2**40), 2**40, n_rows)
+    found = []
+    for by_row in (True, False):
+        matrix = lay_out(binned, by_row=by_row)
+        sums = np.empty((7, 256), np.int64)
+        histogram_kernels.build_histograms(0, 7, matrix, rows, words, 0, n_rows, np.arange(7), sums)
+        found.append(sums)
+    np.testing.assert_array_equal(*found)
+
+
+@given(tables(), st.integers(0, 1000))
+def test_the_same_tree_for_any_number_of_threads(table, stream):
+    features, targets, max_leaves = table
+    matrix = lay_out(binned_of(features))
+    for choice in (FeatureChoice(), FeatureChoice(0.5)):
+        policies = Policies(Growth(max_leaves=max_leaves), choice)
+        trees = [
+            grow_tree(matrix, targets, policies, stream=stream, n_threads=n) for n in (1, 2, 8)
+        ]
+        assert (
+            len(
+                {
+                    tree.value.tobytes() + tree.feature.tobytes() + tree.threshold.tobytes()
+                    for tree in trees
+                }
+            )
+            == 1
+        )
+
+
+def test_read_only_views_do_not_copy():
+    array = np.arange(3)
+    assert np.shares_memory(read_only(array), array)
