@@ -28,10 +28,7 @@ def test_splits_and_values_are_scikit_learns(seed):
     tree = grow_tree(lay_out(binned), targets, policies)
     assert tree.n_leaves == peer.get_n_leaves()
     np.testing.assert_allclose(tree.value[tree.leaf_of_row], peer.predict(features), atol=1e-6)
-    # The same features, and (above) the same rows in the same leaves. Thresholds may differ where no row is: scikit-learn
-    # takes the middle between two values of the node, we between two values of the data.
-    ours = np.where(tree.feature < 0, -2, tree.feature)
-    assert sorted(ours.tolist()) == sorted(peer.tree_.feature.tolist())
-    theirs = peer.apply(features)
-    pairs = set(zip(tree.leaf_of_row.tolist(), theirs.tolist(), strict=True))
+    # The same rows in the same leaves. Thresholds may differ where no row is: scikit-learn takes the middle between two
+    # values of the node, we between two values of the data; and so may features that cut a node alike.
+    pairs = set(zip(tree.leaf_of_row.tolist(), peer.apply(features).tolist(), strict=True))
     assert len(pairs) == tree.n_leaves
