@@ -60,7 +60,7 @@ def test_the_version(rankwood):
     ("arguments", "message"),
     [
         (["inspct"], "No such command 'inspct'"),
-        (["inspect"], "Missing argument 'DATA'"),
+        (["inspect"], "Missing argument 'DATA_OR_MODEL'"),
         (["inspect", "data.txt", "--no-such"], "No such option: --no-such"),
         (["inspect", "nowhere.txt"], "nowhere.txt"),
         (["inspect", "dat.txt"], "Did you mean"),
@@ -250,11 +250,10 @@ def test_the_demo_runs_to_its_end(rankwood):
     outcome = rankwood("demo", "--queries", 30, "--folder", "demo")
     assert outcome.code == 0, outcome.err
     assert "ndcg@10" in outcome.out
-    assert sorted(path.name for path in Path("demo").iterdir()) == [
-        "scores.txt",
-        "test.txt",
-        "train.txt",
-    ]
+    names = {path.name for path in Path("demo").iterdir()}
+    assert names == {f"{part}.txt" for part in ("train", "vali", "test")} | {
+        f"{ranker}.rankwood" for ranker in ("RandomForest", "ExtraTrees", "GBRT")
+    }
 
 
 def in_a_shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -303,3 +302,35 @@ def test_the_real_collection(rankwood, mq2008):
     outcome = rankwood("inspect", mq2008 / "Fold1" / "train.txt.gz", "--json")
     facts = json.loads(outcome.out)
     assert (facts["documents"], facts["queries"], facts["features"]) == (9630, 471, 46)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_closed_stream_is_no_traceback(letor, stream):
+    # `rankwood … >&-`: Python then has no sys.stdout at all
+    close = {"stdout": 1, "stderr": 2}[stream]
+    script = (
+        f"import os, sys; os.close({close}); sys.{stream} = None; sys.argv[0] = 'rankwood'\n"
+        "from rankwood.cli.main import run; run()"
+    )
+    command = [sys.executable, "-c", script, "inspect", str(letor)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_scores_are_looked_for_before_the_data_are_read(rankwood):
+    outcome = rankwood("evaluate", "nowhere.txt", "not-there-either.txt")
+    assert outcome.code == 2
+    assert "nowhere.txt cannot be read: No such file" in outcome.err
+
+
+def test_scores_and_data_cannot_both_be_standard_input(rankwood):
+    outcome = rankwood("evaluate", "-", "-")
+    assert outcome.code == 2
+    assert "cannot both be standard input" in outcome.err
+
+
+def test_a_negative_seed_is_a_message(rankwood, letor, tmp_path):
+    (tmp_path / "scores.txt").write_text("1\n2\n3\n4\n5\n")
+    outcome = rankwood("evaluate", "scores.txt", letor, "--seed", "-1")
+    assert outcome.code == 2
+    assert "seed must be a whole number of at least 0, got -1." in outcome.err

@@ -10,7 +10,7 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.options import Json, Reading, Seed, with_reading_options
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
@@ -25,8 +25,8 @@ def command(
     scores: Annotated[
         str,
         typer.Argument(
-            metavar="SCORES",
-            help="One number per line, in the order of DATA's rows; or a TREC run file.",
+            metavar="MODEL_OR_SCORES",
+            help="A model file; or one number per line, in the order of DATA's rows; or a TREC run file.",
         ),
     ],
     data: Annotated[
@@ -87,23 +87,34 @@ def command(
 ) -> None:
     """Measure a ranking: value, bootstrap 95 % interval, queries, empty queries, conventions.
 
-    Example: rankwood evaluate scores.txt test.txt.gz -m ndcg@10 -m map
+    Example: rankwood evaluate rf.rankwood test.txt.gz -m ndcg@10 -m map
 
     Example: rankwood evaluate run.trec qrels.txt --preset trec_eval -m ndcg@10
     """
     from rankwood.data.reading import is_run_file
+    from rankwood.data.trec import read_scores
+    from rankwood.ensembles.loading import load
     from rankwood.evaluation.evaluate import evaluate
+    from rankwood.models.format import is_model_file
 
     options: dict[str, Any] = {"preset": preset, "n_bootstrap": bootstrap, "seed": seed}
-    if is_run_file(scores):
+    is_run = not is_model_file(scores) and is_run_file(scores)
+    if is_run:
         values, judged_data, more = _read_run(scores, data, by, complete, condense, reading.quiet)
         options |= more
+    elif complete or condense:
+        raise ParameterError("--complete and --condense are for TREC run files.")
+    elif is_model_file(scores):
+        model = load(scores)
+        width = (
+            getattr(model, "n_features_in_", None) or model.n_features
+        )  # a bare forest has the latter
+        judged_data, options["by"] = _read_data(data, by, reading, width)
+        values = model.predict(judged_data)
     else:
-        if complete or condense:
-            raise ParameterError(
-                "--complete and --condense are for TREC run files; SCORES holds one number per line."
-            )
-        values, judged_data, options["by"] = _read_scores(scores, data, by, reading)
+        _refuse_missing_scores(scores, data)
+        judged_data, options["by"] = _read_data(data, by, reading)
+        values = read_scores(scores, n_rows=judged_data.n_documents)
     result = evaluate(values, judged_data, measure or _DEFAULT_MEASURES, **options)
     if per_query is not None:
         _write_per_query(result, judged_data, per_query)
@@ -113,24 +124,29 @@ def command(
         printing.say(str(result))
 
 
-def _read_scores(
-    scores: str, path: str, by: str | None, reading: Reading
-) -> tuple[Array, RankingData, Any]:
-    """Scores, data and the segment of each row."""
-    from rankwood.data.reading import is_table
-    from rankwood.data.trec import read_scores
+def _refuse_missing_scores(scores: str, data: str) -> None:
+    """Say what is wrong with SCORES before the data are read, which may take long."""
+    from rankwood.data.table_files import refuse_what_is_no_file
 
-    segments = None
+    if scores == data == "-":
+        raise ParameterError("SCORES and DATA cannot both be standard input; name one of them.")
+    if scores != "-":
+        refuse_what_is_no_file(Path(scores))
+
+
+def _read_data(
+    path: str, by: str | None, reading: Reading, n_features: int | None = None
+) -> tuple[RankingData, Any]:
+    """The data, and the segment of each row if ``by`` names a column."""
+    from rankwood.data.reading import is_table
+
     if by is not None and is_table(path):
         from rankwood.data.segments import read_column
 
         segments = read_column(path, by)
-        data = reading(path, drop=(*reading.options["drop"], by))
-    else:
-        data = reading(path)
-        if by is not None:
-            segments = _feature(data, by)
-    return read_scores(scores, n_rows=data.n_documents), data, segments
+        return reading(path, drop=(*reading.options["drop"], by)), segments
+    data = reading(path, n_features=n_features)
+    return data, None if by is None else _feature(data, by)
 
 
 def _feature(data: RankingData, name: str) -> Array:
@@ -176,7 +192,7 @@ def _tell_of_queries(missing: tuple[str, ...], unjudged: tuple[str, ...], comple
 
 def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
     """A line per query; an empty field where a measure leaves the query out."""
-    from rankwood._files import atomic_path
+    from rankwood._files import atomic_path, explained_writing
 
     names = [str(row.measure) for row in result]
     columns = [row.per_query.tolist() for row in result]
@@ -186,8 +202,5 @@ def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
         lines.append(
             "\t".join([str(query), *("" if math.isnan(value) else repr(value) for value in values)])
         )
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_text("\n".join(lines) + "\n")
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}.") from None
+    with explained_writing(path), atomic_path(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")

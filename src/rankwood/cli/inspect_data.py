@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwood.cli import printing
+from rankwood.cli import inspect_model, printing
 from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.splits import Overlap
@@ -22,7 +23,7 @@ def command(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
+            metavar="DATA_OR_MODEL", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
         ),
     ],
     *,
@@ -37,11 +38,19 @@ def command(
 ) -> None:
     """Show documents, queries, features, labels, missing and constant features, empty queries, duplicates.
 
+    Of a model file: its estimator, parameters, training, trees and most important features.
+
     Example: rankwood inspect Fold1/train.txt.gz --against Fold1/test.txt.gz
     """
     from rankwood.data.splits import shared
     from rankwood.data.summary import summarise
+    from rankwood.models.format import is_model_file
 
+    if is_model_file(path):
+        if against is not None:
+            raise ParameterError("--against compares data; DATA is a model file.")
+        inspect_model.show(path, as_json)
+        return
     data = reading(path)
     summary = summarise(data)
     overlap = shared(data, reading(against)) if against is not None else None

@@ -5,13 +5,25 @@ Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 int
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from rankwood import __version__
-from rankwood.cli import convert, data, demo, evaluate, inspect_data, printing, versions, warm_up
+from rankwood.cli import (
+    convert,
+    data,
+    demo,
+    evaluate,
+    inspect_data,
+    printing,
+    score,
+    train_stub,
+    versions,
+    warm_up,
+)
 from rankwood.cli.reporting import reports_errors
 
 app = typer.Typer(
@@ -27,6 +39,8 @@ app = typer.Typer(
 app.command("demo")(reports_errors(demo.command))
 app.command("inspect")(reports_errors(inspect_data.command))
 app.command("convert")(reports_errors(convert.command))
+app.command("train")(train_stub.command)
+app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
@@ -56,6 +70,8 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; a user's mistake is a message, never a traceback."""
+    if "train" in (sys.argv[1:] if arguments is None else arguments):
+        train_stub.load(app)
     try:
         app(args=arguments, prog_name="rankwood")
     except SystemExit as stop:
@@ -68,4 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run() -> None:
     """The console script."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as in `rankwood … >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open as long as we run
     sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +41,15 @@ class Reading:
 
         with printing.reading(Path(path).name, self.quiet) as progress:
             return read_data(path, ReadOptions(**{**self.options, **changes}, progress=progress))
+
+    def parts(self, path: str, n_rows: int, **changes: Any) -> Iterator[Any]:
+        """The data in ``path``, in parts of whole queries and about ``n_rows`` rows."""
+        from rankwood.data.parts import read_parts
+        from rankwood.data.reading import ReadOptions
+
+        with printing.reading(Path(path).name, self.quiet) as progress:
+            options = ReadOptions(**{**self.options, **changes}, progress=progress)
+            yield from read_parts(path, options, n_rows=n_rows)
 
 
 def _reading_parameters(

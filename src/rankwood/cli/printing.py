@@ -182,3 +182,61 @@ def _plain_lines(what: str) -> Callable[[int, int | None], None]:
             notice(f"reading {what}: {done / 2**20:,.0f} MiB{share}")
 
     return update
+
+
+@contextlib.contextmanager
+def training(what: str, measure: str, quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+    """A callback for trees done: a bar with the time left and the validation figure, plain lines, or nothing."""
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _tree_bar(what, measure) as callback:
+            yield callback
+    else:
+        yield _tree_lines(what, measure)
+
+
+def _figure(measure: str, value: float | None) -> str:
+    return "" if value is None else f"{measure} {value:.4f}"
+
+
+@contextlib.contextmanager
+def _tree_bar(what: str, measure: str) -> Iterator[Callable[[Any], None]]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figure]}"),
+    )
+    with Progress(*columns, console=notices(), transient=True) as bar:
+        task = bar.add_task(escape(what), total=None, figure="")
+
+        def update(news: Any) -> None:
+            figure = _figure(measure, news.measure)
+            bar.update(task, completed=news.iteration, total=news.total, figure=figure)
+
+        yield update
+
+
+def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
+    last = time.monotonic()
+
+    def update(news: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _PLAIN_LINE_EVERY:
+            last = time.monotonic()
+            figure = _figure(measure, news.measure)
+            notice(
+                f"{what}: tree {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
+            )
+
+    return update

@@ -31,6 +31,7 @@ Progress = Callable[[int, int | None], None]
 
 _ABSENT = {"zero": 0.0, "missing": float("nan")}
 _ORDERS = ("ascending", "any")
+MAX_FEATURES = 100_000  # a larger feature id is taken for a mistake
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def read_letor(
     strict: bool = False,
     cache: bool | None = None,
     verify: bool = False,
-    max_features: int = 100_000,
+    max_features: int = MAX_FEATURES,
     n_threads: int | None = None,
     progress: Progress | None = None,
 ) -> RankingData:
@@ -77,18 +78,9 @@ def read_letor(
     comments that hold ``docid = X``; a row without one gets an empty id if another row has one.
     The result, and the first error told, are the same for any number of threads.
     """
-    from rankwood.data.letor_blocks import Grammar
     from rankwood.data.letor_reading import parse_file
 
-    grammar = Grammar(
-        name=display_name(path),
-        absent=_ABSENT[_checks.one_of("absent", absent, _ABSENT)],
-        any_order=_checks.one_of("order", order, _ORDERS) == "any",
-        n_features=None
-        if n_features is None
-        else _checks.whole_number("n_features", n_features, 1),
-        max_features=_checks.whole_number("max_features", max_features, 1),
-    )
+    grammar = make_grammar(path, n_features, absent, order, max_features)
     threads = _threads.resolve_threads(n_threads)
 
     def parse() -> RankingData:
@@ -97,6 +89,27 @@ def read_letor(
     if not _is_cached(path, cache):
         return parse()
     return _read_through_cache(Path(path), grammar, strict, verify, parse)
+
+
+def make_grammar(
+    path: PathLike,
+    n_features: int | None,
+    absent: str,
+    order: str,
+    max_features: int = MAX_FEATURES,
+) -> Grammar:
+    """How a file is to be understood, from options that are checked here."""
+    from rankwood.data.letor_blocks import Grammar
+
+    return Grammar(
+        name=display_name(path),
+        absent=_ABSENT[_checks.one_of("absent", absent, _ABSENT)],
+        any_order=_checks.one_of("order", order, _ORDERS) == "any",
+        n_features=None
+        if n_features is None
+        else _checks.whole_number("n_features", n_features, 1),
+        max_features=_checks.whole_number("max_features", max_features, 1),
+    )
 
 
 def _is_cached(path: PathLike, cache: bool | None) -> bool:

@@ -80,7 +80,7 @@ class Block:
     labels: Floats
     query_ids: list[str]
     run_rows: Rows  # first row of each run
-    run_lines: Rows  # and its line within the block, counted from 0
+    run_lines: Rows  # and its line, counted from 0: in the block, once in order in the file
     doc_rows: Rows
     doc_ids: list[str]
     n_lines: int
@@ -89,6 +89,37 @@ class Block:
     def has_integer_ids(self) -> bool:
         """Whether every query id is the usual writing of an int64."""
         return all(_is_integer(text) for text in self.query_ids)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of documents."""
+        return len(self.labels)
+
+    def split(self, run: int) -> tuple[Block, Block]:
+        """The rows before a run, and the rows from it on."""
+        row = int(self.run_rows[run])
+        document = int(np.searchsorted(self.doc_rows, row))
+        before = Block(
+            self.features[:row],
+            self.labels[:row],
+            self.query_ids[:run],
+            self.run_rows[:run],
+            self.run_lines[:run],
+            self.doc_rows[:document],
+            self.doc_ids[:document],
+            self.n_lines,
+        )
+        after = Block(
+            self.features[row:],
+            self.labels[row:],
+            self.query_ids[run:],
+            self.run_rows[run:] - row,
+            self.run_lines[run:],
+            self.doc_rows[document:] - row,
+            self.doc_ids[document:],
+            self.n_lines,
+        )
+        return before, after
 
 
 def _is_integer(text: str) -> bool:
@@ -109,7 +140,7 @@ class MemoryLimit:
         self._width = 0
 
     def add(self, n_rows: int, width: int) -> None:
-        """Count further rows, and that the table is at least so wide."""
+        """Count further rows (or, below 0, rows given back), and that the table is at least so wide."""
         with self._lock:
             self._n_rows += n_rows
             self._width = max(self._width, width)

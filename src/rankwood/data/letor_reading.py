@@ -29,6 +29,7 @@ from rankwood.errors import DataError, DataWarning
 Progress = Callable[[int, int | None], None]
 
 BLOCK_BYTES = 1 << 22
+_EXPECTED = "Expected lines as: label qid:ID id:value …"
 _LEAST_BLOCK_BYTES = 1 << 18  # half a millisecond of parsing; not tuned
 
 
@@ -37,20 +38,13 @@ def parse_file(
 ) -> RankingData:
     """The data of a file, without the binary cache."""
     with open_source(path) as source:
-        pipeline = _Pipeline(source, grammar, n_threads, progress)
-        blocks = pipeline.run()
-    expected = "Expected lines as: label qid:ID id:value …"
-    if source.n_read == 0:
-        raise DataError(f"{source.name} is empty. {expected}")
-    if not any(len(block.labels) for block in blocks):
-        raise DataError(f"{source.name} holds no documents, only blanks and comments. {expected}")
+        reader = BlockReader(source, grammar, n_threads, progress, Destination())
+        blocks = list(reader.blocks())
+    refuse_nothing(source, sum(len(block.labels) for block in blocks))
     if not any(block.features.shape[1] for block in blocks):
-        raise DataError(f"{source.name} holds no features. {expected}")
-    query_ids, doc_ids = _join_query_ids(blocks), _join_doc_ids(blocks)
-    labels = np.concatenate([block.labels for block in blocks])
+        raise DataError(f"{source.name} holds no features. {_EXPECTED}")
     line = _line_of_first_return(blocks)
-    features = pipeline.destination.join(blocks, grammar.absent)
-    data = RankingData(features, labels, query_ids, doc_ids)
+    data = join_blocks(blocks, reader.destination, grammar.absent)
     if line is not None and strict:
         raise DataError(
             f"{source.name}, line {line}: query {_first_return(data)} comes again after rows of "
@@ -61,41 +55,65 @@ def parse_file(
     return data
 
 
-class _Pipeline:
-    """Blocks on their way from the file, through the threads, into the order of the file."""
+def refuse_nothing(source: Source, n_rows: int) -> None:
+    """Raise for a file that was read to its end and held no documents."""
+    if source.n_read == 0:
+        raise DataError(f"{source.name} is empty. {_EXPECTED}")
+    if n_rows == 0:
+        raise DataError(f"{source.name} holds no documents, only blanks and comments. {_EXPECTED}")
+
+
+def join_blocks(blocks: list[Block], destination: Destination, absent: float) -> RankingData:
+    """The data of consecutive blocks, which are used up."""
+    query_ids, doc_ids = _join_query_ids(blocks), _join_doc_ids(blocks)
+    labels = np.concatenate([block.labels for block in blocks])
+    return RankingData(destination.join(blocks, absent), labels, query_ids, doc_ids)
+
+
+class BlockReader:
+    """Blocks on their way from the file, through the threads, into the order of the file.
+
+    With a ``destination`` they are parsed into one table of the whole file; without, each has a
+    table of its own. ``memory`` counts the rows of blocks until whoever takes them gives them back.
+    """
 
     def __init__(
-        self, source: Source, grammar: Grammar, n_threads: int, progress: Progress | None
+        self,
+        source: Source,
+        grammar: Grammar,
+        n_threads: int,
+        progress: Progress | None,
+        destination: Destination | None = None,
     ) -> None:
         self.source = source
         self.grammar = grammar
         self.n_threads = n_threads
         self.progress = progress
-        self.destination = Destination()
+        self.is_whole = destination is not None
+        self.destination = destination or Destination()
         self.memory = MemoryLimit(source.name, memory_of_machine())
-        self.blocks: list[Block] = []
         self.running: deque[tuple[Lines, Future[Block]]] = deque()
         self.spare: list[bytearray] = []
+        self.n_finished = 0
         self.n_lines = 0
         self.width = 0
         self.failure: DataError | None = None
 
-    def run(self) -> list[Block]:
+    def blocks(self) -> Iterator[Block]:
         """Parse the whole file; the error raised is the first of the file, whatever the threads."""
         try:
             for lines in self._read():
                 self._start(lines)
-                is_first = not self.blocks  # it tells how large the table will be
+                is_first = not self.n_finished  # it tells how large the table will be
                 if is_first or len(self.running) > self.n_threads:
-                    self._finish_one()
+                    yield self._finish_one()
             while self.running:
-                self._finish_one()
+                yield self._finish_one()
         finally:
             for _, future in self.running:
                 future.cancel()
         if self.failure is not None:
             raise self.failure
-        return self.blocks
 
     def _read(self) -> Iterator[Lines]:
         source = self.source
@@ -119,18 +137,21 @@ class _Pipeline:
         arguments = (lines, self.grammar, self.memory, table, self.width)
         self.running.append((lines, _threads.submit(self.n_threads, parse_block, *arguments)))
 
-    def _finish_one(self) -> None:
+    def _finish_one(self) -> Block:
         lines, future = self.running.popleft()
         try:
-            block = future.result()
+            block: Block = future.result()
         except LineError as error:
             raise DataError(error.at(self.source.name, self.n_lines)) from None
-        if not self.blocks:
+        if self.is_whole and not self.n_finished:
             self.destination.prepare(block, lines.length, self.source.n_text_bytes)
-        self.blocks.append(block)
+        self.n_finished += 1
         self.spare.append(lines.block)
+        self.memory.add(len(block.labels) - lines.n_rows, 0)
+        block.run_lines += self.n_lines  # from here on, lines of the file
         self.n_lines += block.n_lines
         self.width = max(self.width, block.features.shape[1])
+        return block
 
 
 def _join_query_ids(blocks: list[Block]) -> Array:
@@ -158,14 +179,12 @@ def _line_of_first_return(blocks: list[Block]) -> int | None:
     """The first line whose query was left before for another one, if there is such a line."""
     last: str | None = None
     seen: set[str] = set()
-    n_lines = 0
     for block in blocks:
         for query, line in zip(block.query_ids, block.run_lines.tolist(), strict=True):
             if query != last and query in seen:
-                return n_lines + int(line) + 1
+                return int(line) + 1
             seen.add(query)
             last = query
-        n_lines += block.n_lines
     return None
 
 

@@ -19,7 +19,7 @@ _HEAD_BYTES = 4096
 class ReadOptions:
     """How to read a file. The first group is for tables, the second for LETOR text; ``strict`` is for both."""
 
-    label: str = "label"
+    label: str | None = "label"  # None: there are none, or none are wanted
     query: str = "qid"
     doc: str | None = None
     drop: tuple[str, ...] = ()

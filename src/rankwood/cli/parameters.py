@@ -1,0 +1,95 @@
+"""Options made from the estimators' parameters, so that the command line and Python never drift apart."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from typing import Annotated, Any
+
+import typer
+
+from rankwood.ensembles.loading import estimators
+from rankwood.ensembles.parameters import OF_THE_RUN
+from rankwood.errors import ParameterError, UnknownName
+
+_PANEL = "Parameters of the model"
+
+
+def options() -> list[inspect.Parameter]:
+    """One option per parameter that any estimator has; text, empty by default."""
+    found: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    for kind in estimators().values():
+        texts = _descriptions(kind) | texts
+        for name, parameter in _parameters(kind).items():
+            found.setdefault(name, []).append(f"{kind.__name__} {parameter.default}")
+    return [_option(name, texts.get(name, ""), defaults) for name, defaults in found.items()]
+
+
+def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of estimator ``kind`` from texts or TOML values; None means not given."""
+    known = _parameters(estimators()[kind])
+    values = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in known:
+            owners = [other for other, each in estimators().items() if name in _parameters(each)]
+            if not owners:
+                raise UnknownName(f"parameter of {kind}", name, known)
+            raise ParameterError(f"{kind} has no {name}; {', '.join(owners)} has.")
+        values[name] = _value(name, value) if isinstance(value, str) else value
+    return values
+
+
+def _parameters(kind: type) -> dict[str, inspect.Parameter]:
+    signature = inspect.signature(kind)
+    return {name: p for name, p in signature.parameters.items() if name not in OF_THE_RUN}
+
+
+def _option(name: str, text: str, defaults: list[str]) -> inspect.Parameter:
+    values = {default.split(" ", 1)[1] for default in defaults}
+    shown = values.pop() if len(values) == 1 else "; ".join(defaults)
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        metavar="VALUE",
+        help=f"{text} (default: {shown})".strip(),
+        rich_help_panel=_PANEL,
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, option],
+    )
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """What the docstring says of each parameter, on one line."""
+    doc = inspect.getdoc(kind) or ""
+    section = re.search(r"Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", doc, re.DOTALL)
+    texts: dict[str, str] = {}
+    for names, text in re.findall(
+        r"^(\w[\w, ]*)\n((?:    .*\n?)+)", section.group(1) if section else "", re.M
+    ):
+        line = " ".join(text.split()).replace("[", r"\[")
+        texts |= {name.strip(): line for name in names.split(",")}
+    return texts
+
+
+def _value(name: str, text: str) -> Any:
+    """A number, True, False, None or text; ``name=value,…`` for a mapping."""
+    if "=" in text:
+        pairs = [pair.split("=", 1) for pair in text.split(",")]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ParameterError(f"{name} must be written as name=value,name=value; got '{text}'.")
+        return {key.strip(): _value(name, value.strip()) for key, value in pairs}
+    plain = {"none": None, "true": True, "false": False}
+    if text.lower() in plain:
+        return plain[text.lower()]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, int | float) else text

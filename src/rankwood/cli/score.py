@@ -1,0 +1,152 @@
+"""``rankwood score``: the scores and ranks a model gives documents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwood.cli import printing
+from rankwood.cli.options import Reading, with_reading_options
+from rankwood.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from rankwood.data.dataset import RankingData
+    from rankwood.data.score_files import ScoredPart
+    from rankwood.dtypes import Floats
+
+_PART_ROWS = 200_000
+_PART_VALUES = 1 << 26  # 256 MiB of features: a part of wide data has fewer rows
+
+
+@with_reading_options
+def command(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
+        ),
+    ],
+    *,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", metavar="OUT", help="Where to write; - is standard output."),
+    ] = "-",
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="tsv (document, query, score, rank), parquet (the same), trec (a run file) or numbers (one "
+            "score per line); by default from OUT's name: .parquet, .trec and .run, .txt for numbers, else tsv.",
+        ),
+    ] = None,
+    run_tag: Annotated[
+        str, typer.Option(metavar="NAME", help="TREC run: the name of the system.")
+    ] = "rankwood",
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Read DATA as a whole instead of part by part: for queries whose rows are not together.",
+        ),
+    ] = False,
+    reading: Reading,
+) -> None:
+    """Score documents with a model and rank them within their queries.
+
+    DATA is read part by part, so it may be larger than memory; it needs no labels. Rank 1 is the best; documents
+    with equal scores keep DATA's order. OUT appears when it is complete.
+
+    Example: rankwood score model.rankwood test.parquet --out scores.parquet
+
+    Example: zcat test.txt.gz | rankwood score model.rankwood - --format numbers > scores.txt
+    """
+    from rankwood.data.score_files import format_of, open_scores
+    from rankwood.ensembles.loading import load
+
+    written_as = format_of(out, form)
+    _refuse_to_overwrite(out, model, data)
+    loaded = load(model)
+    parts = _parts(data, _n_features(loaded), whole, reading)
+    n_threads = reading.options["n_threads"]
+    n_documents = n_queries = 0
+    with open_scores(out, written_as, run_tag) as write:
+        for scored in _score(parts, _predictor(loaded, n_threads), data, n_threads):
+            if not n_documents and written_as == "trec" and scored.data.doc_ids is None:
+                _tell_of_row_numbers(data, reading.quiet)
+            write(scored)
+            n_documents += scored.data.n_documents
+            n_queries += 0 if scored.ranks is None else scored.data.n_queries
+    if out != "-" and not reading.quiet:
+        queries = f" of {n_queries:,} queries" if n_queries else ""
+        printing.notice(f"{out}: {n_documents:,} documents{queries}")
+
+
+def _refuse_to_overwrite(out: str, *inputs: str) -> None:
+    """Raise if OUT is one of the files that are read."""
+    for path in inputs:
+        if os.path.isfile(out) and os.path.exists(path) and os.path.samefile(out, path):
+            raise ParameterError(f"OUT is {path}, which is read. Write to another file.")
+
+
+def _n_features(model: Any) -> int:
+    """How many features a model, an estimator or a bare forest, knows."""
+    return int(getattr(model, "n_features_in_", None) or model.n_features)
+
+
+def _predictor(model: Any, n_threads: int | None) -> Callable[[RankingData], Floats]:
+    """What gives the scores of data, on so many threads."""
+    from rankwood.models.forest import Forest
+
+    if isinstance(model, Forest):
+        return lambda data: model.predict(data, n_threads=n_threads)
+    model.set_params(n_threads=n_threads)
+    predict: Callable[[RankingData], Floats] = model.predict
+    return predict
+
+
+def _parts(path: str, n_features: int, whole: bool, reading: Reading) -> Iterator[RankingData]:
+    """The data to be scored; their labels, if they have any, are left aside."""
+    changes: dict[str, Any] = {"label": None, "n_features": n_features}
+    label = reading.options["label"]
+    if label != "label":  # a column of this name is no feature in any case
+        changes["drop"] = (*reading.options["drop"], label)
+    if whole:
+        yield reading(path, **changes)
+    else:
+        n_rows = max(1, min(_PART_ROWS, _PART_VALUES // n_features))
+        yield from reading.parts(path, n_rows, **changes)
+
+
+def _score(
+    parts: Iterator[RankingData],
+    predict: Callable[[RankingData], Floats],
+    name: str,
+    n_threads: int | None,
+) -> Iterator[ScoredPart]:
+    from rankwood.data.score_files import ScoredPart
+    from rankwood.measures.ranks import rank_rows
+
+    first_row = 1
+    for part in parts:
+        try:
+            scores = predict(part)
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+        if part.query_ids is None:
+            yield ScoredPart(part, first_row, scores)
+        else:
+            yield ScoredPart(part, first_row, scores, *rank_rows(scores, part, n_threads))
+        first_row += part.n_documents
+
+
+def _tell_of_row_numbers(path: str, quiet: bool) -> None:
+    if not quiet:
+        printing.notice(
+            f"{path} has no document ids: the numbers of its rows, counted from 1, stand for them"
+        )

@@ -1,0 +1,174 @@
+"""``rankwood train``: fit an estimator to a file, and keep the model. Imported only when it is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwood.cli import parameters, printing
+from rankwood.cli.options import Reading, with_reading_options
+from rankwood.ensembles.loading import estimators, save
+from rankwood.errors import DataError, ParameterError, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankwood.data.dataset import RankingData
+
+_CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
+
+
+def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter ``given`` of a command by one option per parameter of the estimators."""
+    own = inspect.signature(command)
+    made = parameters.options()
+
+    @functools.wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        given = {option.name: arguments.pop(option.name) for option in made}
+        command(**arguments, given=given)
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "given"]
+    wrapper.__signature__ = own.replace(parameters=[*kept, *made])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in [*kept, *made]}
+    return wrapper
+
+
+@_with_parameters
+@with_reading_options
+def command(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG", help="A TOML file with the same keys as the options; options win."
+        ),
+    ] = None,
+    *,
+    model: Annotated[str | None, typer.Option(help=f"One of {', '.join(estimators())}.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
+    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Validation data.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the model goes; model.rankwood by default."),
+    ] = None,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit",
+            help="Train again on both parts, with the rounds that were chosen.",
+        ),
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the trees so far in FILE; a killed run goes on with them.",
+        ),
+    ] = None,
+    reading: Reading,
+    given: dict[str, Any],
+) -> None:
+    """Train a ranker and write it to a model file.
+
+    Example: rankwood train --data train.txt.gz --valid vali.txt.gz --model RandomForest --out rf.rankwood
+
+    Example: rankwood train --model GBRT --data train.parquet --valid vali.parquet --n-trees 1000 --early-stopping 100
+    """
+    call = _settle(
+        config,
+        model=model,
+        data=data,
+        valid=valid,
+        out=out,
+        checkpoint=checkpoint,
+        refit=refit,
+        given=given,
+    )
+    kind = call["model"]
+    values = parameters.read(kind, call["parameters"])
+    values |= {"n_threads": reading.options["n_threads"], "checkpoint": call["checkpoint"]}
+    train = reading(call["data"])
+    held_out = None if call["valid"] is None else reading(call["valid"], n_features=None)
+    train, held_out = _same_width(train, held_out, reading, call)
+    with printing.training(kind, str(values.get("measure", "ndcg@10")), reading.quiet) as progress:
+        fitted = estimators()[kind](**values, progress=progress).fit(train, valid=held_out)
+    if call["refit"] and held_out is not None:
+        from rankwood.ensembles.refitting import refit as fit_again
+
+        with printing.training(f"{kind}, again on all data", "", reading.quiet) as progress:
+            fitted = fit_again(fitted.set_params(progress=progress), train, held_out)
+    save(fitted.set_params(progress=None, checkpoint=None), call["out"])
+    if not reading.quiet:
+        printing.show_facts(_facts(fitted, call))
+
+
+def _settle(config: Path | None, given: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """The call as a whole: the configuration file, overridden by what was typed."""
+    call = {"parameters": {}, "checkpoint": None, "valid": None} | _read_config(config)
+    call |= {name: value for name, value in options.items() if value}
+    call["parameters"] = call["parameters"] | {k: v for k, v in given.items() if v is not None}
+    for name in ("model", "data"):
+        if call.get(name) is None:
+            raise ParameterError(f"--{name} is missing. See: rankwood train --help.")
+    if call["model"] not in estimators():
+        raise UnknownName("model", str(call["model"]), estimators())
+    call.setdefault("refit", False)
+    if call["refit"] and call["valid"] is None:
+        raise ParameterError(
+            "--refit trains on training and validation data together: it needs --valid."
+        )
+    call["out"] = Path(call.get("out") or "model.rankwood")
+    if not call["out"].absolute().parent.is_dir():
+        raise DataError(
+            f"the folder of {call['out']} does not exist: make it first, or choose another --out."
+        )
+    return call
+
+
+def _read_config(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        found = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{path} cannot be read as TOML: {error}.") from None
+    for key in found:
+        if key not in _CONFIG_KEYS:
+            raise UnknownName(f"key of {path}", key, _CONFIG_KEYS)
+    return found
+
+
+def _same_width(
+    train: RankingData, valid: RankingData | None, reading: Reading, call: dict[str, Any]
+) -> tuple[RankingData, RankingData | None]:
+    """Both parts with as many features: LETOR text may leave out the last ones."""
+    if valid is None or train.n_features == valid.n_features or train.feature_names:
+        return train, valid
+    width = max(train.n_features, valid.n_features)
+    return reading(call["data"], n_features=width), reading(call["valid"], n_features=width)
+
+
+def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
+    forest = fitted.forest_
+    training = fitted.training_
+    facts = [
+        ("model", type(fitted).__name__),
+        ("trained on", f"{training['rows']:,} documents of {training['queries']:,} queries"),
+        ("trees", f"{forest.n_trees:,} with {forest.n_leaves:,} leaves in all"),
+        ("time", f"{training['seconds']:,.1f} s"),
+    ]
+    estimate = getattr(fitted, "oob_ndcg_", None)
+    if estimate is not None:
+        facts.append(("out-of-bag ndcg@10", f"{estimate:.4f}"))
+    history = getattr(fitted, "history_", None)
+    if history:
+        rounds = getattr(fitted, "best_iteration_", len(history))
+        facts.append(
+            (f"validation {fitted.measure}", f"{history[rounds - 1]:.4f} with {rounds:,} trees")
+        )
+    return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**20:,.1f} MiB)")]
