@@ -69,6 +69,8 @@ def run_suite(tmp_path: Path, **environment: str) -> str:
             "not slow and not jit_only",
             "-p",
             "no:cacheprovider",
+            "-W",  # hashes overflow on purpose; compiled, nobody hears of it
+            "ignore:overflow encountered in scalar:RuntimeWarning",
             *FOLDERS,
         ],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment},
