@@ -353,6 +353,5 @@ class CompletelyRandomForest(_Forest):
         self.checkpoint = checkpoint
 
     def _features(self) -> FeatureChoice:
-        # Blind splits draw their feature themselves. A given one keeps the grower from making histograms for a
-        # child out of its parent's, which blind splits leave empty.
-        return FeatureChoice(1, given=(0,))
+        # Blind splits draw their feature themselves; with one candidate a node needs one histogram.
+        return FeatureChoice(1)
