@@ -23,7 +23,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numba
 
@@ -125,32 +125,3 @@ def kernels() -> dict[str, Callable[..., object]]:
             if getattr(function, "is_kernel", False) and function.__module__ == module.__name__:
                 found[f"{module.__name__}.{name}"] = value
     return found
-
-
-def _make_prefetch() -> Callable[[Any, Any], None]:
-    """A hint to fetch ``array[index]`` of a flat array into the cache; does nothing where the JIT is off."""
-    if numba.config.DISABLE_JIT:
-        return lambda array, index: None  # noqa: ARG005 - the twin of the instruction below
-    from llvmlite import ir
-    from numba.core import cgutils, types
-    from numba.extending import intrinsic
-
-    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - numba's protocol
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            place = context.cast(builder, arguments[1], signature.args[1], types.intp)
-            byte = ir.IntType(8).as_pointer()
-            number = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            pointer = builder.bitcast(builder.gep(data, [place]), byte)
-            # to be read (0), kept in all caches (3), data (1)
-            builder.call(function, [pointer, number(0), number(3), number(1)])
-            return context.get_dummy_value()
-
-        return types.void(array, index), generate
-
-    return intrinsic(prefetch)  # type: ignore[no-any-return]
-
-
-prefetch = _make_prefetch()

@@ -14,6 +14,7 @@ from rankwood.trees import histogram_kernels
 from rankwood.trees.grower import grow_tree, lay_out
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
+SINK = np.zeros(1, np.int64)
 NASTY = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.1, 16777217.0]
 
 
@@ -77,7 +78,7 @@ def test_histograms_of_the_parts_make_up_that_of_the_whole(seed, n_rows, n_featu
     for begin, end in ((0, n_rows), (0, middle), (middle, n_rows)):
         sums = np.empty((n_features, 256), np.int64)
         histogram_kernels.build_histograms(
-            0, n_features, matrix, order, words, begin, end, chosen, sums
+            0, n_features, matrix, order, words, begin, end, chosen, sums, SINK
         )
         found.append(sums)
     whole, one, other = found
@@ -103,7 +104,9 @@ def test_rows_read_by_row_and_by_column_give_the_same_sums(seed, n_rows):
     for by_row in (True, False):
         matrix = lay_out(binned, by_row=by_row)
         sums = np.empty((7, 256), np.int64)
-        histogram_kernels.build_histograms(0, 7, matrix, rows, words, 0, n_rows, np.arange(7), sums)
+        histogram_kernels.build_histograms(
+            0, 7, matrix, rows, words, 0, n_rows, np.arange(7), sums, SINK
+        )
         found.append(sums)
     np.testing.assert_array_equal(*found)
 

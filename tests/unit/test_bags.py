@@ -18,11 +18,11 @@ SIZES = [(1, 1), (1, 5), (7, 3), (50, 50), (400, 123)]
 @pytest.mark.parametrize(("n_draws", "n_items"), SIZES)
 @pytest.mark.parametrize("stream", [0, 1, 2**62 - 1])
 def test_drawing_equals_the_slow_twin(stream, n_draws, n_items):
-    counts = np.zeros(n_items, np.int64)
+    counts = np.zeros(n_items, np.int32)
     kernels.draw_with_replacement(stream, n_draws, counts)
     assert counts.tolist() == slow.draw_with_replacement(stream, n_draws, n_items)
     n_draws = min(n_draws, n_items)
-    counts = np.zeros(n_items, np.int64)
+    counts = np.zeros(n_items, np.int32)
     kernels.draw_without_replacement(stream, n_draws, counts)
     assert counts.tolist() == slow.draw_without_replacement(stream, n_draws, n_items)
     assert counts.sum() == n_draws
@@ -130,7 +130,7 @@ def test_the_search_survives_extreme_weights():
 
 def test_out_of_bag_sums_equal_the_slow_twin(rng):
     n_rows, n_trees = 40, 6
-    counts = rng.integers(0, 2, (n_trees, n_rows)).astype(np.int64)
+    counts = rng.integers(0, 2, (n_trees, n_rows)).astype(np.int32)
     counts[:, 0] = 1  # a row that every tree has seen
     leaves = rng.integers(0, 5, (n_trees, n_rows)).astype(np.int32)
     values = rng.normal(size=(n_trees, 5))

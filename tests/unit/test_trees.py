@@ -189,6 +189,24 @@ def test_missing_values_can_have_a_child_of_their_own():
     assert tree.value[tree.leaf_of_row].tolist() == [0, 0, 4, 4, 9, 9]
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_missing_values_to_come_take_the_side_of_the_rule(side):
+    tree = simple([[0, 0, 0, 1]], [0, 0, 0, 1], missing=side)  # nothing is missing in training
+    assert tree.missing[0] == getattr(tree, side)[0]
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e-30, 1e30, 1e140])
+def test_targets_of_any_size_are_split(scale):
+    tree = simple([[0, 0, 1, 1]], np.array([0, 0, 1, 1]) * scale)
+    assert tree.n_leaves == 2
+    assert tree.value[tree.leaf_of_row] == pytest.approx(np.array([0, 0, 1, 1]) * scale)
+
+
+def test_targets_too_small_for_any_unit_are_one_leaf():
+    tree = simple([[0, 0, 1, 1]], [0, 0, 2e-300, 2e-300])
+    assert (tree.n_leaves, tree.value[0]) == (1, 1e-300)
+
+
 def test_an_all_missing_column_is_never_split_on():
     tree = simple([[255] * 4, [0, 0, 1, 1]], [0, 0, 1, 1])
     assert tree.feature[0] == 1

@@ -65,10 +65,10 @@ class Bags:
         return rows if self.query_of_row is None else np.unique(self.query_of_row[rows])
 
     def counts(self, tree: int) -> Array:
-        """How often each row is drawn for a tree: int64."""
+        """How often each row is drawn for a tree: int32."""
         from rankwood.ensembles import bags_kernels as kernels
 
-        drawn: Array = np.zeros(self.units.size, np.int64)
+        drawn: Array = np.zeros(self.units.size, np.int32)
         n_draws = max(1, round(self.share * drawn.size))
         number = stream_number(self.seed, "bag", tree)
         if self.weights is not None:
@@ -84,10 +84,10 @@ class Bags:
         if self.query_of_row is None and self.present is None:
             return drawn
         if self.query_of_row is None:
-            counts: Array = np.zeros(self.n_rows, np.int64)
+            counts: Array = np.zeros(self.n_rows, np.int32)
             counts[self.units] = drawn
             return counts
-        of_query = np.zeros(int(self.query_of_row.max()) + 1, np.int64)
+        of_query = np.zeros(int(self.query_of_row.max()) + 1, np.int32)
         of_query[self.units] = drawn
         counts = of_query[self.query_of_row]
         return counts if self.present is None else counts * self.present

@@ -82,7 +82,7 @@ class _Forest(Ranker):
             weights,
             self._policies(train.data),
             bags,
-            None if present is None else present.astype(np.int64),
+            None if present is None else present.astype(np.int32),
             self.n_trees,
             self.seed,
             resolve_threads(self.n_threads),

@@ -17,8 +17,8 @@ def in_order(
 ) -> Generator[Result, None, None]:
     """``function`` of each item, in the items' order, on ``n_threads`` threads.
 
-    At most twice as many results as threads wait for their turn. When the caller stops early, or is interrupted, what
-    has not begun never does, and what has is waited for.
+    No more than one result waits for its turn while all threads are busy. When the caller stops early, or is
+    interrupted, what has not begun never does, and what has is waited for.
     """
     if n_threads == 1:
         yield from map(function, items)
@@ -27,7 +27,7 @@ def in_order(
     try:
         for item in items:
             waiting.append(submit(n_threads, function, item))
-            if len(waiting) >= 2 * n_threads:
+            if len(waiting) > n_threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

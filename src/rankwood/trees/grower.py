@@ -82,22 +82,27 @@ def grow_tree(
     With one thread the whole tree grows inside one kernel that holds no lock, so that a forest's trees can grow side by
     side. With more, the features of a node are shared among them; the tree is the same.
     """
-    n_rows = matrix.columns.shape[1]
-    drawn = np.ones(n_rows, np.int64) if counts is None else np.ascontiguousarray(counts, np.int64)
-    packed = pack(targets, drawn, weights, centre=policies.l2 == 0.0)
+    if counts is None:
+        counts = np.ones(matrix.columns.shape[1], np.int32)
+    packed = pack(targets, counts, weights, centre=policies.l2 == 0.0)
     rules = _rules(matrix, packed, policies, weights is not None, stream)
-    bag = Bag(
-        packed.rows, packed.words, packed.counts if rules.has_counts else np.zeros(0, np.int64)
-    )
-    candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
-    nodes, work = _space(matrix, rules, packed.rows.size)
-    threads = resolve_threads(n_threads)
+    bag = Bag(packed.rows, packed.words, packed.counts)
+    nodes = _grow(matrix, bag, rules, policies, packed.gain_unit, resolve_threads(n_threads))
+    truth = (read_only(targets), weights, policies.l2)
+    return _finish(matrix, bag, rules, nodes, packed, truth, route_others)
+
+
+def _grow(
+    matrix: Matrix, bag: Bag, rules: Rules, policies: Policies, gain_unit: float, threads: int
+) -> Any:
+    """The nodes of the grown tree; what was needed to grow it is let go."""
+    candidates = policies.candidates(matrix.columns.shape[0], gain_unit)
+    nodes, work = _space(matrix, rules, bag.rows.size)
     if threads == 1:
         kernels.grow(matrix, bag, rules, candidates, nodes, work)
     else:
         _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
-    truth = (read_only(targets), weights, policies.l2)
-    return _finish(matrix, bag, rules, nodes, work, packed, truth, route_others)
+    return nodes[: int(work.size[0])].copy()
 
 
 def _grow_side_by_side(
@@ -189,6 +194,7 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
         np.empty(n_rows, np.int64),
         np.empty(n_rows if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(4, np.int64),
     )
     return nodes, work
@@ -199,14 +205,13 @@ def _finish(
     bag: Bag,
     rules: Rules,
     nodes: Any,
-    work: Work,
     packed: Packed,
     truth: tuple[Floats, Floats | None, float],
     route_others: bool,
 ) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
     targets, weights, l2 = truth
-    n_nodes = int(work.size[0])
+    n_nodes = nodes.size
     left, right, missing = (
         getattr(nodes, name)[:n_nodes].astype(np.int32) for name in ("left", "right", "missing")
     )

@@ -18,6 +18,7 @@ from rankwood.trees import packing_kernels as kernels
 
 _WEIGHT_BITS = 31  # of a sum of weights that are not rows; the targets' sum has as many
 _SUM_BITS = 62  # what a target sum and its weights share; the sign has the last one
+_LARGEST_EXPONENT = 500  # of a unit: gains are in squares of it
 _LARGEST_TARGET = 2.0**52  # scaled targets stay whole numbers in float64
 
 
@@ -26,7 +27,7 @@ class Packed:
     """The rows of a tree, their words, and the units the words are in."""
 
     rows: Array  # uint32
-    counts: Array  # int64: how often each was drawn
+    counts: Array  # int64: how often each was drawn; empty without weights, when the words say it
     words: Array  # int64
     bits: int
     shift: float  # subtracted from the targets
@@ -46,10 +47,10 @@ def pack(
 
     ``centre=False`` keeps zero where it is, as l2 needs it.
     """
-    rows = np.empty(drawn.size, np.uint32)
-    counts = np.empty(drawn.size, np.int64)
-    n_rows = kernels.gather_bag(read_only(drawn), rows, counts)
-    rows, counts = rows[:n_rows], counts[:n_rows]
+    drawn = read_only(np.ascontiguousarray(drawn, np.int32))
+    n_rows = int(np.count_nonzero(drawn))
+    rows, counts = np.empty(n_rows, np.uint32), np.empty(n_rows, np.int64)
+    kernels.gather_bag(drawn, rows, counts)
     values, mass = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
     shift = _shift(rows, values) if centre and n_rows else 0.0
     found = np.zeros(3)
@@ -63,7 +64,8 @@ def pack(
     room = 2.0 ** (_SUM_BITS - bits) - n_rows  # rounding adds at most half a unit per row
     unit = _power_of_two(min(room / total, _LARGEST_TARGET / most)) if total > 0 else 1.0
     kernels.add_targets(rows, counts, values, mass, shift, unit, bits, words)
-    return Packed(rows, counts, words, bits, shift, unit, weight_unit)
+    kept = np.zeros(0, np.int64) if weights is None else counts  # else the words hold them
+    return Packed(rows, kept, words, bits, shift, unit, weight_unit)
 
 
 def _shift(rows: Array, targets: Floats) -> float:
@@ -79,6 +81,6 @@ def _shift(rows: Array, targets: Floats) -> float:
 
 
 def _power_of_two(limit: float) -> float:
-    """The largest power of two that is not above ``limit``."""
+    """The largest power of two that is not above ``limit``, as long as its square is a number."""
     _, exponent = math.frexp(limit)
-    return math.ldexp(0.5, min(exponent, 1000))
+    return math.ldexp(0.5, min(max(exponent, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))

@@ -9,14 +9,13 @@ from rankwood._jit import kernel
 
 @kernel
 def gather_bag(drawn, rows, counts):
-    """The rows drawn at least once, ascending, and how often; gives how many there are."""
+    """The rows drawn at least once, ascending, and how often."""
     n_rows = 0
     for row in range(drawn.size):
         if drawn[row] > 0:
             rows[n_rows] = row
             counts[n_rows] = drawn[row]
             n_rows += 1
-    return n_rows
 
 
 @kernel

@@ -118,8 +118,10 @@ def split_node(node, matrix, bag, rules, candidates, nodes, work):
     nodes.right[node] = right
     if side == OWN_CHILD:
         nodes.missing[node] = add_child(node, 2, absent, end, bag, rules, nodes, work)
-    elif side == LEARNED:  # nobody missing here: the larger child takes those to come
+    elif side == LEARNED:  # nobody missing here: the rule, or the larger child, takes those to come
         goes_left = nodes.n_rows[left] >= nodes.n_rows[right]
+        if rules.missing_rule in (GO_LEFT, GO_RIGHT):
+            goes_left = rules.missing_rule == GO_LEFT
         nodes.side[node] = GO_LEFT if goes_left else GO_RIGHT
         nodes.missing[node] = left if goes_left else right
     else:

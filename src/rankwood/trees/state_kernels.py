@@ -112,6 +112,7 @@ class Work(NamedTuple):
     words: Array
     counts: Array
     heap: Array  # int64: leaves that can be split, the best first
+    sink: Array  # int64 (1): what is read only to have it in the cache
     size: Array  # int64 (4): nodes, leaves, entries of the heap, slots taken
 
 
