@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from rankwood.data import frames
+from rankwood.data import memory
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
 from rankwood.errors import DataError, DataWarning
@@ -258,10 +258,14 @@ def test_a_subclass_of_a_frame_is_a_frame():
     assert to_matrix(Mine({"a": [1]}))[1] == ("a",)
 
 
-def test_memory_is_known_or_unlimited(monkeypatch):
-    assert frames.physical_memory() > 1 << 20
-    monkeypatch.delattr(frames.os, "sysconf")
-    assert frames.physical_memory() == 1 << 62
+def test_memory_is_the_machines_or_the_containers(monkeypatch, tmp_path):
+    assert 1 << 20 < memory.memory_of_machine() <= memory.UNKNOWN
+    (tmp_path / "memory.max").write_text("12345\n")
+    monkeypatch.setattr(memory, "_CONTAINER_LIMIT", tmp_path / "memory.max")
+    assert memory.memory_of_machine() == 12345
+    (tmp_path / "memory.max").write_text("max\n")
+    monkeypatch.delattr(memory.os, "sysconf")
+    assert memory.memory_of_machine() == memory.UNKNOWN
 
 
 def test_arrays_import_no_frame_library():

@@ -15,7 +15,6 @@ import pytest
 
 from rankwood import read_letor, write_letor
 from rankwood.data import (
-    letor_blocks,
     letor_kernels,
     letor_reading,
     letor_row_kernels,
@@ -331,7 +330,3 @@ def test_reads_from_several_threads_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert found == [2000 * 1999 / 2 + 1000] * 6
-
-
-def test_memory_of_machine_is_a_positive_number():
-    assert 1 << 20 < letor_blocks.memory_of_machine() <= 1 << 62

@@ -7,7 +7,6 @@ from them brings its own methods.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ import numpy as np
 
 from rankwood import _checks, dtypes
 from rankwood.data import columns
+from rankwood.data.memory import memory_of_machine
 from rankwood.dtypes import Array, Features
 from rankwood.errors import DataError
 
@@ -198,21 +198,13 @@ def refuse_twins(names: Sequence[str]) -> None:
 def refuse_what_memory_cannot_hold(n_rows: int, n_features: int) -> None:
     """Raise when a dense float32 matrix of this shape exceeds the machine's memory."""
     needed = n_rows * n_features * np.dtype(dtypes.FEATURE).itemsize
-    present = physical_memory()
+    present = memory_of_machine()
     if needed > present:
         raise DataError(
             f"{n_rows:,} rows × {n_features:,} features need {needed / 2**30:,.1f} GiB as a dense "
             f"matrix, but the machine has {present / 2**30:,.1f} GiB. Keep fewer columns, or use a "
             "part of the queries."
         )
-
-
-def physical_memory() -> int:
-    """Bytes of memory the machine has; a very large number where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
 
 
 def _comes_from(value: Any, *packages: str) -> bool:

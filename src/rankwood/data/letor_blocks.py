@@ -6,11 +6,9 @@ Blocks know nothing of each other, so that threads can parse them side by side.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -21,6 +19,7 @@ from rankwood.data import letor_messages as messages
 from rankwood.data.letor_kernels import count_rows, token_end
 from rankwood.data.letor_messages import LineError
 from rankwood.data.letor_row_kernels import parse_rows, widest_id
+from rankwood.data.memory import memory_of_machine
 from rankwood.dtypes import Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 
@@ -152,18 +151,6 @@ class MemoryLimit:
                     f"{self._n_bytes / 2**30:,.1f}. Number the features without gaps, or read a "
                     "part of the file."
                 )
-
-
-def memory_of_machine() -> int:
-    """Bytes of memory this process may use: the machine's, or the container's if it is less."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        memory = 1 << 62
-    try:
-        return min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):
-        return memory
 
 
 class Destination:

@@ -18,10 +18,10 @@ from rankwood.data.letor_blocks import (
     Grammar,
     Lines,
     MemoryLimit,
-    memory_of_machine,
     parse_block,
 )
 from rankwood.data.letor_messages import LineError
+from rankwood.data.memory import memory_of_machine
 from rankwood.data.sources import PathLike, Source, open_source
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, DataWarning
