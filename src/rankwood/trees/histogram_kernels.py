@@ -16,6 +16,8 @@ SCATTERED = (
 )
 BLOCK = 64  # rows touched at a time; 32 to 128 are alike
 LINE = 64  # bytes of a cache line
+BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
+TWO, THREE = np.uint64(2), np.uint64(3)
 
 
 @kernel
@@ -41,6 +43,7 @@ def clear(sums):
 def add_by_column(first, last, matrix, rows, words, begin, end, features, histograms):
     """Four columns per pass over the rows, then the rest one by one."""
     columns = matrix.columns
+    flat = histograms.reshape(histograms.size)
     slot = first
     while slot + 4 <= last:
         add_four_columns(
@@ -52,10 +55,8 @@ def add_by_column(first, last, matrix, rows, words, begin, end, features, histog
             words,
             begin,
             end,
-            histograms[slot],
-            histograms[slot + 1],
-            histograms[slot + 2],
-            histograms[slot + 3],
+            np.uint64(slot) * BINS,
+            flat,
         )
         slot += 4
     while slot < last:
@@ -64,17 +65,15 @@ def add_by_column(first, last, matrix, rows, words, begin, end, features, histog
 
 
 @kernel
-def add_four_columns(
-    column0, column1, column2, column3, rows, words, begin, end, sums0, sums1, sums2, sums3
-):
-    """One 64-bit addition per row and feature."""
+def add_four_columns(column0, column1, column2, column3, rows, words, begin, end, start, flat):
+    """One 64-bit addition per row and feature; the four histograms lie end to end from ``start``."""
     for place in range(begin, end):
         row = rows[place]
         word = words[place]
-        sums0[column0[row]] += word
-        sums1[column1[row]] += word
-        sums2[column2[row]] += word
-        sums3[column3[row]] += word
+        flat[start + column0[row]] += word
+        flat[start + BINS + column1[row]] += word
+        flat[start + BINS * TWO + column2[row]] += word
+        flat[start + BINS * THREE + column3[row]] += word
 
 
 @kernel
@@ -88,6 +87,7 @@ def add_one_column(column, rows, words, begin, end, sums):
 def add_by_row(first, last, matrix, rows, words, begin, end, features, histograms, sink):
     """Blocks of rows, four features at a time."""
     by_row = matrix.by_row
+    flat = histograms.reshape(histograms.size)
     stride = np.uint64(matrix.stride)
     lowest = np.uint64(features[first])
     highest = np.uint64(features[last - 1])
@@ -97,16 +97,7 @@ def add_by_row(first, last, matrix, rows, words, begin, end, features, histogram
         touched += touch(by_row, stride, lowest, highest, rows, block, after)
         slot = first
         while slot + 4 <= last:
-            add_four_of_rows(
-                by_row,
-                stride,
-                rows,
-                words,
-                block,
-                after,
-                features[slot : slot + 4],
-                histograms[slot : slot + 4],
-            )
+            add_four_of_rows(by_row, stride, rows, words, block, after, slot, features, flat)
             slot += 4
         while slot < last:
             add_one_of_rows(
@@ -133,23 +124,20 @@ def touch(by_row, stride, lowest, highest, rows, begin, end):
 
 
 @kernel
-def add_four_of_rows(by_row, stride, rows, words, begin, end, features, sums):
-    """Four features of a block of rows."""
-    feature0 = np.uint64(features[0])
-    feature1 = np.uint64(features[1])
-    feature2 = np.uint64(features[2])
-    feature3 = np.uint64(features[3])
-    sums0 = sums[0]
-    sums1 = sums[1]
-    sums2 = sums[2]
-    sums3 = sums[3]
+def add_four_of_rows(by_row, stride, rows, words, begin, end, slot, features, flat):
+    """Four features of a block of rows, from ``features[slot]``."""
+    feature0 = np.uint64(features[slot])
+    feature1 = np.uint64(features[slot + 1])
+    feature2 = np.uint64(features[slot + 2])
+    feature3 = np.uint64(features[slot + 3])
+    bins = np.uint64(slot) * BINS
     for place in range(begin, end):
         start = np.uint64(rows[place]) * stride
         word = words[place]
-        sums0[by_row[start + feature0]] += word
-        sums1[by_row[start + feature1]] += word
-        sums2[by_row[start + feature2]] += word
-        sums3[by_row[start + feature3]] += word
+        flat[bins + by_row[start + feature0]] += word
+        flat[bins + BINS + by_row[start + feature1]] += word
+        flat[bins + BINS * TWO + by_row[start + feature2]] += word
+        flat[bins + BINS * THREE + by_row[start + feature3]] += word
 
 
 @kernel

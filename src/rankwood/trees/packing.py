@@ -49,8 +49,9 @@ def pack(
     """
     drawn = read_only(np.ascontiguousarray(drawn, np.int32))
     n_rows = int(np.count_nonzero(drawn))
-    rows, counts = np.empty(n_rows, np.uint32), np.empty(n_rows, np.int64)
+    rows, counts = np.empty(n_rows + 1, np.uint32), np.empty(n_rows + 1, np.int64)
     kernels.gather_bag(drawn, rows, counts)
+    rows, counts = rows[:n_rows], counts[:n_rows]
     values, mass = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
     shift = _shift(rows, values) if centre and n_rows else 0.0
     found = np.zeros(3)

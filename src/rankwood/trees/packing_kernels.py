@@ -9,13 +9,15 @@ from rankwood._jit import kernel
 
 @kernel
 def gather_bag(drawn, rows, counts):
-    """The rows drawn at least once, ascending, and how often."""
+    """The rows drawn at least once, ascending, and how often; the arrays have room for one more.
+
+    Without branches: whether a row was drawn cannot be guessed.
+    """
     n_rows = 0
     for row in range(drawn.size):
-        if drawn[row] > 0:
-            rows[n_rows] = row
-            counts[n_rows] = drawn[row]
-            n_rows += 1
+        rows[n_rows] = row
+        counts[n_rows] = drawn[row]
+        n_rows += drawn[row] > 0
 
 
 @kernel
