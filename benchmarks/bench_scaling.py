@@ -5,7 +5,6 @@ Bars: peak memory at most raw float32 + bins + 25 %; time grows linearly, that i
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 
@@ -33,15 +32,16 @@ def train_once(queries: int) -> None:
     tiny = rw.make_ranking(n_queries=3, docs_per_query=5, n_features=136, seed=1)
     rw.RandomForest(n_trees=2).fit(tiny)  # compiled code is no part of the data
     data = rw.make_ranking(queries, 120, 136, seed=1)
-    before = _resident()
+    before = _memory("VmRSS")
     rw.RandomForest(n_trees=4, max_leaves=100).fit(data)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(data.features.nbytes / 2**20, before, peak)
+    print(data.features.nbytes / 2**20, before, _memory("VmHWM"))
 
 
-def _resident() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+def _memory(kind: str) -> float:
+    """Megabytes of this process, now (VmRSS) or at most (VmHWM); getrusage would count the parent's too."""
+    with open("/proc/self/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return int(lines[kind].split()[0]) / 1024
 
 
 def growth() -> dict[str, list[float]]:

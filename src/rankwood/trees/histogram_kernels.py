@@ -12,7 +12,7 @@ import numpy as np
 from rankwood._jit import kernel
 
 SCATTERED = (
-    32  # a node with fewer than 1/24 of all rows reads row by row: where the two cross (measured)
+    32  # a node with fewer than 1/12 of all rows reads row by row: where the two cross (measured)
 )
 BLOCK = 64  # rows touched at a time; 32 to 128 are alike
 LINE = 64  # bytes of a cache line
