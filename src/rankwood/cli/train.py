@@ -171,4 +171,4 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(
             (f"validation {fitted.measure}", f"{history[rounds - 1]:.4f} with {rounds:,} trees")
         )
-    return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**20:,.1f} MiB)")]
+    return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
