@@ -19,11 +19,19 @@ settings.register_profile(
 settings.load_profile("rankwood")
 
 
+IS_COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not IS_COMPILED and item.get_closest_marker("jit_only"):
+        pytest.skip("only compiled kernels finish this in time")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile every kernel into the cache on disk while there is one process, not one per worker."""
     is_worker = hasattr(session.config, "workerinput")
-    if not is_worker and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0":
+    if not is_worker and IS_COMPILED:
         from rankwood.evaluation.warm_up import warm_up
 
         warm_up()

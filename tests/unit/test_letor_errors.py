@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from rankwood import read_letor
 from rankwood.data import letor_reading
 from rankwood.errors import DataError, ParameterError
 
-needs_compiler = pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="too many bytes for uncompiled kernels"
-)
 GOOD = "1 qid:1 1:0.5 2:0.25\n"
 
 
@@ -195,14 +191,14 @@ def test_a_line_that_never_ends(path, monkeypatch):
     )
 
 
-@needs_compiler
+@pytest.mark.jit_only
 def test_a_long_line_of_digits(path):
     assert "feature id 999" in message(path, b"1 qid:1 " + b"9" * (10 << 20) + b":1")
     path.write_bytes(b"1 qid:1 1:0." + b"3" * (10 << 20))
     assert read_letor(path, cache=False).features[0, 0] == pytest.approx(1 / 3)
 
 
-@needs_compiler
+@pytest.mark.jit_only
 def test_a_table_that_does_not_fit_is_refused_before_it_is_made(path):
     # A million rows of 100,000 features are 373 GiB; the text has 16 MB.
     path.write_bytes(b"0 qid:1 100000:1\n" * 1_000_000)

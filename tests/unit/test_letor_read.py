@@ -23,10 +23,6 @@ from rankwood.data import (
 from rankwood.errors import DataWarning
 from tests.reference import letor as reference
 
-needs_compiler = pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="too many bytes for uncompiled kernels"
-)
-
 
 @pytest.fixture
 def read(tmp_path: Path):
@@ -256,7 +252,7 @@ def test_progress_ends_at_the_size_of_the_file(tmp_path, monkeypatch):
     assert steps[-1] == (1200, 1200)
 
 
-@needs_compiler
+@pytest.mark.jit_only
 def test_long_lines(read):
     row = " ".join(f"{feature}:0.5" for feature in range(1, 60_001))
     data = read(f"0 qid:1 {row} # {'comment ' * 100_000}\n1 qid:1 1:2\n")
@@ -277,7 +273,7 @@ def test_kernels_are_compiled_once(read):
                 assert len(value.signatures) <= 1, name
 
 
-@needs_compiler
+@pytest.mark.jit_only
 def test_mq2008(mq2008):
     path = mq2008 / "Fold1" / "train.txt.gz"
     data = read_letor(path, cache=False)

@@ -93,23 +93,21 @@ def command(
     """
     from rankwood.data.reading import is_run_file
     from rankwood.data.trec import read_scores
-    from rankwood.ensembles.loading import load
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.models.format import is_model_file
 
     options: dict[str, Any] = {"preset": preset, "n_bootstrap": bootstrap, "seed": seed}
-    is_run = not is_model_file(scores) and is_run_file(scores)
-    if is_run:
+    is_model = is_model_file(scores)
+    if not is_model and is_run_file(scores):
         values, judged_data, more = _read_run(scores, data, by, complete, condense, reading.quiet)
         options |= more
     elif complete or condense:
         raise ParameterError("--complete and --condense are for TREC run files.")
-    elif is_model_file(scores):
+    elif is_model:
+        from rankwood.ensembles.loading import load, n_features_of  # heavy: only models need it
+
         model = load(scores)
-        width = (
-            getattr(model, "n_features_in_", None) or model.n_features
-        )  # a bare forest has the latter
-        judged_data, options["by"] = _read_data(data, by, reading, width)
+        judged_data, options["by"] = _read_data(data, by, reading, n_features_of(model))
         values = model.predict(judged_data)
     else:
         _refuse_missing_scores(scores, data)

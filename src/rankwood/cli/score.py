@@ -67,12 +67,12 @@ def command(
     Example: zcat test.txt.gz | rankwood score model.rankwood - --format numbers > scores.txt
     """
     from rankwood.data.score_files import format_of, open_scores
-    from rankwood.ensembles.loading import load
+    from rankwood.ensembles.loading import load, n_features_of
 
     written_as = format_of(out, form)
     _refuse_to_overwrite(out, model, data)
     loaded = load(model)
-    parts = _parts(data, _n_features(loaded), whole, reading)
+    parts = _parts(data, n_features_of(loaded), whole, reading)
     n_threads = reading.options["n_threads"]
     n_documents = n_queries = 0
     with open_scores(out, written_as, run_tag) as write:
@@ -92,11 +92,6 @@ def _refuse_to_overwrite(out: str, *inputs: str) -> None:
     for path in inputs:
         if os.path.isfile(out) and os.path.exists(path) and os.path.samefile(out, path):
             raise ParameterError(f"OUT is {path}, which is read. Write to another file.")
-
-
-def _n_features(model: Any) -> int:
-    """How many features a model, an estimator or a bare forest, knows."""
-    return int(getattr(model, "n_features_in_", None) or model.n_features)
 
 
 def _predictor(model: Any, n_threads: int | None) -> Callable[[RankingData], Floats]:

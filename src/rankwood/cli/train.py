@@ -12,13 +12,13 @@ import typer
 
 from rankwood.cli import parameters, printing
 from rankwood.cli.options import Reading, with_reading_options
+from rankwood.data.folds import same_width
 from rankwood.ensembles.loading import estimators, save
 from rankwood.errors import DataError, ParameterError, UnknownName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rankwood.data.dataset import RankingData
 
 _CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
@@ -93,8 +93,9 @@ def command(
     values = parameters.read(kind, call["parameters"])
     values |= {"n_threads": reading.options["n_threads"], "checkpoint": call["checkpoint"]}
     train = reading(call["data"])
-    held_out = None if call["valid"] is None else reading(call["valid"], n_features=None)
-    train, held_out = _same_width(train, held_out, reading, call)
+    held_out = None if call["valid"] is None else reading(call["valid"])
+    if held_out is not None and not (train.feature_names or held_out.feature_names):
+        train, held_out = same_width((train, held_out), reading.options["absent"])
     with printing.training(kind, str(values.get("measure", "ndcg@10")), reading.quiet) as progress:
         fitted = estimators()[kind](**values, progress=progress).fit(train, valid=held_out)
     if call["refit"] and held_out is not None:
@@ -141,16 +142,6 @@ def _read_config(path: Path | None) -> dict[str, Any]:
         if key not in _CONFIG_KEYS:
             raise UnknownName(f"key of {path}", key, _CONFIG_KEYS)
     return found
-
-
-def _same_width(
-    train: RankingData, valid: RankingData | None, reading: Reading, call: dict[str, Any]
-) -> tuple[RankingData, RankingData | None]:
-    """Both parts with as many features: LETOR text may leave out the last ones."""
-    if valid is None or train.n_features == valid.n_features or train.feature_names:
-        return train, valid
-    width = max(train.n_features, valid.n_features)
-    return reading(call["data"], n_features=width), reading(call["valid"], n_features=width)
 
 
 def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:

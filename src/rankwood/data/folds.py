@@ -225,9 +225,17 @@ def _read_fold(paths: Sequence[Path], options: dict[str, Any]) -> Fold:
             listed = ", ".join(path.name for path in paths)
             raise DataError(f"{paths[0].parent}: the features of {listed} are not the same.")
         return Fold(*parts)
+    return Fold(*same_width(parts, str(options.get("absent", "zero"))))
+
+
+def same_width(parts: Sequence[RankingData], absent: str) -> list[RankingData]:
+    """The parts with as many columns as the widest: LETOR text may leave out the last features.
+
+    ``absent`` says what the columns added hold, as for ``read_letor``.
+    """
     width = max(part.n_features for part in parts)
-    filler = np.nan if options.get("absent") == "missing" else 0.0
-    return Fold(*(_widened(part, width, filler) for part in parts))
+    filler = np.nan if absent == "missing" else 0.0
+    return [_widened(part, width, filler) for part in parts]
 
 
 def _widened(data: RankingData, width: int, filler: float) -> RankingData:

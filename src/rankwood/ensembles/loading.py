@@ -84,6 +84,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     return model
 
 
+def n_features_of(model: Any) -> int:
+    """How many features a loaded model, an estimator or a bare forest, knows."""
+    return int(getattr(model, "n_features_in_", None) or model.n_features)
+
+
 def _set_fitted(model: Any, forest: Forest, training: dict[str, Any]) -> None:
     model.forest_ = forest
     model.n_features_in_ = forest.n_features

@@ -132,11 +132,14 @@ def _grow_side_by_side(
 def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -1) -> None:
     """``growth_kernels.consider``, a block of features per thread."""
     matrix, bag, rules, candidates, nodes, work = state
+    can_split = kernels.can_split(node, bag, rules, nodes)
+    if not can_split and not rules.can_subtract:  # else its sibling needs its histograms
+        return
     n_candidates = kernels.choose_candidates(node, matrix, candidates, nodes, work)
     run_blocks(
         kernels.fill_and_split, n_candidates, node, sibling, *state, n_threads=threads, least=4
     )
-    if kernels.can_split(node, bag, rules, nodes):
+    if can_split:
         kernels.choose_split(node, n_candidates, nodes, work)
         kernels.offer_leaf(node, nodes, work)
 
