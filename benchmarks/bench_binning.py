@@ -10,12 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.common import alternate, describe, keep, median
 from rankwood import make_ranking
 from rankwood.binning.binned import bin_data
 from rankwood.binning.thresholds import fit_bins
+from rankwood.trees.layout import lay_out_together
 
 N_THREADS = 2
 MAX_BINS = 255
@@ -39,9 +38,12 @@ def compare(data: Any, folder: Path) -> dict[str, list[float]]:
     def bin_ours(**options: Any) -> Any:
         return bin_data(data, max_bins=MAX_BINS, sample=SAMPLE, n_threads=N_THREADS, **options)
 
+    def lay_out_ours() -> None:
+        binned = bin_ours()
+        lay_out_together(binned.codes, binned.bins, data.labels, n_threads=N_THREADS)
+
     bin_ours(cache=folder)  # compiles, and keeps the codes
-    binned = bin_data(data.take_rows(np.arange(10)))
-    _ = binned.rows_first  # compiles
+    lay_out_ours()  # compiles
     bins = fit_bins(data.features, n_threads=N_THREADS)
     return alternate(
         {
@@ -50,7 +52,7 @@ def compare(data: Any, folder: Path) -> dict[str, list[float]]:
             "  of that: cut points": lambda: fit_bins(data.features, n_threads=N_THREADS),
             "  of that: codes": lambda: bins.transform(data.features, N_THREADS),
             "kept codes": lambda: bin_ours(cache=folder),
-            "codes and rows_first": lambda: bin_ours().rows_first,
+            "codes, with rows that are alike together": lay_out_ours,
         }
     )
 

@@ -54,7 +54,6 @@ def against_lightgbm(ours: Any, settings: dict[str, Any]) -> Comparison:
     train = everything.take_queries(range(6000))
     test = everything.take_queries(range(6000, 7000))
     binned = bin_data(train, n_threads=N_THREADS)
-    _ = binned.rows_first
     theirs = lightgbm.Dataset(train.features, train.labels, params=settings).construct()
     models: dict[str, Any] = {}
     type(ours)(1, n_threads=N_THREADS).fit(binned)  # compiles

@@ -197,21 +197,6 @@ def test_binned_data_hold_what_was_binned():
         binned.codes[0, 0] = 0
 
 
-@pytest.mark.parametrize("n_features", [1, 7, 8, 9, 24])
-@pytest.mark.parametrize("n_rows", [1, 64, 65, 300])
-def test_rows_first_is_the_other_layout(n_features, n_rows, rng):
-    data = RankingData(rng.random((n_rows, n_features)), np.zeros(n_rows))
-    binned = bin_data(data)
-    rows_first = binned.rows_first
-    stride = {1: 8, 7: 8, 8: 8, 9: 16, 24: 24}[n_features]
-    assert rows_first.shape == (n_rows, stride)
-    assert rows_first.flags.c_contiguous
-    assert rows_first[:, :n_features].tolist() == binned.codes.T.tolist()
-    assert not rows_first[:, n_features:].any()
-    assert binned.rows_first is rows_first
-    assert not rows_first.flags.writeable
-
-
 def test_missing_values_have_code_255():
     data = RankingData([[1.0, None], [None, None]], [0, 1])
     binned = bin_data(data)
@@ -222,12 +207,10 @@ def test_missing_values_have_code_255():
 
 def test_binned_data_survive_pickling():
     binned = bin_data(make_ranking(4, 5, 3, seed=1))
-    assert binned.rows_first.size
     copy = pickle.loads(pickle.dumps(binned))
     assert copy.codes.tobytes() == binned.codes.tobytes()
     assert copy.bins.thresholds.tobytes() == binned.bins.thresholds.tobytes()
     assert copy.data == binned.data
-    assert copy.rows_first.tobytes() == binned.rows_first.tobytes()
     assert not copy.codes.flags.writeable
 
 
@@ -254,4 +237,3 @@ def test_only_ranking_data_can_be_binned():
 def test_data_without_rows():
     binned = bin_data(RankingData(np.zeros((0, 3)), []))
     assert binned.codes.shape == (3, 0)
-    assert binned.rows_first.shape == (0, 8)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from rankwood.errors import ParameterError
-from rankwood.trees.grower import grow_tree, lay_out
+from rankwood.trees.grower import grow_tree
+from rankwood.trees.layout import lay_out
 from rankwood.trees.packing import pack
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from tests.reference import trees as reference
@@ -17,16 +18,13 @@ from tests.reference import trees as reference
 MISSING = 255
 
 
-def binned(codes, thresholds):
-    """What the grower needs of binned data, from codes and cut points."""
+def matrix_of(codes, thresholds):
+    """The matrix of codes and cut points."""
     offsets = np.concatenate([[0], np.cumsum([len(cuts) for cuts in thresholds])]).astype(np.int64)
     flat = np.concatenate([np.asarray(cuts, np.float32) for cuts in thresholds]).astype(np.float32)
-    return SimpleNamespace(
-        codes=np.ascontiguousarray(codes, np.uint8),
-        n_bins=np.array([len(cuts) + 1 for cuts in thresholds]),
-        rows_first=np.ascontiguousarray(np.asarray(codes, np.uint8).T),
-        bins=SimpleNamespace(thresholds=flat, offsets=offsets),
-    )
+    n_bins = np.array([len(cuts) + 1 for cuts in thresholds])
+    bins = SimpleNamespace(thresholds=flat, offsets=offsets, n_value_bins=n_bins)
+    return lay_out(np.ascontiguousarray(codes, np.uint8), bins)
 
 
 def random_problem(seed):
@@ -96,7 +94,7 @@ def test_the_grower_equals_the_slow_twin(seed):
     nodes = reference.grow(
         as_reference(codes, thresholds, targets, counts, weights, policies, seed)
     )
-    matrix = lay_out(binned(codes, thresholds))
+    matrix = matrix_of(codes, thresholds)
     for n_threads in (1, 2):
         tree = grow_tree(
             matrix,
@@ -123,7 +121,7 @@ def test_values_are_the_means_of_the_true_targets(seed):
     codes, thresholds, targets, counts, weights, policies = random_problem(1000 + seed)
     policies = dataclasses.replace(policies, direction=None)  # a monotone split may move them
     tree = grow_tree(
-        lay_out(binned(codes, thresholds)), targets, policies, counts=counts, weights=weights
+        matrix_of(codes, thresholds), targets, policies, counts=counts, weights=weights
     )
     mass = counts * (1.0 if weights is None else weights)
     for leaf in np.flatnonzero(tree.left == 0):
@@ -146,9 +144,7 @@ def simple(codes, targets, **policy):
         np.arange(max(0, int(column[column < MISSING].max(initial=0))), dtype=np.float32)
         for column in codes
     ]
-    return grow_tree(
-        lay_out(binned(codes, thresholds)), np.asarray(targets, float), Policies(**policy)
-    )
+    return grow_tree(matrix_of(codes, thresholds), np.asarray(targets, float), Policies(**policy))
 
 
 def test_equal_targets_are_one_leaf():
@@ -259,7 +255,7 @@ def test_a_constraint_tree_looks_at_the_given_features():
 def test_features_are_drawn_by_their_probabilities():
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 5, (3, 100))
-    matrix = lay_out(binned(codes, [np.arange(4)] * 3))
+    matrix = matrix_of(codes, [np.arange(4)] * 3)
     choice = FeatureChoice(1, probability=np.array([0.7, 0.3, 0.0]))
     roots = [
         grow_tree(
@@ -274,7 +270,7 @@ def test_features_are_drawn_by_their_probabilities():
 
 def test_drawn_features_are_uniform():
     rng = np.random.default_rng(3)
-    matrix = lay_out(binned(rng.integers(0, 5, (4, 50)), [np.arange(4)] * 4))
+    matrix = matrix_of(rng.integers(0, 5, (4, 50)), [np.arange(4)] * 4)
     targets = rng.normal(size=50)
     policies = Policies(Growth(max_leaves=2), FeatureChoice(1))
     roots = [
@@ -286,7 +282,7 @@ def test_drawn_features_are_uniform():
 def test_completely_random_trees_do_not_look_at_targets():
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 9, (5, 300))
-    matrix = lay_out(binned(codes, [np.arange(8)] * 5))
+    matrix = matrix_of(codes, [np.arange(8)] * 5)
     policies = Policies(Growth(max_leaves=50, min_leaf=3), thresholds="completely_random")
     one, other = (grow_tree(matrix, rng.normal(size=300), policies, stream=9) for _ in range(2))
     np.testing.assert_array_equal(one.feature, other.feature)
@@ -317,7 +313,7 @@ def test_small_whole_targets_stay_exact():
 def test_trees_are_the_same_bytes_for_any_number_of_threads():
     rng = np.random.default_rng(5)
     codes = rng.integers(0, 200, (23, 2000)).astype(np.uint8)
-    matrix = lay_out(binned(codes, [np.arange(199)] * 23))
+    matrix = matrix_of(codes, [np.arange(199)] * 23)
     targets = rng.normal(size=2000)
     for policies in (
         Policies(Growth(max_leaves=40)),

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rankwood import _checks
-from rankwood._threads import run_blocks
 from rankwood.binning.bins import CODE, MOST_BINS, Bins
 from rankwood.binning.kept_codes import KeptCodes
 from rankwood.binning.thresholds import checked_parameters, fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Bytes, Rows
 from rankwood.errors import DataError, ParameterError
-
-_LEAST_ROWS = 8192  # per thread: fewer are turned faster than a thread starts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +36,9 @@ class BinnedData:
     codes: Bytes
     bins: Bins
     data: RankingData
+    derived: dict[str, Any] = field(
+        default_factory=dict, init=False
+    )  # what others made of them, kept for the next
 
     def __post_init__(self) -> None:
         codes = np.asarray(self.codes)
@@ -70,20 +69,6 @@ class BinnedData:
     def n_bins(self) -> Rows:
         """Value bins of each feature, the one for missing values not counted."""
         return self.bins.n_value_bins
-
-    @functools.cached_property
-    def rows_first(self) -> Bytes:
-        """The codes with one contiguous row per document, made on first use and kept.
-
-        Rows × features, filled up with zeros to a multiple of eight features: a small node reads a
-        few rows, and reads each from as few cache lines as there can be.
-        """
-        from rankwood.binning.code_kernels import LANES, turn_codes
-
-        stride = -(-self.n_features // LANES) * LANES
-        turned = np.zeros((self.n_rows, stride), CODE)
-        run_blocks(turn_codes, self.n_rows, self.codes, turned, least=_LEAST_ROWS)
-        return _checks.read_only(turned)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BinnedData, (self.codes, self.bins, self.data)

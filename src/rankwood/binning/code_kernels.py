@@ -1,4 +1,4 @@
-"""Codes of values, and the codes turned so that a row is contiguous."""
+"""Codes of values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from rankwood.dtypes import Bytes, Features
 
 TABLE = 256  # thresholds of a feature, filled up with +inf, which no value exceeds
 MISSING_BIN = 255
-LANES = 8  # rows of the turned codes are filled up to a multiple of this
 
 _TILE = 256  # rows whose features stay in the second-level cache
 
@@ -35,24 +34,3 @@ def encode_rows(first: int, last: int, features: Features, tables: Features, cod
                 below += 2 if table[below + 1] < value else 0
                 below += 1 if table[below] < value else 0
                 codes[feature, row] = MISSING_BIN if value != value else below  # noqa: PLR0124
-
-
-@kernel
-def turn_codes(first: int, last: int, codes: Bytes, turned: Bytes) -> None:
-    """Write ``turned[row, feature] = codes[feature, row]`` for rows ``first`` to ``last``.
-
-    In tiles of a cache line of rows by eight features: eight lines at a time stay in the cache
-    even when the columns lie a power of two apart.
-    """
-    n_features = codes.shape[0]
-    for start in range(first, last, 64):
-        stop = min(start + 64, last)
-        for left in range(0, n_features, LANES):
-            if left + LANES <= n_features:
-                for row in range(start, stop):
-                    for lane in range(LANES):
-                        turned[row, left + lane] = codes[left + lane, row]
-            else:
-                for row in range(start, stop):
-                    for feature in range(left, n_features):
-                        turned[row, feature] = codes[feature, row]

@@ -142,11 +142,11 @@ def _path_of(path: Any) -> Path | None:
 def _digest(train: TrainingSet, valid: RankingData | None) -> str:
     """A digest of everything that the trees, and when to stop, are learned from."""
     digest = hashlib.blake2b(digest_size=20)
-    bins = train.binned.bins
+    bins = train.bins
     parts: list[Array | None] = [
         bins.thresholds,
         bins.offsets,
-        train.binned.codes,
+        train.matrix.columns,
         train.labels,
         train.weights,
     ]

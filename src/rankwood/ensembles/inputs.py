@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from rankwood import _checks
-from rankwood.binning.binned import BinnedData, bin_data
+from rankwood.binning.binned import BinnedData
+from rankwood.binning.bins import Bins
 from rankwood.binning.thresholds import fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.models.inputs import features_in_order
-from rankwood.trees.grower import lay_out
+from rankwood.trees.layout import lay_out_together
 from rankwood.trees.state_kernels import Matrix
 
 
@@ -22,19 +23,15 @@ from rankwood.trees.state_kernels import Matrix
 class TrainingSet:
     """Binned rows as the grower sees them, their labels and what each of them weighs."""
 
-    binned: BinnedData
+    data: RankingData  # the rows before binning
+    bins: Bins
     matrix: Matrix
     weights: Floats | None  # row weight × weight of its query; None where all are 1
 
     @property
-    def data(self) -> RankingData:
-        """The rows before binning."""
-        return self.binned.data
-
-    @property
     def labels(self) -> Floats:
         """One label per row."""
-        return self.binned.data.labels
+        return self.data.labels
 
 
 def ranking_data(
@@ -98,14 +95,18 @@ def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None
         raise DataError("there are no rows to learn from.")
     weights = weights_of_rows(data)
     if isinstance(X, BinnedData):
-        binned = X if X.data is data else BinnedData(X.codes, X.bins, data)
-    elif weights is not None and weights.min() == 0:
-        # Rows without weight are no part of the data: cut points must not depend on them either.
-        bins = fit_bins(data.features[weights > 0], max_bins=max_bins, n_threads=n_threads)
-        binned = BinnedData(bins.transform(data.features, n_threads), bins, data)
-    else:
-        binned = bin_data(data, max_bins=max_bins, n_threads=n_threads)
-    return TrainingSet(binned, lay_out(binned), weights)
+        if "matrix" not in X.derived:
+            X.derived["matrix"] = lay_out_together(
+                X.codes, X.bins, X.data.labels, n_threads=n_threads
+            )
+        return TrainingSet(data, X.bins, X.derived["matrix"], weights)
+    # Rows without weight are no part of the data: cut points must not depend on them either.
+    is_whole = weights is None or weights.min() > 0
+    counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
+    bins = fit_bins(counted, max_bins=max_bins, n_threads=n_threads)
+    codes = bins.transform(data.features, n_threads)
+    matrix = lay_out_together(codes, bins, data.labels, in_place=True, n_threads=n_threads)
+    return TrainingSet(data, bins, matrix, weights)
 
 
 def weights_of_rows(data: RankingData) -> Floats | None:
@@ -144,7 +145,7 @@ def validation_data(valid: Any, train: RankingData) -> RankingData | None:
 def codes_of(valid: RankingData, train: TrainingSet, n_threads: int | None) -> Bytes:
     """The validation rows in the training rows' bins."""
     matrix = features_in_order(valid, train.data.n_features, train.data.feature_names)
-    codes: Bytes = _checks.read_only(train.binned.bins.transform(matrix, n_threads))
+    codes: Bytes = _checks.read_only(train.bins.transform(matrix, n_threads))
     return codes
 
 

@@ -60,7 +60,8 @@ def _train() -> None:
     from rankwood.data.synthetic import make_ranking
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
-    from rankwood.trees.grower import grow_tree, lay_out
+    from rankwood.trees.grower import grow_tree
+    from rankwood.trees.layout import lay_out
     from rankwood.trees.policies import Policies
 
     data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
@@ -74,7 +75,7 @@ def _train() -> None:
     CompletelyRandomForest(1).fit(binned)
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
     grow_tree(
-        lay_out(binned), data.labels, Policies(), n_threads=2
+        lay_out(binned.codes, binned.bins), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread
     forest.predict(data)
     forest.leaf_ids(data)

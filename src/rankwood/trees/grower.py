@@ -11,7 +11,13 @@ from rankwood._checks import read_only
 from rankwood._threads import resolve_threads, run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.trees import growth_kernels as kernels
-from rankwood.trees.leaf_kernels import mark_leaves, route, sum_inner_nodes, sum_leaves
+from rankwood.trees.leaf_kernels import (
+    by_source,
+    mark_leaves,
+    route,
+    sum_inner_nodes,
+    sum_leaves,
+)
 from rankwood.trees.packing import Packed, pack
 from rankwood.trees.partition_kernels import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
@@ -21,6 +27,31 @@ _MOST_SUBTRACTED_BYTES = (
     256 * 2**20
 )  # histograms kept for parent − sibling; larger trees build each anew
 _BINS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the leaves' values follow from, by source."""
+
+    counts: Array  # int32: how often each was drawn
+    targets: Floats
+    weights: Floats | None
+    l2: float
+
+    def sums(self, leaf_of_source: Array, n_nodes: int) -> tuple[Floats, Floats]:
+        """Each leaf's weighted sum of targets, and of weights; 0 at inner nodes."""
+        sums, masses = np.zeros(n_nodes), np.zeros(n_nodes)
+        weights = np.zeros(0) if self.weights is None else self.weights
+        counts = np.ascontiguousarray(self.counts, np.int32)
+        sum_leaves(
+            read_only(counts),
+            read_only(self.targets),
+            read_only(weights),
+            read_only(leaf_of_source),
+            sums,
+            masses,
+        )
+        return sums, masses
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +84,6 @@ class Tree:
         return int((self.left == 0).sum())
 
 
-def lay_out(binned: Any, *, by_row: bool = True) -> Matrix:
-    """The binned data as the kernels see them; the row-by-row copy makes small nodes fast."""
-    rows_first = binned.rows_first if by_row else np.zeros((1, 0), np.uint8)
-    return Matrix(
-        read_only(binned.codes),
-        read_only(rows_first.reshape(-1)),
-        int(rows_first.shape[1]),
-        read_only(np.ascontiguousarray(binned.n_bins, np.int64)),
-        read_only(binned.bins.thresholds),
-        read_only(binned.bins.offsets),
-    )
-
-
 def grow_tree(
     matrix: Matrix,
     targets: Floats,
@@ -84,12 +102,13 @@ def grow_tree(
     """
     if counts is None:
         counts = np.ones(matrix.columns.shape[1], np.int32)
-    packed = pack(targets, counts, weights, centre=policies.l2 == 0.0)
+    centre = policies.l2 == 0.0
+    packed = pack(targets, counts, weights, source_of_row=matrix.source_of_row, centre=centre)
     rules = _rules(matrix, packed, policies, weights is not None, stream)
     bag = Bag(packed.rows, packed.words, packed.counts)
     nodes = _grow(matrix, bag, rules, policies, packed.gain_unit, resolve_threads(n_threads))
-    truth = (read_only(targets), weights, policies.l2)
-    return _finish(matrix, bag, rules, nodes, packed, truth, route_others)
+    truth = Truth(counts, targets, weights, policies.l2)
+    return _finish(matrix, bag, nodes, packed, truth, route_others)
 
 
 def _grow(
@@ -197,58 +216,37 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
         np.empty(n_rows, np.int64),
         np.empty(n_rows if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
-        np.zeros(1, np.int64),
         np.zeros(4, np.int64),
     )
     return nodes, work
 
 
 def _finish(
-    matrix: Matrix,
-    bag: Bag,
-    rules: Rules,
-    nodes: Any,
-    packed: Packed,
-    truth: tuple[Floats, Floats | None, float],
-    route_others: bool,
+    matrix: Matrix, bag: Bag, nodes: Any, packed: Packed, truth: Truth, route_others: bool
 ) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
-    targets, weights, l2 = truth
-    n_nodes = nodes.size
     left, right, missing = (
-        getattr(nodes, name)[:n_nodes].astype(np.int32) for name in ("left", "right", "missing")
+        getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
     )
     is_leaf = left == 0
-    feature = np.where(is_leaf, -1, nodes.feature[:n_nodes]).astype(np.int32)
-    code = np.where(is_leaf, 0, nodes.code[:n_nodes]).astype(np.uint8)
-    begin, end = (np.ascontiguousarray(nodes[name][:n_nodes]) for name in ("begin", "end"))
-    counts = bag.counts if rules.has_counts else bag.words & ((1 << rules.bits) - 1)
-    sums, masses = np.zeros(n_nodes), np.zeros(n_nodes)
-    mass = np.zeros(0) if weights is None else weights
-    sum_leaves(bag.rows, counts, targets, read_only(mass), begin, end, left, sums, masses)
-    sum_inner_nodes(left, right, missing, sums, masses)
+    feature = np.where(is_leaf, -1, nodes.feature).astype(np.int32)
+    code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
     leaf_of_row = np.full(matrix.columns.shape[1], -1, np.int32)
+    begin, end = (np.ascontiguousarray(nodes[name]) for name in ("begin", "end"))
     mark_leaves(bag.rows, begin, end, left, leaf_of_row)
     if route_others and bag.rows.size < leaf_of_row.size:
         route(0, leaf_of_row.size, matrix.columns, feature, code, left, right, missing, leaf_of_row)
+    leaf_of_source = np.empty_like(leaf_of_row)
+    by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
+    sums, masses = truth.sums(leaf_of_source, left.size)
+    sum_inner_nodes(left, right, missing, sums, masses)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(masses + l2 > 0, sums / (masses + l2), 0.0)
+        value = np.where(masses + truth.l2 > 0, sums / (masses + truth.l2), 0.0)
     unit = packed.weight_unit / packed.target_unit  # limits of monotone splits are in integer units
-    value = np.clip(
-        value, nodes.low[:n_nodes] * unit + packed.shift, nodes.high[:n_nodes] * unit + packed.shift
-    )
-    return Tree(
-        feature,
-        _thresholds(matrix, feature, code),
-        code,
-        left,
-        right,
-        missing,
-        value,
-        masses,
-        np.where(is_leaf, 0.0, nodes.gain[:n_nodes] / packed.gain_unit),
-        leaf_of_row,
-    )
+    value = np.clip(value, nodes.low * unit + packed.shift, nodes.high * unit + packed.shift)
+    gain = np.where(is_leaf, 0.0, nodes.gain / packed.gain_unit)
+    threshold = _thresholds(matrix, feature, code)
+    return Tree(feature, threshold, code, left, right, missing, value, masses, gain, leaf_of_source)
 
 
 def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:

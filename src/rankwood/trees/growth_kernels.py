@@ -135,7 +135,7 @@ def fill_histograms(first, last, node, matrix, bag, rules, nodes, work):
     end = nodes.end[node]
     histograms = work.histograms[slot]
     build_histograms(
-        first, last, matrix, bag.rows, bag.words, begin, end, work.features, histograms, work.sink
+        first, last, matrix, bag.rows, bag.words, begin, end, work.features, histograms
     )
     if rules.has_counts:
         counts = work.histogram_counts[slot]

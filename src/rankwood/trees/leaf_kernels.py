@@ -9,22 +9,18 @@ from rankwood.trees.state_kernels import MISSING
 
 
 @kernel
-def sum_leaves(rows, counts, targets, weights, begin, end, left, sums, masses):
-    """Each leaf's sum of ``count * weight * target`` and of ``count * weight``, in the order of its rows."""
-    for node in range(left.size):
-        if left[node] > 0:
-            continue
-        total = 0.0
-        mass = 0.0
-        for place in range(begin[node], end[node]):
-            row = rows[place]
-            weight = np.float64(counts[place])
-            if weights.size > 0:
-                weight *= weights[row]
-            total += weight * targets[row]
-            mass += weight
-        sums[node] = total
-        masses[node] = mass
+def sum_leaves(drawn, targets, weights, leaf_of_source, sums, masses):
+    """Each leaf's sum of ``count * weight * target`` and of ``count * weight``, in the order of the sources.
+
+    A source nobody drew adds nothing, whichever node it names.
+    """
+    for source in range(drawn.size):
+        node = max(leaf_of_source[source], 0)
+        weight = np.float64(drawn[source])
+        if weights.size > 0:
+            weight *= weights[source]
+        sums[node] += weight * targets[source]
+        masses[node] += weight
 
 
 @kernel
@@ -47,6 +43,13 @@ def mark_leaves(rows, begin, end, left, leaf_of_row):
         if left[node] == 0:
             for place in range(begin[node], end[node]):
                 leaf_of_row[rows[place]] = node
+
+
+@kernel
+def by_source(source_of_row, leaf_of_row, leaf_of_source):
+    """The leaf of every row, as the caller counts them."""
+    for row in range(source_of_row.size):
+        leaf_of_source[source_of_row[row]] = leaf_of_row[row]
 
 
 @kernel

@@ -41,39 +41,50 @@ class Packed:
 
 
 def pack(
-    targets: Floats, drawn: Array, weights: Floats | None = None, *, centre: bool = True
+    targets: Floats,
+    drawn: Array,
+    weights: Floats | None = None,
+    *,
+    source_of_row: Array | None = None,
+    centre: bool = True,
 ) -> Packed:
     """Words of the rows drawn at least once; a row's summed target is ``drawn * weight * target``.
 
-    ``centre=False`` keeps zero where it is, as l2 needs it.
+    Targets, ``drawn`` and weights are by source, and so are the sums that scales follow from: the order of the rows
+    changes nothing. ``centre=False`` keeps zero where it is, as l2 needs it.
     """
     drawn = read_only(np.ascontiguousarray(drawn, np.int32))
+    if source_of_row is None:
+        source_of_row = read_only(np.arange(drawn.size, dtype=np.int32))
     n_rows = int(np.count_nonzero(drawn))
-    rows, counts = np.empty(n_rows + 1, np.uint32), np.empty(n_rows + 1, np.int64)
-    kernels.gather_bag(drawn, rows, counts)
-    rows, counts = rows[:n_rows], counts[:n_rows]
+    rows, sources = np.empty(n_rows + 1, np.uint32), np.empty(n_rows + 1, np.int32)
+    counts = np.empty(n_rows + 1, np.int32)
+    kernels.gather_bag(drawn, source_of_row, rows, sources, counts)
+    rows, sources, counts = rows[:n_rows], sources[:n_rows], counts[:n_rows]
     values, mass = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
-    shift = _shift(rows, values) if centre and n_rows else 0.0
+    shift = _shift(drawn, values, n_rows) if centre and n_rows else 0.0
     found = np.zeros(3)
-    kernels.load(rows, counts, values, mass, shift, found)
+    kernels.load(drawn, values, mass, shift, found)
     total, most, all_weight = found.tolist()
     weight_unit = 1.0
     if weights is not None:
         weight_unit = _power_of_two(2.0**_WEIGHT_BITS / max(all_weight, 1e-300))
     words = np.empty(n_rows, np.int64)
-    bits = max(1, int(kernels.whole_weights(rows, counts, mass, weight_unit, words)).bit_length())
+    bits = max(
+        1, int(kernels.whole_weights(sources, counts, mass, weight_unit, words)).bit_length()
+    )
     room = 2.0 ** (_SUM_BITS - bits) - n_rows  # rounding adds at most half a unit per row
     unit = _power_of_two(min(room / total, _LARGEST_TARGET / most)) if total > 0 else 1.0
-    kernels.add_targets(rows, counts, values, mass, shift, unit, bits, words)
-    kept = np.zeros(0, np.int64) if weights is None else counts  # else the words hold them
+    kernels.add_targets(sources, counts, values, mass, shift, unit, bits, words)
+    kept = np.zeros(0, np.int64) if weights is None else counts.astype(np.int64)
     return Packed(rows, kept, words, bits, shift, unit, weight_unit)
 
 
-def _shift(rows: Array, targets: Floats) -> float:
+def _shift(drawn: Array, targets: Floats, n_rows: int) -> float:
     """A number near the mean, whose distance to whole targets of a small range is whole."""
     found = np.zeros(3)
-    kernels.span(rows, targets, found)
-    mean = float(found[0]) / rows.size
+    kernels.span(drawn, targets, found)
+    mean = float(found[0]) / n_rows
     spread = max(float(found[2]) - mean, mean - float(found[1]))
     if spread <= 0.0:
         return mean

@@ -1,7 +1,8 @@
 """What the growing kernels pass to each other, and the hash that is their only source of randomness.
 
 Words used here
-    row       a row of the binned matrix
+    row       a row of the binned matrix, as it is laid out
+    source    the same row as the caller counts it: ``matrix.source_of_row[row]``
     place     a position in the tree's own list of rows; a node owns the places ``begin`` to ``end``
     word      target sum and weight of some rows, packed into one int64: ``sum << bits | weight``
     slot      a row of the histogram pool
@@ -25,11 +26,10 @@ LEARNED, GO_LEFT, GO_RIGHT, OWN_CHILD = 0, 1, 2, 3  # where missing values go
 
 
 class Matrix(NamedTuple):
-    """The binned data: a contiguous column per feature, and the same codes row by row."""
+    """The binned data: a contiguous column per feature, rows that are alike near each other."""
 
     columns: Array  # uint8 (features, rows)
-    by_row: Array  # uint8, flat: code of (row, feature) at row * stride + feature; empty if there is none
-    stride: int
+    source_of_row: Array  # int32 (rows)
     n_bins: Array  # int64 (features): value bins
     thresholds: Array  # float32: cut points of all features end to end
     offsets: Array  # int64 (features + 1)
@@ -112,7 +112,6 @@ class Work(NamedTuple):
     words: Array
     counts: Array
     heap: Array  # int64: leaves that can be split, the best first
-    sink: Array  # int64 (1): what is read only to have it in the cache
     size: Array  # int64 (4): nodes, leaves, entries of the heap, slots taken
 
 
