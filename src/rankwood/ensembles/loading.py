@@ -17,13 +17,22 @@ from rankwood.models.kinds import KINDS, kind_of
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
+    "AdaRank": "rankwood.ensembles.adarank",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "RandomForest": "rankwood.ensembles.forests",
+    "RankSVM": "rankwood.ensembles.ranksvm",
 }
 # What a fit found out besides the model, where an estimator has it.
-_FOUND = ("history_", "best_iteration_", "stopped_because_", "n_iter_", "objective_")
+_FOUND = (
+    "history_",
+    "train_history_",
+    "best_iteration_",
+    "stopped_because_",
+    "n_iter_",
+    "objective_",
+)
 
 
 def estimators() -> dict[str, Any]:
