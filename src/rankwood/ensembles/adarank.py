@@ -27,6 +27,7 @@ from rankwood.models.scaling import Scaling
 
 # Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
 _MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
+_WHEN_STALLED = ("stop", "exclude")
 _LEAST_LOSS = 1e-12  # so that a perfect ranker gets a finite weight
 
 
@@ -37,9 +38,10 @@ class AdaRank(LinearRanker):
     measure, adds it with a weight that grows with that measure, and then weighs queries by how badly the sum ranks
     them. The measure of every feature in every query is computed once and kept: 16 bytes × queries × features.
 
-    It stops when a round lowers the training measure by ``tolerance``, when a feature has been chosen ``max_repeats``
-    times without a new best training measure (the method's known stall: a feature that is best under all weights is
-    chosen for ever), or when all queries are ranked perfectly. The rounds up to the best training measure are kept.
+    A feature that is best under all weights is chosen for ever, which is the method's known stall. So it stops when a
+    feature has been chosen ``max_repeats`` times more without a new best training measure, when a round lowers that
+    measure by ``tolerance``, or when all queries are ranked perfectly. With ``when_stalled="exclude"`` it goes on
+    without that feature instead. The rounds up to the best training measure are kept.
 
     Parameters
     ----------
@@ -53,7 +55,9 @@ class AdaRank(LinearRanker):
     tolerance
         How far a round may lower the training measure.
     max_repeats
-        How often a feature may be chosen without a new best training measure.
+        How often a feature may be chosen again without a new best training measure.
+    when_stalled
+        "stop", or "exclude" the feature that made no progress, or a fall, and go on with the others.
     early_stopping
         Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
         the best value. Needs ``valid``.
@@ -83,6 +87,7 @@ class AdaRank(LinearRanker):
         scale: bool = True,
         tolerance: float = 0.002,  # RankLib's
         max_repeats: int = 5,  # RankLib's
+        when_stalled: str = "stop",
         early_stopping: int | None = None,
         seed: int = 0,
         n_threads: int | None = None,
@@ -94,6 +99,7 @@ class AdaRank(LinearRanker):
         self.scale = scale
         self.tolerance = tolerance
         self.max_repeats = max_repeats
+        self.when_stalled = when_stalled
         self.early_stopping = early_stopping
         self.seed = seed
         self.n_threads = n_threads
@@ -110,7 +116,7 @@ class AdaRank(LinearRanker):
         self.train_history_ = list(rounds.training)
         self.history_ = list(rounds.stopping.history)
         best = rounds.stopping if self.early_stopping is not None else _best_of(rounds.training)
-        self.best_iteration_ = best.best_iteration
+        self.best_iteration_ = best.best_iteration or len(rounds.chosen)
         self.linear_ = rounds.model(self.best_iteration_)
 
     def _start(self, data: RankingData, valid: RankingData | None) -> Rounds:
@@ -135,25 +141,24 @@ class AdaRank(LinearRanker):
         """Add rounds; gives the reason why there are no more (Xu & Li 2007, Figure 1)."""
         callbacks = check_listeners(self.progress, self.callbacks)
         watch = Watch(self.n_rounds, self.progress, callbacks)
-        if rounds.rankers.features.size == 0:
-            return "every feature is constant"
-        choices: Counter[int] = Counter()  # since the last new best
+        excluded: set[int] = set()
         P = normalised(rounds.query_weights)  # noqa: N806 - the paper's letters
-        for number in range(1, self.n_rounds + 1):
-            ranker = rounds.rankers.best(P)
+        for _ in range(self.n_rounds):
+            ranker = rounds.rankers.best(P, excluded)
+            if ranker is None:
+                return "no feature is left that makes progress"
             rounds.add(ranker, weight_of(P, rounds.rankers.performance[ranker]))
             E = rounds.performance()  # noqa: N806
-            if rounds.fell_by() >= self.tolerance and number > 1:
-                return rounds.drop_last(number)
-            if rounds.is_new_best():
-                choices.clear()
-            choices[ranker] += 1
-            if watch.says_stop(number, rounds.validate()):
+            trouble = rounds.trouble(ranker, self.tolerance, self.max_repeats)
+            if trouble is not None and self.when_stalled == "stop":
+                return trouble
+            if trouble is not None:
+                excluded.add(ranker)
+                continue
+            if watch.says_stop(len(rounds.chosen), rounds.validate()):
                 return "a callback asked for it"
             if (E == 1.0).all():
-                return f"every training query is ranked perfectly after {number:,} rounds"
-            if choices[ranker] > self.max_repeats:
-                return rounds.stalled(ranker, self.max_repeats)
+                return "every training query is ranked perfectly"
             if rounds.stopping.is_over():
                 return (
                     f"validation {rounds.measure} has not improved for {self.early_stopping} rounds"
@@ -170,6 +175,7 @@ class AdaRank(LinearRanker):
         _checks.whole_number("n_rounds", self.n_rounds, 1)
         _checks.real_number("tolerance", self.tolerance, "[0, 1]")
         _checks.whole_number("max_repeats", self.max_repeats, 1)
+        _checks.one_of("when_stalled", self.when_stalled, _WHEN_STALLED)
         if self.early_stopping is not None:
             _checks.whole_number("early_stopping", self.early_stopping, 1)
         measure = parse_measure(self.measure)
@@ -211,6 +217,7 @@ class Rounds:
     n_threads: int
     chosen: list[tuple[int, float]] = field(default_factory=list)
     training: list[float] = field(default_factory=list)
+    _choices: Counter[int] = field(default_factory=Counter)  # of rankers since the last new best
 
     def add(self, ranker: int, weight: float) -> None:
         """Add a ranker with its weight."""
@@ -245,24 +252,23 @@ class Rounds:
         self.stopping.history.append(mean_value(self.measure, scores, self.valid))
         return self.stopping.history[-1]
 
-    def fell_by(self) -> float:
-        """How much the training measure fell in the last round."""
-        return self.training[-2] - self.training[-1] if len(self.training) > 1 else 0.0
-
-    def is_new_best(self) -> bool:
-        """Whether the last round gave the best training measure so far."""
-        return self.training[-1] > max(self.training[:-1], default=-math.inf)
-
-    def drop_last(self, number: int) -> str:
-        """Undo the last round; gives the reason."""
-        reason = f"round {number:,} lowered the training {self.measure} by {self.fell_by():.4f}"
+    def trouble(self, ranker: int, tolerance: float, max_repeats: int) -> str | None:
+        """What speaks against the last round, which is then undone; None where nothing does."""
+        best = max(self.training[:-1], default=-math.inf)
+        if self.training[-1] > best:
+            self._choices.clear()
+        self._choices[ranker] += 1
+        fall = self.training[-2] - self.training[-1] if len(self.training) > 1 else 0.0
+        name = self.rankers.name(ranker, self.data.names)
+        if fall > 0 and fall >= tolerance:
+            reason = f"{name} lowered the training {self.measure} by {fall:.4f}"
+        elif self._choices[ranker] > max_repeats:
+            reason = (
+                f"it stalled: {name} was chosen {max_repeats} times more "
+                f"without a better training {self.measure}"
+            )
+        else:
+            return None
         self.chosen.pop()
         self.training.pop()
         return reason
-
-    def stalled(self, ranker: int, times: int) -> str:
-        """The reason to stop when one ranker is chosen again and again."""
-        name = self.rankers.name(ranker, self.data.names)
-        return (
-            f"it stalled: {name} was chosen {times} times without a better training {self.measure}"
-        )

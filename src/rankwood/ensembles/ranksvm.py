@@ -17,7 +17,7 @@ from rankwood.ensembles.inputs import weights_of_rows
 from rankwood.ensembles.linear import LinearRanker
 from rankwood.ensembles.progress import Callback, Watch, check_listeners
 from rankwood.ensembles.validation import mean_value
-from rankwood.errors import DataError
+from rankwood.errors import ParameterError
 from rankwood.losses.ranksvm import PairHinge
 from rankwood.measures.parsing import parse_measure
 from rankwood.models.scaling import Scaling
@@ -144,4 +144,6 @@ class RankSVM(LinearRanker):
         _checks.real_number("tol", self.tol, "(0, 1)")
         _checks.whole_number("max_iter", self.max_iter, 1)
         if parse_measure(self.measure).name == "rmse":
-            raise DataError("rmse says nothing about scores that are not on the labels' scale.")
+            raise ParameterError(
+                "rmse says nothing about scores that are not on the labels' scale."
+            )

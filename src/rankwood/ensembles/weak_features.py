@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,9 +71,11 @@ class WeakRankers:
         signs = np.repeat([1.0, -1.0], varying.size)
         return cls(np.tile(varying, 2), signs, performance)
 
-    def best(self, query_weights: Floats) -> int:
-        """The ranker of the highest Σ P(q) · E(q); of equal ones the first."""
-        return int(np.argmax(np.einsum("rq,q->r", self.performance, query_weights)))
+    def best(self, query_weights: Floats, excluded: Collection[int]) -> int | None:
+        """The ranker of the highest Σ P(q) · E(q) but for the excluded ones; of equal ones the first."""
+        sums = np.einsum("rq,q->r", self.performance, query_weights)
+        sums[list(excluded)] = -np.inf
+        return int(np.argmax(sums)) if len(excluded) < sums.size else None
 
     def name(self, ranker: int, names: tuple[str, ...]) -> str:
         """What a message calls a ranker."""
