@@ -273,7 +273,7 @@ def test_huge_labels():
         ({"measure": "dcg"}, "a measure of rankings between -1 and 1, and dcg is none"),
         ({"measure": "auc"}, "and auc is none"),
         ({"measure": "rmse"}, "and rmse is none"),
-        ({"measure": "mapp"}, "'mapp' is not known"),
+        ({"measure": "marp"}, "'marp' is not known"),
         ({"tolerance": -0.1}, r"tolerance must be in \[0, 1\]"),
         ({"max_repeats": 0}, "max_repeats must be a whole number"),
         ({"when_stalled": "go on"}, "when_stalled 'go on' is not known"),

@@ -46,7 +46,6 @@ class RankSVMInOneQuery(InOneQuery, rw.RankSVM):
 OWN_WORDS = EXPECTED_FAILURES | {"check_fit2d_1sample": "we say that there are no pairs"}
 NO_ROW_WEIGHTS = dict.fromkeys(
     (
-        "check_sample_weights_not_an_array",
         "check_sample_weights_list",
         "check_sample_weights_not_overwritten",
         *WEIGHTS_AS_COPIES,
