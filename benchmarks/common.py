@@ -18,6 +18,7 @@ _PACKAGES = (
     "numpy",
     "numba",
     "pyarrow",
+    "scipy",
     "scikit-learn",
     "ranx",
     "pytrec-eval-terrier",

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from rankwood.data.splits import sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
@@ -30,10 +32,12 @@ __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
+    "AdaRank": "rankwood.ensembles.adarank",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "RandomForest": "rankwood.ensembles.forests",
+    "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
     "evaluate": "rankwood.evaluation.evaluate",
@@ -56,9 +60,11 @@ _MODULE_OF = {
 
 __all__ = [
     "GBRT",
+    "AdaRank",
     "CompletelyRandomForest",
     "ExtraTrees",
     "RandomForest",
+    "RankSVM",
     "RankingData",
     "bin",
     "evaluate",

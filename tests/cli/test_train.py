@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import rankwood as rw
@@ -40,6 +42,59 @@ def test_train_evaluate_and_inspect(rankwood, parts, model):
     shown = json.loads(rankwood("inspect", "m.rankwood", "--json").out)
     assert (shown["estimator"], shown["trees"]) == (model, 5)
     assert rankwood("inspect", "m.rankwood").code == 0
+
+
+LINEAR = {
+    "AdaRank": ("--n-rounds", 20, "--measure", "ndcg@10", "--early-stopping", 5),
+    "RankSVM": ("--C", 0.01),
+}
+
+
+@pytest.mark.parametrize("model", LINEAR)
+def test_linear_rankers(rankwood, parts, model):
+    train, vali, test = parts
+    call = ("train", "--data", train, "--valid", vali, "--model", model, "--out", "m.rankwood")
+    outcome = rankwood(*call, *LINEAR[model], "--threads", 1)
+    assert outcome.code == 0, outcome.err
+    for text in ("validation ndcg@10", "stopped because", "weights", "of 9 features"):
+        assert text in outcome.out
+    assert ("rounds" in outcome.out) == (model == "AdaRank")
+    result = json.loads(rankwood("evaluate", "m.rankwood", test, "-m", "ndcg@10", "--json").out)
+    loaded = rw.load("m.rankwood")
+    expected = rw.evaluate(loaded, rw.read_letor(test), "ndcg@10")["ndcg@10"].value
+    assert result["ndcg@10"]["value"] == expected
+    assert rankwood("score", "m.rankwood", test, "--out", "s.txt").code == 0
+    scores = [float(line) for line in Path("s.txt").read_text().splitlines()]
+    np.testing.assert_allclose(scores, loaded.predict(rw.read_letor(test)))
+    assert rankwood(*call, *LINEAR[model], "--refit").code == 0
+
+
+def test_what_is_shown_of_a_linear_model(rankwood, parts):
+    features = np.array([[1.0, 10, 5], [2, 20, 5], [3, np.nan, 5]])
+    model = rw.RankSVM().fit(pd.DataFrame(features, columns=["a", "b", "c"]), [0, 1, 2], [1, 1, 1])
+    rw.save(model, "m.rankwood")
+    shown = json.loads(rankwood("inspect", "m.rankwood", "--json").out)
+    assert (shown["estimator"], shown["features"], shown["features used"]) == ("RankSVM", 3, 2)
+    assert list(shown["weights"]) == ["a", "b"]  # the heaviest first
+    weight = float(model.linear_.weights[1])
+    assert shown["weights"]["b"] == {
+        "weight": weight,
+        "weight × spread": pytest.approx(weight * 5),  # 10 and 20: 5 from their mean
+        "missing counts as": 15.0,
+    }
+    assert shown["importance"]["a"] == model.feature_importances_[0]
+    text = rankwood("inspect", "m.rankwood").out
+    assert "missing counts as" in text
+    assert "stopped_because" in text
+    rw.save(model.linear_, "bare.rankwood")
+    assert "a bare linear model" in rankwood("inspect", "bare.rankwood").out
+    assert rankwood("score", "bare.rankwood", parts[2]).code == 2  # nine features, not three
+
+
+def test_a_checkpoint_of_what_keeps_none(rankwood, parts):
+    outcome = rankwood("train", "--data", parts[0], "--model", "RankSVM", "--checkpoint", "c")
+    assert outcome.code == 2
+    assert "RankSVM keeps no checkpoint: leave out --checkpoint" in outcome.err
 
 
 def test_the_command_line_gives_what_python_gives(rankwood, parts):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rankwood.models.forest import Forest
-from rankwood.models.format import save_forest
+from rankwood.models.format import save_model
 
 PATH = Path(__file__).with_name("forest-v1.rankwood")
 
@@ -64,4 +64,4 @@ def make_forest() -> Forest:
 
 
 if __name__ == "__main__":
-    save_forest(make_forest(), PATH, META)
+    save_model(make_forest(), PATH, META)

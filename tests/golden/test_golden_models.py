@@ -7,18 +7,19 @@ import zipfile
 
 import numpy as np
 
-from rankwood.models.format import load_forest, save_forest
+from rankwood.models.format import load_model, save_model
+from tests.golden import make_linear_v1 as linear
 from tests.golden.make_forest_v1 import META, PATH, make_forest
 
 
 def test_a_file_of_format_1_loads():
-    forest, meta = load_forest(PATH)
+    forest, meta = load_model(PATH)
     assert forest == make_forest()
     assert meta == {**META, "feature_names": ["bm25", "pagerank"]}
 
 
 def test_it_scores_as_it_always_did():
-    forest, _ = load_forest(PATH)
+    forest, _ = load_model(PATH)
     nan = np.nan
     documents = np.array([[1.5, 0], [2, -0.25], [2, 0.5], [nan, nan], [2, nan]], np.float32)
     # base 0.125 + 1 × first tree + 2 × second + 0.5 × 3
@@ -33,8 +34,30 @@ def test_it_scores_as_it_always_did():
 
 
 def test_it_is_still_written_the_same(tmp_path):
-    save_forest(make_forest(), tmp_path / "now", META)
+    save_model(make_forest(), tmp_path / "now", META)
     now, then = (contents(path) for path in (tmp_path / "now", PATH))
+    now["model.json"]["rankwood_version"] = then["model.json"]["rankwood_version"]
+    assert now == then
+
+
+def test_a_linear_model_of_format_1_loads():
+    model, meta = load_model(linear.PATH)
+    assert model == linear.make_linear()
+    assert meta == {**linear.META, "feature_names": ["bm25", "pagerank", "constant"]}
+
+
+def test_a_linear_model_scores_as_it_always_did():
+    model, _ = load_model(linear.PATH)
+    nan, inf = np.nan, np.inf
+    documents = np.array([[4, 0.5, 9], [nan, 0.5, nan], [0, nan, inf]], np.float32)
+    # intercept 0.125 + 0.5 × bm25 - 2 × pagerank; missing are 1 and 0.25; the third feature has no weight
+    expected = [0.125 + 2 - 1, 0.125 + 0.5 - 1, 0.125 + 0 - 0.5]
+    assert model.predict(documents).tolist() == expected
+
+
+def test_a_linear_model_is_still_written_the_same(tmp_path):
+    save_model(linear.make_linear(), tmp_path / "now", linear.META)
+    now, then = (contents(path) for path in (tmp_path / "now", linear.PATH))
     now["model.json"]["rankwood_version"] = then["model.json"]["rankwood_version"]
     assert now == then
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rankwood.binning.bins import Bins
 from rankwood.models.forest import Forest
-from rankwood.models.format import load_forest, save_forest
+from rankwood.models.format import load_model, save_model
 from rankwood.models.packing import ordered_keys
 from tests.reference import forest as reference
 
@@ -87,8 +87,8 @@ def test_files_give_back_what_they_got(case, training):
     forest, _ = case
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        save_forest(forest, path, {"training": training})
-        again, meta = load_forest(path)
+        save_model(forest, path, {"training": training})
+        again, meta = load_model(path)
     assert again == forest
     assert meta["training"] == training
 

@@ -15,7 +15,7 @@ import pytest
 import rankwood as rw
 from rankwood.ensembles import checkpointing
 from rankwood.errors import ModelError, ParameterError
-from rankwood.models.format import load_forest, save_forest
+from rankwood.models.format import load_model, save_model
 
 KINDS = {
     "RandomForest": {"bag": "query"},
@@ -246,8 +246,8 @@ def test_a_saved_estimator_comes_back(name, tmp_path, data, other):
         assert back.best_iteration_ == model.best_iteration_
     assert back.fit(data).forest_.n_trees == 8  # it can learn again
     rw.save(rw.load(path), tmp_path / "again")
-    _, meta = load_forest(tmp_path / "again")
-    assert meta["parameters"] == load_forest(path)[1]["parameters"]
+    _, meta = load_model(tmp_path / "again")
+    assert meta["parameters"] == load_model(path)[1]["parameters"]
 
 
 def test_the_same_training_gives_the_same_file(tmp_path, data):
@@ -269,17 +269,17 @@ def test_out_of_bag_estimates_stay_with_the_fit(tmp_path, data):
     rw.save(model, tmp_path / "model")
     with pytest.raises(AttributeError, match="not kept in model files"):
         _ = rw.load(tmp_path / "model").oob_scores_
-    _, meta = load_forest(tmp_path / "model")
+    _, meta = load_model(tmp_path / "model")
     assert meta["measures"] == {"oob_ndcg@10": model.oob_ndcg_}
 
 
 def test_a_file_names_only_what_we_know(tmp_path, data):
     forest = make("GBRT").fit(data).forest_
     path = tmp_path / "model"
-    save_forest(forest, path, {"estimator": "os.system", "parameters": {}})
+    save_model(forest, path, {"estimator": "os.system", "parameters": {}})
     with pytest.raises(ModelError, match=r"holds a 'os.system', which this version does not know"):
         rw.load(path)
-    save_forest(forest, path, {"estimator": "GBRT", "parameters": {"depth": 3}})
+    save_model(forest, path, {"estimator": "GBRT", "parameters": {"depth": 3}})
     with pytest.raises(ModelError, match="GBRT has no parameter 'depth'"):
         rw.load(path)
 

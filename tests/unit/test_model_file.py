@@ -15,14 +15,8 @@ from rankwood import __version__
 from rankwood.errors import ModelError
 from rankwood.models.archive import Declared
 from rankwood.models.forest import Forest
-from rankwood.models.format import (
-    forest_from_arrays,
-    forest_to_arrays,
-    load_forest,
-    read_model,
-    save_forest,
-    write_model,
-)
+from rankwood.models.format import load_model, read_model, save_model, write_model
+from rankwood.models.kinds import forest_from_arrays, forest_to_arrays
 from tests.reference import forest as reference
 
 META = {
@@ -45,8 +39,8 @@ def forest(rng):
 def test_a_forest_comes_back_as_it_was(rng, tmp_path, third, named):
     names = ["BM25 of body", "ünïcode", "", "a\nb"] if named else None
     forest = reference.random_forest(rng, third=third, feature_names=names)
-    save_forest(forest, tmp_path / "model.rankwood", META)
-    again, meta = load_forest(tmp_path / "model.rankwood")
+    save_model(forest, tmp_path / "model.rankwood", META)
+    again, meta = load_model(tmp_path / "model.rankwood")
     assert again == forest
     assert meta == {**META, "feature_names": names}
     features = rng.choice(reference.nasty_values(), (20, 4))
@@ -55,21 +49,21 @@ def test_a_forest_comes_back_as_it_was(rng, tmp_path, third, named):
 
 def test_a_forest_without_trees_comes_back(tmp_path):
     forest = Forest.from_trees([], n_features=2, base=1 / 3)
-    save_forest(forest, tmp_path / "empty.rankwood")
-    assert load_forest(tmp_path / "empty.rankwood") == (forest, {"feature_names": None})
+    save_model(forest, tmp_path / "empty.rankwood")
+    assert load_model(tmp_path / "empty.rankwood") == (forest, {"feature_names": None})
 
 
 def test_the_same_model_gives_the_same_bytes(forest, tmp_path, monkeypatch):
-    save_forest(forest, tmp_path / "one", META)
+    save_model(forest, tmp_path / "one", META)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    save_forest(forest, tmp_path / "other", dict(reversed(META.items())))
+    save_model(forest, tmp_path / "other", dict(reversed(META.items())))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
 def test_anyone_can_read_the_file(forest, tmp_path):
     """Nothing but zip, JSON and numpy's own reader, without pickle."""
-    save_forest(forest, tmp_path / "model.rankwood", META)
+    save_model(forest, tmp_path / "model.rankwood", META)
     with zipfile.ZipFile(tmp_path / "model.rankwood") as archive:
         assert archive.testzip() is None
         document = json.loads(archive.read("model.json"))
@@ -111,20 +105,23 @@ def test_any_model_can_be_stored(tmp_path):
     }
     write_model(
         tmp_path / "model",
-        "linear",
+        "other",
         {"parameters": {"l2": np.float64(0.5), "n": np.int64(3)}},
         arrays,
     )
     stored = read_model(tmp_path / "model")
-    assert stored.kind == "linear"
+    assert stored.kind == "other"
     assert stored.meta == {"parameters": {"l2": 0.5, "n": 3}}
     assert stored.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
         assert np.array_equal(stored.arrays[name], array)
         assert stored.arrays[name].shape == array.shape
         assert not stored.arrays[name].flags.writeable
-    with pytest.raises(ModelError, match="holds a model of kind 'linear', not a forest"):
-        load_forest(tmp_path / "model")
+    with pytest.raises(
+        ModelError,
+        match=r"holds something of kind 'other', which .* cannot score with\. Known: forest, linear",
+    ):
+        load_model(tmp_path / "model")
 
 
 def test_several_forests_in_one_file(rng, tmp_path):
@@ -188,14 +185,14 @@ def test_what_cannot_be_said_about_a_model(tmp_path, meta, message):
 
 def test_meta_that_contradicts_the_forest(forest, tmp_path):
     with pytest.raises(ModelError, match="other feature_names than the forest"):
-        save_forest(forest, tmp_path / "model", {"feature_names": ["x", "y", "z", "w"]})
+        save_model(forest, tmp_path / "model", {"feature_names": ["x", "y", "z", "w"]})
     with pytest.raises(ModelError, match="meta must not hold 'forest'"):
-        save_forest(forest, tmp_path / "model", {"forest": {}})
+        save_model(forest, tmp_path / "model", {"forest": {}})
 
 
 def test_a_failed_write_leaves_the_old_file(forest, tmp_path, monkeypatch):
     path = tmp_path / "model.rankwood"
-    save_forest(forest, path)
+    save_model(forest, path)
     before = path.read_bytes()
 
     def interrupt(*_arguments, **_options):
@@ -203,19 +200,19 @@ def test_a_failed_write_leaves_the_old_file(forest, tmp_path, monkeypatch):
 
     monkeypatch.setattr(zipfile.ZipFile, "open", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        save_forest(forest.take_trees([0]), path)
+        save_model(forest.take_trees([0]), path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model.rankwood"]
 
 
 def test_places_that_cannot_be_written(forest, tmp_path):
     with pytest.raises(ModelError, match="cannot be written: No such file or directory"):
-        save_forest(forest, tmp_path / "no" / "such" / "folder")
+        save_model(forest, tmp_path / "no" / "such" / "folder")
     with pytest.raises(ModelError, match="cannot be written: Is a directory"):
-        save_forest(forest, tmp_path)
+        save_model(forest, tmp_path)
 
 
 def test_a_link_to_a_model_is_followed(forest, tmp_path):
-    save_forest(forest, tmp_path / "v1.rankwood")
+    save_model(forest, tmp_path / "v1.rankwood")
     os.symlink(tmp_path / "v1.rankwood", tmp_path / "current.rankwood")
-    assert load_forest(tmp_path / "current.rankwood")[0] == forest
+    assert load_model(tmp_path / "current.rankwood")[0] == forest

@@ -17,7 +17,7 @@ import pytest
 
 from rankwood.errors import ModelError
 from rankwood.models.archive import Declared
-from rankwood.models.format import load_forest, read_model, save_forest
+from rankwood.models.format import load_model, read_model, save_model
 from tests.reference import forest as reference
 
 
@@ -29,7 +29,7 @@ def forest(rng):
 @pytest.fixture
 def path(forest, tmp_path):
     place = tmp_path / "model.rankwood"
-    save_forest(forest, place, {"estimator": "RandomForest"})
+    save_model(forest, place, {"estimator": "RandomForest"})
     return place
 
 
@@ -68,7 +68,7 @@ def put_array(path, name, array):
 def test_rewriting_alone_changes_nothing(path, forest):
     edit_document(path, lambda _document: None)
     put_array(path, "value", np.array(forest.value))
-    assert load_forest(path)[0] == forest
+    assert load_model(path)[0] == forest
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_newer_format_says_upgrade(path):
     edit_document(path, make_newer)
     message = r"written by a newer Rankwood \(format 2\); this one reads up to 1: upgrade"
     with pytest.raises(ModelError, match=message):
-        load_forest(path)
+        load_model(path)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_newer_format_says_upgrade(path):
 def test_documents_that_lie(path, change, message):
     edit_document(path, change)
     with pytest.raises(ModelError, match=message):
-        load_forest(path)
+        load_model(path)
 
 
 def set_at(name, node, value):
@@ -199,7 +199,7 @@ def set_at(name, node, value):
 def test_arrays_that_are_no_forest(path, forest, change, message):
     put_array(path, *change(forest))
     with pytest.raises(ModelError, match=f"holds no usable forest: .*{message}"):
-        load_forest(path)
+        load_model(path)
 
 
 def test_truth_values_are_0_and_1(tmp_path, path):
@@ -228,7 +228,7 @@ def test_truth_values_are_0_and_1(tmp_path, path):
 def test_members_that_do_not_belong(path, name, message):
     rewrite(path, members_of(path) | {name: b""})
     with pytest.raises(ModelError, match=message):
-        load_forest(path)
+        load_model(path)
 
 
 def test_a_member_that_is_missing(path):
@@ -236,7 +236,7 @@ def test_a_member_that_is_missing(path):
     del members["arrays/left.npy"]
     rewrite(path, members)
     with pytest.raises(ModelError, match=r"lacks 'arrays/left\.npy'"):
-        load_forest(path)
+        load_model(path)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -244,7 +244,7 @@ def test_a_member_that_is_there_twice(path):
     pairs = list(members_of(path).items())
     rewrite(path, [*pairs, pairs[0]])
     with pytest.raises(ModelError, match=r"holds 'model\.json' twice"):
-        load_forest(path)
+        load_model(path)
 
 
 def test_a_link_as_a_member(path):
@@ -255,7 +255,7 @@ def test_a_link_as_a_member(path):
         path, [*((n, c) for n, c in members.items() if n != link.filename), (link, b"/etc/passwd")]
     )
     with pytest.raises(ModelError, match=r"'arrays/gain\.npy', which is not a plain file"):
-        load_forest(path)
+        load_model(path)
 
 
 def test_an_encrypted_member(path):
@@ -264,7 +264,7 @@ def test_an_encrypted_member(path):
         content[content.index(signature) + flags_at] |= 1
     path.write_bytes(content)
     with pytest.raises(ModelError, match=r"holds 'model\.json' encrypted"):
-        load_forest(path)
+        load_model(path)
 
 
 def test_a_compressed_bomb_is_not_unfolded(path):
@@ -283,13 +283,13 @@ def test_a_compressed_bomb_is_not_unfolded(path):
     tracemalloc.start()
     try:
         with pytest.raises(ModelError, match=r"holds 'arrays/value\.npy' compressed"):
-            load_forest(path)
+            load_model(path)
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
     rewrite(path, members_of(path), compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(ModelError, match=r"holds 'model\.json' compressed"):
-        load_forest(path)
+        load_model(path)
 
 
 def test_sizes_beyond_the_file_are_not_believed(path):
@@ -309,7 +309,7 @@ def test_sizes_beyond_the_file_are_not_believed(path):
     struct.pack_into("<L", content, end + 12, size + 20)
     path.write_bytes(content)
     with pytest.raises(ModelError, match="of content, more than the file has"):
-        load_forest(path)
+        load_model(path)
 
 
 def test_a_huge_list_of_members_is_not_read(path):
@@ -318,7 +318,7 @@ def test_a_huge_list_of_members_is_not_read(path):
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 1)
     path.write_bytes(content[:-22] + end64 + locator + content[-22:])
     with pytest.raises(ModelError, match="lists members in 4,600,000,000 bytes"):
-        load_forest(path)
+        load_model(path)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_huge_list_of_members_is_not_read(path):
 def test_documents_that_are_no_documents(path, text, message):
     rewrite(path, members_of(path) | {"model.json": text})
     with pytest.raises(ModelError, match=message):
-        load_forest(path)
+        load_model(path)
 
 
 def test_pickles_are_not_run(path, tmp_path):
@@ -352,14 +352,14 @@ def test_pickles_are_not_run(path, tmp_path):
     np.lib.format.write_array(file, objects, allow_pickle=True)
     rewrite(path, members_of(path) | {"arrays/value.npy": file.getvalue()})
     with pytest.raises(ModelError, match="bytes of array 'value' instead of"):
-        load_forest(path)
+        load_model(path)
     assert not (tmp_path / "executed").exists()
 
 
 def outcome_of(path, forest):
     """What a damaged file ends in: our error, or a forest equal to the one written."""
     try:
-        again, _ = load_forest(path)
+        again, _ = load_model(path)
     except ModelError as error:
         return "refused" if str(path) in str(error) else f"unnamed: {error}"
     return "equal" if again == forest else "different"

@@ -7,30 +7,37 @@ from typing import TYPE_CHECKING, Any
 from rankwood.cli import printing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankwood.dtypes import Floats
     from rankwood.models.forest import Forest
+    from rankwood.models.linear import LinearModel
 
 _FEATURES_SHOWN = 15
 
 
 def show(path: str, as_json: bool) -> None:
     """The model's kind, parameters, training, size and most important features."""
-    from rankwood.models.format import load_forest
+    from rankwood.models.format import load_model
+    from rankwood.models.kinds import KINDS, kind_of
 
-    forest, meta = load_forest(path)
-    important = _important(forest)
-    facts = {
-        "estimator": meta.get("estimator") or "a bare forest",
-        "trees": forest.n_trees,
-        "leaves": forest.n_leaves,
-        "deepest": forest.max_depth,
-        "features": forest.n_features,
-        "features used": int((forest.importance("splits") > 0).sum()),
-    }
+    model, meta = load_model(path)
+    kind = str(kind_of(model))
+    describe, show_features = _OF_KIND[kind]
+    facts = {"estimator": meta.get("estimator") or f"a bare {KINDS[kind].noun}", **describe(model)}
     parameters, training = meta.get("parameters") or {}, meta.get("training") or {}
     measures = meta.get("measures") or {}
     if as_json:
-        more = {"parameters": parameters, "training": training, "measures": measures}
-        printing.show_json({"model": path, **facts, **more, "importance": dict(important)})
+        more: dict[str, Any] = {
+            "parameters": parameters,
+            "training": training,
+            "measures": measures,
+        }
+        if kind == "linear":
+            more["weights"] = {
+                row[0]: dict(zip(_COLUMNS[1:], row[1:], strict=True)) for row in _weights(model)
+            }
+        printing.show_json({"model": path, **facts, **more, "importance": dict(_shares(model))})
         return
     printing.heading(path)
     printing.show_facts([(name, _shown(value)) for name, value in facts.items()])
@@ -38,17 +45,74 @@ def show(path: str, as_json: bool) -> None:
     for title, part in (("parameters", parameters), ("training", training)):
         printing.heading(title)
         printing.show_facts([(name, _shown(value)) for name, value in part.items()])
+    show_features(model)
+
+
+def _describe_forest(forest: Forest) -> dict[str, Any]:
+    return {
+        "trees": forest.n_trees,
+        "leaves": forest.n_leaves,
+        "deepest": forest.max_depth,
+        "features": forest.n_features,
+        "features used": int((forest.importance("splits") > 0).sum()),
+    }
+
+
+def _show_gains(forest: Forest) -> None:
     printing.heading("most important features, by their share of the gain")
-    printing.show_facts([(name, f"{share:.1%}") for name, share in important[:_FEATURES_SHOWN]])
+    shares = _shares(forest)[:_FEATURES_SHOWN]
+    printing.show_facts([(name, f"{share:.1%}") for name, share in shares])
 
 
-def _important(forest: Forest) -> list[tuple[str, float]]:
-    """Features by their share of the gain, the greatest first; those without a split are left out."""
-    gains = forest.importance("gain")
-    total = float(gains.sum()) or 1.0
-    names = forest.feature_names or tuple(str(number + 1) for number in range(forest.n_features))
+def _describe_linear(model: LinearModel) -> dict[str, Any]:
+    return {
+        "intercept": model.intercept,
+        "features": model.n_features,
+        "features used": int(model.used.size),
+    }
+
+
+_COLUMNS = ("feature", "weight", "weight × spread", "missing counts as")
+
+
+def _weights(model: LinearModel) -> list[tuple[str, float, float, float]]:
+    """A row of ``_COLUMNS`` per feature with a weight, the heaviest in units of its spread first."""
+    scaled = model.weights * model.spread
+    rows = zip(
+        _names(model), model.weights.tolist(), scaled.tolist(), model.fill.tolist(), strict=True
+    )
+    return sorted((row for row in rows if row[1] != 0), key=lambda row: -abs(row[2]))
+
+
+def _show_weights(model: LinearModel) -> None:
+    printing.heading(
+        "heaviest features, by weight in units of the feature's spread in the training data"
+    )
+    rows = [
+        [name, *(_shown(number) for number in numbers)]
+        for name, *numbers in _weights(model)[:_FEATURES_SHOWN]
+    ]
+    printing.show_table(_COLUMNS, rows)
+
+
+_OF_KIND: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], None]]] = {
+    "forest": (_describe_forest, _show_gains),
+    "linear": (_describe_linear, _show_weights),
+}
+
+
+def _names(model: Any) -> tuple[str, ...]:
+    return model.feature_names or tuple(str(number + 1) for number in range(model.n_features))
+
+
+def _shares(model: Any) -> list[tuple[str, float]]:
+    """Features by their share of the importance, the greatest first; those without any are left out."""
+    importance: Floats = model.importance()
+    total = float(importance.sum()) or 1.0
     shares = [
-        (name, float(gain) / total) for name, gain in zip(names, gains, strict=True) if gain > 0
+        (name, float(part) / total)
+        for name, part in zip(_names(model), importance, strict=True)
+        if part > 0
     ]
     return sorted(shares, key=lambda pair: -pair[1])
 

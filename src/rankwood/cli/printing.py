@@ -186,7 +186,7 @@ def _plain_lines(what: str) -> Callable[[int, int | None], None]:
 
 @contextlib.contextmanager
 def training(what: str, measure: str, quiet: bool) -> Iterator[Callable[[Any], None] | None]:
-    """A callback for trees done: a bar with the time left and the validation figure, plain lines, or nothing."""
+    """A callback for trees or rounds done: a bar with time left and validation figure, plain lines, or nothing."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
@@ -236,7 +236,7 @@ def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
             last = time.monotonic()
             figure = _figure(measure, news.measure)
             notice(
-                f"{what}: tree {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
+                f"{what}: {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
             )
 
     return update

@@ -96,9 +96,9 @@ def _refuse_to_overwrite(out: str, *inputs: str) -> None:
 
 def _predictor(model: Any, n_threads: int | None) -> Callable[[RankingData], Floats]:
     """What gives the scores of data, on so many threads."""
-    from rankwood.models.forest import Forest
+    from rankwood.models.kinds import kind_of
 
-    if isinstance(model, Forest):
+    if kind_of(model) is not None:
         return lambda data: model.predict(data, n_threads=n_threads)
     model.set_params(n_threads=n_threads)
     predict: Callable[[RankingData], Floats] = model.predict

@@ -91,7 +91,7 @@ def command(
     )
     kind = call["model"]
     values = parameters.read(kind, call["parameters"])
-    values |= {"n_threads": reading.options["n_threads"], "checkpoint": call["checkpoint"]}
+    values |= {"n_threads": reading.options["n_threads"], **_checkpoint(kind, call["checkpoint"])}
     train = reading(call["data"])
     held_out = None if call["valid"] is None else reading(call["valid"])
     if held_out is not None and not (train.feature_names or held_out.feature_names):
@@ -103,7 +103,7 @@ def command(
 
         with printing.training(f"{kind}, again on all data", "", reading.quiet) as progress:
             fitted = fit_again(fitted.set_params(progress=progress), train, held_out)
-    save(fitted.set_params(progress=None, checkpoint=None), call["out"])
+    save(fitted.set_params(progress=None), call["out"])
     if not reading.quiet:
         printing.show_facts(_facts(fitted, call))
 
@@ -131,6 +131,15 @@ def _settle(config: Path | None, given: dict[str, Any], **options: Any) -> dict[
     return call
 
 
+def _checkpoint(kind: str, path: Any) -> dict[str, Any]:
+    """The parameter ``checkpoint``, for estimators that keep one."""
+    if "checkpoint" in inspect.signature(estimators()[kind]).parameters:
+        return {"checkpoint": path}
+    if path is not None:
+        raise ParameterError(f"{kind} keeps no checkpoint: leave out --checkpoint.")
+    return {}
+
+
 def _read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
@@ -145,21 +154,32 @@ def _read_config(path: Path | None) -> dict[str, Any]:
 
 
 def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
-    forest = fitted.forest_
     training = fitted.training_
     facts = [
         ("model", type(fitted).__name__),
         ("trained on", f"{training['rows']:,} documents of {training['queries']:,} queries"),
-        ("trees", f"{forest.n_trees:,} with {forest.n_leaves:,} leaves in all"),
+        _size(getattr(fitted, fitted._model)),
         ("time", f"{training['seconds']:,.1f} s"),
     ]
     estimate = getattr(fitted, "oob_ndcg_", None)
     if estimate is not None:
         facts.append(("out-of-bag ndcg@10", f"{estimate:.4f}"))
+    reason = getattr(fitted, "stopped_because_", None)
+    if reason is not None:
+        facts.append(("stopped because", reason))
     history = getattr(fitted, "history_", None)
     if history:
         rounds = getattr(fitted, "best_iteration_", len(history))
-        facts.append(
-            (f"validation {fitted.measure}", f"{history[rounds - 1]:.4f} with {rounds:,} trees")
-        )
+        unit = next((name for name in ("rounds", "trees") if hasattr(fitted, f"n_{name}")), None)
+        after = "" if unit is None else f" with {rounds:,} {unit}"
+        facts.append((f"validation {fitted.measure}", f"{history[rounds - 1]:.4f}{after}"))
     return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
+
+
+def _size(model: Any) -> tuple[str, str]:
+    """How large a model is, whatever its kind."""
+    from rankwood.models.linear import LinearModel
+
+    if isinstance(model, LinearModel):
+        return ("weights", f"of {model.used.size:,} of {model.n_features:,} features")
+    return ("trees", f"{model.n_trees:,} with {model.n_leaves:,} leaves in all")

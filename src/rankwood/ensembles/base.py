@@ -31,9 +31,10 @@ SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """An ensemble of trees that gives documents scores: the higher, the more relevant.
+    """What gives documents scores: the higher, the more relevant.
 
-    The constructor keeps its arguments as they are; ``fit`` checks them.
+    The constructor keeps its arguments as they are; ``fit`` checks them. What it learns is one model, in the attribute
+    that ``_model`` names: ``forest_`` for ensembles of trees, ``linear_`` for a weight per feature.
 
     Attributes
     ----------
@@ -44,6 +45,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     training_
         What the model was trained on: rows, queries, features, seconds, version.
     """
+
+    _model = "forest_"
 
     forest_: Forest
     max_bins: int
@@ -83,7 +86,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         data = ranking_data(X, y, qid, sample_weight, query_weight)
         self._check_parameters()
         valid_data = validation_data(valid, data)
-        self._fit(training_set(X, data, self.max_bins, self.n_threads), valid_data)
+        self._learn(X, data, valid_data)
         self._remember(data, time.perf_counter() - start)
         return self
 
@@ -93,7 +96,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Columns with names are put in the order of those ``fit`` saw; other names are refused. A bare array is taken
         by position.
         """
-        check_is_fitted(self, "forest_")
+        check_is_fitted(self, self._model)
         if isinstance(X, BinnedData):
             X = X.data  # noqa: N806
         refuse_other_than_tables(X)
@@ -102,7 +105,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return self.forest_.predict(X, n_threads=self.n_threads)
+        scores: Floats = getattr(self, self._model).predict(X, n_threads=self.n_threads)
+        return scores
 
     def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
         """NDCG@10 over the queries; without queries, the coefficient of determination R²."""
@@ -114,9 +118,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         return float(r2_score(data.labels, scores, sample_weight=data.row_weights))
 
+    def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
+        """Fit the model to ``data``: trees see it binned, as it is already where ``X`` is ``BinnedData``."""
+        self._fit(training_set(X, data, self.max_bins, self.n_threads), valid)
+
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         """Grow the trees and set the attributes that follow from them."""
         raise NotImplementedError
+
+    def _chosen(self) -> dict[str, Any]:
+        """Parameters that a further fit needs to end where this one did."""
+        return {"n_trees": self.forest_.n_trees}
 
     def _check_parameters(self) -> None:
         """Raise for parameters that are wrong whatever the data; the rest is checked where it is used."""

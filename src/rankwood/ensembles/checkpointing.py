@@ -25,12 +25,8 @@ from rankwood.ensembles.inputs import TrainingSet
 from rankwood.ensembles.parameters import plain_parameters
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models.forest import Forest
-from rankwood.models.format import (
-    forest_from_arrays,
-    forest_to_arrays,
-    read_model,
-    write_model,
-)
+from rankwood.models.format import read_model, write_model
+from rankwood.models.kinds import forest_from_arrays, forest_to_arrays
 
 KIND = "checkpoint"
 SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the tree at hand

@@ -12,16 +12,27 @@ import numpy as np
 from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.parameters import plain_parameters
 from rankwood.errors import ModelError
-from rankwood.models.forest import Forest
-from rankwood.models.format import load_forest, save_forest
+from rankwood.models.format import load_model, save_model
+from rankwood.models.kinds import KINDS, kind_of
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
+    "AdaRank": "rankwood.ensembles.adarank",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "RandomForest": "rankwood.ensembles.forests",
+    "RankSVM": "rankwood.ensembles.ranksvm",
 }
+# What a fit found out besides the model, where an estimator has it.
+_FOUND = (
+    "history_",
+    "train_history_",
+    "best_iteration_",
+    "stopped_because_",
+    "n_iter_",
+    "objective_",
+)
 
 
 def estimators() -> dict[str, Any]:
@@ -31,23 +42,24 @@ def estimators() -> dict[str, Any]:
     }
 
 
-def save(model: Ranker | Forest, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator, or a bare forest, to a model file.
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator, or a bare model such as a forest, to a model file.
 
-    The file holds the trees, the parameters and a record of the training, and no code. The same model trained again
-    gives the same bytes, so the time the training took is not in it; out-of-bag scores of single rows are not either.
+    The file holds the trees or weights, the parameters and a record of the training, and no code. The same model
+    trained again gives the same bytes, so the time the training took is not in it; out-of-bag scores of single rows
+    are not either.
     """
-    if isinstance(model, Forest):
-        save_forest(model, path)
+    if kind_of(model) is not None:
+        save_model(model, path)
         return
     if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
         raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
-    if not hasattr(model, "forest_"):
+    if not hasattr(model, model._model):
         raise ModelError(
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
     training = {name: value for name, value in model.training_.items() if name != "seconds"}
-    for name in ("history_", "best_iteration_"):
+    for name in _FOUND:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
     measures = {}
@@ -60,15 +72,15 @@ def save(model: Ranker | Forest, path: str | os.PathLike[str]) -> None:
         "training": training,
         "measures": measures,
     }
-    save_forest(model.forest_, path, meta)
+    save_model(getattr(model, model._model), path, meta)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator of a model file, which predicts the same to the bit; a bare forest where the file has no more."""
-    forest, meta = load_forest(path)
+    """The estimator of a model file, which predicts the same to the bit; a bare model where the file has no more."""
+    stored, meta = load_model(path)
     name = meta.get("estimator")
     if name is None:
-        return forest
+        return stored
     if name not in _MODULE_OF:
         known = ", ".join(sorted(_MODULE_OF))
         raise ModelError(
@@ -80,27 +92,30 @@ def load(path: str | os.PathLike[str]) -> Any:
     if unknown:
         raise ModelError(f"{os.fspath(path)}: {name} has no parameter '{unknown[0]}'.")
     model = kind(**parameters)
-    _set_fitted(model, forest, meta.get("training") or {})
+    if model._model != f"{kind_of(stored)}_":
+        noun = KINDS[str(kind_of(stored))].noun
+        raise ModelError(f"{os.fspath(path)} holds a {noun}, which no {name} is made of.")
+    _set_fitted(model, stored, meta.get("training") or {})
     return model
 
 
 def n_features_of(model: Any) -> int:
-    """How many features a loaded model, an estimator or a bare forest, knows."""
+    """How many features a loaded model, an estimator or a bare one, knows."""
     return int(getattr(model, "n_features_in_", None) or model.n_features)
 
 
-def _set_fitted(model: Any, forest: Forest, training: dict[str, Any]) -> None:
-    model.forest_ = forest
-    model.n_features_in_ = forest.n_features
-    if forest.feature_names is not None:
-        model.feature_names_in_ = np.array(forest.feature_names, dtype=object)
+def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
+    setattr(model, model._model, stored)
+    model.n_features_in_ = stored.n_features
+    if stored.feature_names is not None:
+        model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
     record = dict(training)
-    history = record.pop("history", None)
-    if isinstance(history, list):
-        model.history_ = [math.nan if value is None else value for value in history]
-    best = record.pop("best_iteration", None)
-    if best is not None:
-        model.best_iteration_ = best
+    for name in _FOUND:
+        value = record.pop(name.rstrip("_"), None)
+        if isinstance(value, list):
+            value = [math.nan if item is None else item for item in value]
+        if value is not None:
+            setattr(model, name, value)
     model.training_ = record
 
 

@@ -25,6 +25,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "reading and writing LETOR text", _read_and_write
     yield "measures", _measure
     yield "training", _train
+    yield "linear rankers", _train_linear
 
 
 def _read_and_write() -> None:
@@ -80,3 +81,13 @@ def _train() -> None:
     forest.predict(data)
     forest.leaf_ids(data)
     forest.predict_binned(binned.codes, binned.bins)
+
+
+def _train_linear() -> None:
+    from rankwood.data.synthetic import make_ranking
+    from rankwood.ensembles.adarank import AdaRank
+    from rankwood.ensembles.ranksvm import RankSVM
+
+    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
+    RankSVM(n_threads=1).fit(data)
+    AdaRank(1, n_threads=1).fit(data)

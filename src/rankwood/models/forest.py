@@ -18,7 +18,7 @@ import numpy as np
 
 from rankwood import _checks
 from rankwood.dtypes import Array, Floats
-from rankwood.models import forest_checks
+from rankwood.models import forest_checks, model_checks
 from rankwood.models.forest_checks import NODE_ARRAYS
 from rankwood.models.forest_editing import concatenate_forests, join_trees, take_trees
 
@@ -80,10 +80,10 @@ class Forest:
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in forest_checks.ARRAYS:
-            array = forest_checks.typed(name, getattr(self, name))
+        for name, dtype in forest_checks.ARRAYS.items():
+            array = model_checks.typed(name, getattr(self, name), dtype)
             object.__setattr__(self, name, _checks.read_only(array))
-        object.__setattr__(self, "base", forest_checks.finite_number("base", self.base))
+        object.__setattr__(self, "base", model_checks.finite_number("base", self.base))
         names = None if self.feature_names is None else tuple(self.feature_names)
         object.__setattr__(self, "feature_names", names)
         self.check()

@@ -6,14 +6,13 @@ parents, and stays within the arrays.
 
 from __future__ import annotations
 
-import math
-import numbers
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array
+from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT
 from rankwood.errors import ModelError
+from rankwood.models.model_checks import check_names, refuse_infinite, refuse_negative
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -38,29 +37,6 @@ ARRAYS: dict[str, type[np.generic]] = {
 _MOST_NODES = 2**31 - 1
 
 
-def typed(name: str, array: Any) -> Array:
-    """``array`` if it has one dimension and the dtype of its name; a copy if it could be written to."""
-    wanted = np.dtype(ARRAYS[name])
-    if not isinstance(array, np.ndarray) or array.dtype != wanted or array.ndim != 1:
-        found = (
-            f"{array.dtype} of {array.ndim} dimensions"
-            if isinstance(array, np.ndarray)
-            else type(array).__name__
-        )
-        raise ModelError(f"{name} must be an array of {wanted} with one dimension, got {found}.")
-    plain = np.asarray(array)
-    is_ours = plain.flags.c_contiguous and plain.flags.aligned and not plain.flags.writeable
-    return plain if is_ours else np.array(plain, dtype=wanted, order="C")
-
-
-def finite_number(name: str, value: Any) -> float:
-    """``value`` as a finite float."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
-        raise ModelError(f"{name} must be a finite number, got {value!r}.")
-    return float(value)
-
-
 def check(forest: Forest) -> None:
     """Raise for the first rule that ``forest`` breaks."""
     _check_scalars(forest)
@@ -78,17 +54,7 @@ def _check_scalars(forest: Forest) -> None:
         raise ModelError(f"n_features must be a whole number of at least 1, got {n_features!r}.")
     if not isinstance(forest.average, bool):
         raise ModelError(f"average must be True or False, got {forest.average!r}.")
-    names = forest.feature_names
-    if names is None:
-        return
-    if not all(isinstance(name, str) for name in names):
-        raise ModelError("feature_names must be texts.")
-    if len(names) != n_features:
-        raise ModelError(
-            f"feature_names has {len(names):,} names, but there are {n_features:,} features."
-        )
-    if len(set(names)) != len(names):
-        raise ModelError("feature_names has a name more than once; names must differ.")
+    check_names(forest.feature_names, n_features)
 
 
 def _check_lengths(forest: Forest) -> None:
@@ -115,18 +81,9 @@ def _check_lengths(forest: Forest) -> None:
 
 def _check_numbers(forest: Forest) -> None:
     for name in ("threshold", "value", "cover", "gain", "tree_weights"):
-        array = getattr(forest, name)
-        finite = np.isfinite(array)
-        if not finite.all():
-            place = int(np.argmin(finite))
-            raise ModelError(f"{name}[{place}] is {float(array[place])}; it must be finite.")
+        refuse_infinite(name, getattr(forest, name))
     for name in ("cover", "tree_weights") if forest.average else ("cover",):
-        array = getattr(forest, name)
-        if array.size and array.min() < 0:
-            place = int(np.argmin(array))
-            raise ModelError(
-                f"{name}[{place}] is {float(array[place]):g}; it must not be negative."
-            )
+        refuse_negative(name, getattr(forest, name))
 
 
 def _check_leaves(forest: Forest) -> None:

@@ -1,4 +1,4 @@
-"""The model file: what ``model.json`` says, and forests in it.
+"""The model file: what ``model.json`` says, and models of any kind in it.
 
 ``docs/reference/format-v1.md`` describes it field by field. A file never holds code: reading one makes numbers, texts
 and arrays, checks them, and nothing else.
@@ -11,21 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rankwood import __version__
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.models import archive
-from rankwood.models.forest import Forest
-from rankwood.models.forest_checks import ARRAYS
+from rankwood.models.kinds import KINDS, kind_of
 
 FORMAT = "rankwood-model"
 FORMAT_VERSION = 1
 COMPARISON = "<="  # a document goes left when value <= threshold
 
 _OURS = ("format", "format_version", "rankwood_version", "kind", "comparison", "arrays")
-_SCALARS = ("average", "base", "n_features")
 # Keys of ``meta`` that have one meaning in every file; further keys are free.
 _KNOWN: dict[str, type] = {
     "estimator": str,
@@ -97,64 +93,40 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
         return file.read(len(_ZIP_START)) == _ZIP_START
 
 
-def save_forest(
-    forest: Forest, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None
+def save_model(
+    model: Any, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a forest, and what ``meta`` says about it, to a model file."""
-    record, arrays = forest_to_arrays(forest)
-    names = None if forest.feature_names is None else list(forest.feature_names)
+    """Write a model of any kind, and what ``meta`` says about it, to a model file."""
+    kind = kind_of(model)
+    if kind is None:
+        raise ModelError(f"{type(model).__name__} is not a model that a file can hold.")
+    record, arrays = KINDS[kind].to_arrays(model)
+    names = None if model.feature_names is None else list(model.feature_names)
     about = dict(meta or {})
     if list(about.get("feature_names") or names or []) != (names or []):
-        raise ModelError("meta has other feature_names than the forest.")
-    if "forest" in about:
-        raise ModelError("meta must not hold 'forest': the forest's own record goes there.")
-    about = {**about, "feature_names": names, "forest": record}
-    write_model(path, "forest", about, arrays)
+        raise ModelError(f"meta has other feature_names than the {KINDS[kind].noun}.")
+    if kind in about:
+        raise ModelError(f"meta must not hold '{kind}': the model's own record goes there.")
+    about = {**about, "feature_names": names, kind: record}
+    write_model(path, kind, about, arrays)
 
 
-def load_forest(path: str | os.PathLike[str]) -> tuple[Forest, dict[str, Any]]:
-    """The forest of a model file, and what else the file says about it."""
+def load_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """The model of a file, whatever its kind, and what else the file says about it."""
     stored = read_model(path)
-    if stored.kind != "forest":
-        raise ModelError(f"{os.fspath(path)} holds a model of kind '{stored.kind}', not a forest.")
-    meta = dict(stored.meta)
-    try:
-        forest = forest_from_arrays(
-            meta.pop("forest", None), stored.arrays, meta.get("feature_names")
+    if stored.kind not in KINDS:
+        raise ModelError(
+            f"{os.fspath(path)} holds something of kind '{stored.kind}', which this version "
+            f"cannot score with. Known: {', '.join(KINDS)}."
         )
-        unknown = sorted(set(stored.arrays) - set(ARRAYS))
-        if unknown:
-            raise ModelError(f"array '{unknown[0]}' does not belong to a forest.")
+    kind = KINDS[stored.kind]
+    meta = dict(stored.meta)
+    record = meta.pop(stored.kind, None)
+    try:
+        model = kind.from_arrays(record, stored.arrays, meta.get("feature_names"))
     except ModelError as error:
-        raise ModelError(f"{os.fspath(path)} holds no usable forest: {error}") from None
-    return forest, meta
-
-
-def forest_to_arrays(forest: Forest, prefix: str = "") -> tuple[dict[str, Any], dict[str, Array]]:
-    """A forest's scalars for ``model.json``, and its arrays, their names after ``prefix``.
-
-    For models made of several forests; feature names are the whole model's and not among them.
-    """
-    record = {name: getattr(forest, name) for name in _SCALARS}
-    return record, {prefix + name: getattr(forest, name) for name in ARRAYS}
-
-
-def forest_from_arrays(
-    record: Any, arrays: Mapping[str, Array], feature_names: Any = None, prefix: str = ""
-) -> Forest:
-    """The forest that ``forest_to_arrays`` took apart, with all its checks."""
-    if not isinstance(record, dict) or set(record) != set(_SCALARS):
-        raise ModelError(f"its record must hold {', '.join(_SCALARS)} and nothing else.")
-    found: dict[str, Any] = {}
-    for name, dtype in ARRAYS.items():
-        if prefix + name not in arrays:
-            raise ModelError(f"array '{prefix + name}' is missing.")
-        # On a big-endian machine this turns the bytes round.
-        array = arrays[prefix + name]
-        native = array.dtype.newbyteorder("=") == np.dtype(dtype)
-        found[name] = array.astype(dtype, copy=False) if native else array
-    names = None if feature_names is None else tuple(feature_names)
-    return Forest(**found, **record, feature_names=names)
+        raise ModelError(f"{os.fspath(path)} holds no usable {kind.noun}: {error}") from None
+    return model, meta
 
 
 def _check_document(document: Mapping[str, Any]) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 
 
 def warm_up_scoring() -> None:
-    """Score one row with one split: every kernel of scoring is compiled for its one set of types."""
+    """Score one row with one split, and with one weight: every kernel of scoring is compiled for its set of types."""
     from rankwood.models.forest import Forest
+    from rankwood.models.linear import LinearModel
 
     split = {
         "feature": [0, -1, -1],
@@ -17,4 +18,6 @@ def warm_up_scoring() -> None:
         "missing": [1, 0, 0],
         "value": [0.0, 1.0, 2.0],
     }
-    Forest.from_trees([split], n_features=1).predict(np.zeros((1, 1), np.float32))
+    document = np.zeros((1, 1), np.float32)
+    Forest.from_trees([split], n_features=1).predict(document)
+    LinearModel(np.ones(1), np.zeros(1), np.ones(1)).predict(document)

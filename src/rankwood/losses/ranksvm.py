@@ -1,0 +1,169 @@
+"""RankSVM's objective: ½‖w‖² + C Σ max(0, 1 - (s_better - s_worse))² over the pairs inside queries.
+
+Its gradient and curvature by the weights cost one sort and a few passes over the documents, whatever the number of
+pairs (Lee & Lin 2014). With A the sums over active pairs as a matrix, A u_i = Σ_j (u_i - u_j), and c the worse minus
+the better pairs of each document, both from ``ranksvm_kernels.sum_pairs``::
+
+    gradient            w + 2 C Xᵀ (A s + c)
+    curvature along v   v + 2 C Xᵀ A (X v)
+
+X are the features less their mean, over their spread: the weights here are in units of spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood._checks import read_only
+from rankwood._threads import run_blocks
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats, Rows
+from rankwood.losses.ranksvm_kernels import sum_pairs, weigh_rows
+from rankwood.measures.ranking import order, run_lists
+from rankwood.models.scaling import Scaling
+
+_BLOCK_ROWS = 4096  # summed on their own before they are added up
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The documents of all queries, grouped, with what their pairs weigh."""
+
+    offsets: Rows
+    rows: Rows | None  # the row at each place; None where it is the place itself
+    grades: Rows  # 1 for the lowest label of a query
+    n_grades: Rows  # different labels of each query
+    masses: Floats
+    query_weights: Floats
+
+    @classmethod
+    def of(cls, data: RankingData) -> Pairs:
+        """The pairs of ``data``; a row weight counts a document that many times, a query weight its query."""
+        n_rows, n_queries = data.n_documents, data.n_queries
+        grades, n_grades = grades_in_queries(data.labels, data.query_of_row, n_queries)
+        masses = np.ones(n_rows) if data.row_weights is None else np.array(data.row_weights)
+        weights = np.ones(n_queries) if data.query_weights is None else data.query_weights
+        rows = data.row_order if data.grouping.n_separated else None
+        if rows is not None:
+            grades, masses = grades[rows], masses[rows]
+        return cls(
+            data.query_offsets,
+            rows,
+            read_only(grades),
+            read_only(n_grades),
+            read_only(masses),
+            read_only(weights),
+        )
+
+    def group(self, by_row: Floats) -> Floats:
+        """Values of rows as values of places."""
+        grouped: Floats = read_only(by_row if self.rows is None else by_row[self.rows])
+        return grouped
+
+    def ungroup(self, by_place: Floats) -> Floats:
+        """Values of places as values of rows."""
+        if self.rows is None:
+            return by_place
+        by_row = np.empty_like(by_place)
+        by_row[self.rows] = by_place
+        return by_row
+
+
+def grades_in_queries(labels: Floats, query_of_row: Rows, n_queries: int) -> tuple[Rows, Rows]:
+    """Each row's label as its number among the different labels of its query, from 1; how many each query has."""
+    by_label = np.lexsort((labels, query_of_row))
+    queries, ordered = query_of_row[by_label], labels[by_label]
+    is_new_query = np.diff(queries, prepend=-1) != 0
+    is_new = is_new_query | (np.diff(ordered, prepend=0.0) != 0)
+    counted = np.cumsum(is_new)
+    before = np.zeros(n_queries, np.int64)  # different labels of all queries before
+    before[queries[is_new_query]] = counted[is_new_query] - 1
+    grades = np.empty(labels.size, np.int64)
+    grades[by_label] = counted - before[queries]
+    return grades, np.bincount(queries[is_new], minlength=n_queries).astype(np.int64)
+
+
+class PairHinge:
+    """The objective over one training set, as functions of the weights in units of spread."""
+
+    def __init__(self, data: RankingData, scaling: Scaling, C: float, n_threads: int) -> None:  # noqa: N803
+        self._features = data.features
+        self._scaling = scaling
+        self._pairs = Pairs.of(data)
+        self._C = C
+        self._n_threads = n_threads
+        self._at: tuple[Floats, Floats, Rows] | None = None
+
+    def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
+        """The objective, and its gradient by the weights."""
+        scores, places = self._ranked(weights)
+        product, balance, totals = self._sums(scores, places, scores)
+        gradient = weights + 2.0 * self._C * self._by_feature(product + balance)
+        value = 0.5 * float((weights * weights).sum()) + self._C * float(totals.sum())
+        return value, gradient
+
+    def curvature(self, weights: Floats, direction: Floats) -> Floats:
+        """The change of the gradient at ``weights`` along ``direction``, while the same pairs stay active."""
+        scores, places = self._ranked(weights)
+        product, _, _ = self._sums(scores, places, self._scores(direction))
+        return direction + 2.0 * self._C * self._by_feature(product)
+
+    def _scores(self, weights: Floats) -> Floats:
+        """The score of each place."""
+        sums = self._scaling.model(weights).sums(self._features, self._n_threads)
+        return self._pairs.group(sums)
+
+    def _ranked(self, weights: Floats) -> tuple[Floats, Rows]:
+        """Scores, and places by descending score; a solver asks for many curvatures at the same weights."""
+        if self._at is None or not np.array_equal(self._at[0], weights):
+            scores = self._scores(weights)
+            places = order(scores, self._pairs.offsets, self._n_threads).order
+            self._at = (weights.copy(), scores, places)
+        return self._at[1], self._at[2]
+
+    def _sums(self, scores: Floats, places: Rows, vector: Floats) -> tuple[Floats, Floats, Floats]:
+        pairs = self._pairs
+        product, balance = np.empty(scores.size), np.empty(scores.size)
+        totals = np.empty(pairs.offsets.size - 1)
+        run_lists(
+            sum_pairs,
+            pairs.offsets,
+            pairs.n_grades,
+            pairs.query_weights,
+            places,
+            scores,
+            pairs.grades,
+            pairs.masses,
+            vector,
+            product,
+            balance,
+            totals,
+            n_threads=self._n_threads,
+        )
+        return product, balance, totals
+
+    def _by_feature(self, factors: Floats) -> Floats:
+        """Xᵀ times a factor per place."""
+        sums = weighted_sums(
+            self._features, self._scaling.centre, self._pairs.ungroup(factors), self._n_threads
+        )
+        return sums * self._scaling.inverse
+
+
+def weighted_sums(features: Array, centre: Floats, factors: Floats, n_threads: int) -> Floats:
+    """Σ factor · (value - centre) of each feature, to the same bits on any number of threads."""
+    n_blocks = -(-factors.size // _BLOCK_ROWS)
+    sums = np.empty((n_blocks, centre.size))
+    arguments: tuple[Any, ...] = (
+        _BLOCK_ROWS,
+        read_only(features),
+        read_only(centre),
+        read_only(factors),
+        sums,
+    )
+    run_blocks(weigh_rows, n_blocks, *arguments, n_threads=n_threads, least=4)
+    total: Floats = np.add.reduce(sums, axis=0)
+    return total
