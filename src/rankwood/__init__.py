@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import load, save
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
@@ -36,6 +37,7 @@ _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "LambdaMART": "rankwood.ensembles.lambdamart",
     "RandomForest": "rankwood.ensembles.forests",
     "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
@@ -63,6 +65,7 @@ __all__ = [
     "AdaRank",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "LambdaMART",
     "RandomForest",
     "RankSVM",
     "RankingData",

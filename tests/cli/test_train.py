@@ -28,7 +28,9 @@ def parts(tmp_path):
     return paths
 
 
-@pytest.mark.parametrize("model", ["RandomForest", "ExtraTrees", "CompletelyRandomForest", "GBRT"])
+@pytest.mark.parametrize(
+    "model", ["RandomForest", "ExtraTrees", "CompletelyRandomForest", "GBRT", "LambdaMART"]
+)
 def test_train_evaluate_and_inspect(rankwood, parts, model):
     train, vali, test = parts
     outcome = rankwood(
@@ -187,7 +189,7 @@ def test_help_lists_the_parameters_with_their_defaults(rankwood):
         (["--model", "RandomForest", "--data", "trian.txt"], "Did you mean"),
         (
             ["--model", "RandomForest", "--data", "train.txt", "--learning-rate", "0.1"],
-            "RandomForest has no learning_rate; GBRT has",
+            "RandomForest has no learning_rate; GBRT, LambdaMART has",
         ),
         (
             ["--model", "RandomForest", "--data", "train.txt", "--n-trees", "many"],
