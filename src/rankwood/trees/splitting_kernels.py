@@ -71,8 +71,8 @@ def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limit
     best_code = NO_SPLIT
     for code in range(n_bins - 1):
         word = sums[code]
-        if word == 0:  # no rows: the same cut as the one before
-            continue
+        if word == 0 and not (rules.has_counts and counts[code] > 0):
+            continue  # no rows: the same cut as the one before
         running += word
         n_left = n_left + counts[code] if rules.has_counts else running & mask
         if n_left < min_leaf:
