@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.refitting import refit
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
@@ -33,7 +35,9 @@ _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "RandomForest": "rankwood.ensembles.forests",
+    "RankBoost": "rankwood.ensembles.rankboost",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
     "evaluate": "rankwood.evaluation.evaluate",
@@ -58,7 +62,9 @@ __all__ = [
     "GBRT",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "NDCGBoost",
     "RandomForest",
+    "RankBoost",
     "RankingData",
     "bin",
     "evaluate",

@@ -20,7 +20,9 @@ _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "RandomForest": "rankwood.ensembles.forests",
+    "RankBoost": "rankwood.ensembles.rankboost",
 }
 
 
@@ -47,7 +49,7 @@ def save(model: Ranker | Forest, path: str | os.PathLike[str]) -> None:
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
     training = {name: value for name, value in model.training_.items() if name != "seconds"}
-    for name in ("history_", "best_iteration_"):
+    for name in ("history_", "best_iteration_", "stop_reason_"):
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
     measures = {}
@@ -101,6 +103,9 @@ def _set_fitted(model: Any, forest: Forest, training: dict[str, Any]) -> None:
     best = record.pop("best_iteration", None)
     if best is not None:
         model.best_iteration_ = best
+    reason = record.pop("stop_reason", None)
+    if reason is not None:
+        model.stop_reason_ = reason
     model.training_ = record
 
 

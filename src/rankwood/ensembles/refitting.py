@@ -27,6 +27,7 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
     model = clone(estimator)
     known = model.get_params(deep=False)
     changes = {"n_trees": estimator.forest_.n_trees, "early_stopping": None, "warm_start": False}
+    changes["n_rounds"] = changes["n_trees"]
     changes["checkpoint"] = None  # that of the fit before belongs to other data
     model.set_params(**{name: value for name, value in changes.items() if name in known})
     return model.fit(join(train, valid))

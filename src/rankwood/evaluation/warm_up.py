@@ -60,6 +60,10 @@ def _train() -> None:
     from rankwood.data.synthetic import make_ranking
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.rankboost import RankBoost
+    from rankwood.losses.graded import graded_lists
+    from rankwood.losses.ndcgboost import ndcgboost_loss
     from rankwood.trees.grower import grow_tree, lay_out
     from rankwood.trees.policies import Policies
 
@@ -73,6 +77,9 @@ def _train() -> None:
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
+    NDCGBoost(1, min_leaf=1).fit(binned)
+    ndcgboost_loss(graded_lists(data, 1), "exponential").value(data.labels)
+    RankBoost(1).fit(binned)
     grow_tree(
         lay_out(binned), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread
