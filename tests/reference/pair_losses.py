@@ -57,9 +57,7 @@ def surrogate(labels, query_ids, scores, row_weights, query_weights) -> float:
     return total
 
 
-def vote_sums(
-    labels, query_ids, scores, votes, row_weights, query_weights
-) -> tuple[float, float]:
+def vote_sums(labels, query_ids, scores, votes, row_weights, query_weights) -> tuple[float, float]:
     """Σ g_i θ_ij over the ordered pairs with f_j < f_i, and over those with f_j > f_i."""
     gains, up, down = gains_of(labels, query_ids), 0.0, 0.0
     for rows, weight in zip(queries_of(query_ids), query_weights, strict=True):
@@ -107,7 +105,7 @@ def best_weak_ranker(features, potentials, thresholds) -> tuple[int, float, floa
             column = features[:, feature]
             says = np.where(np.isnan(column), 0.5, column > cut)
             edge = float((potentials * says).sum())
-            if abs(edge) > abs(best[2]) + 1e-13:
+            if abs(edge) > abs(best[2]) + 1e-12:
                 best = (feature, float(cut), edge)
     return best
 

@@ -66,8 +66,8 @@ class NDCGBoost(Boosted):
     """Boosted classification trees that raise the expected NDCG (Valizadegan et al. 2009).
 
     Each document weighs what its query would win if it rose past the others; a tree with leaves 0 and 1 tells those
-    that should rise from those that should fall, and is added with the weight that, by a bound, lowers the expected loss
-    of NDCG most. Time grows with the square of a query's length, memory does not. Needs query ids.
+    that should rise from those that should fall, and is added with the weight that lowers the expected loss of NDCG
+    most, by a bound. Time grows with the square of a query's length, memory does not. Needs query ids.
 
     ``query_weight`` multiplies what a query counts; ``sample_weight`` multiplies every pair the document is in.
 

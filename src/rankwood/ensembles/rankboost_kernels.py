@@ -22,6 +22,7 @@ def search_features(
     features: Array,
     histograms: Array,
     sink: Array,
+    slack: int,
     edges: Array,
     codes: Array,
 ) -> None:
@@ -30,22 +31,26 @@ def search_features(
         first, last, matrix, rows, words, 0, rows.size, features, histograms, sink
     )
     for feature in range(first, last):
-        edges[feature], codes[feature] = best_cut(histograms[feature], matrix.n_bins[feature])
+        edges[feature], codes[feature] = best_cut(
+            histograms[feature], matrix.n_bins[feature], slack
+        )
 
 
 @kernel
-def best_cut(sums: Array, n_bins: int) -> Any:
-    """Twice the r of greatest size, and the last code below the cut; of equal ones the lowest cut's.
+def best_cut(sums: Array, n_bins: int, slack: int) -> Any:
+    """Twice the r of greatest size, and the last code below the cut; of those within ``slack`` the lowest cut's.
 
     Values above the cut count twice, missing ones once, the others not at all: halves stay whole numbers.
     """
     edge = np.int64(0)
     code = np.int64(NO_SPLIT)
+    most = np.int64(0)
     above = np.int64(0)
     for place in range(n_bins - 1, 0, -1):
         above += sums[place]
         found = 2 * above + sums[MISSING]
-        if found != 0 and abs(found) >= abs(edge):
+        if found != 0 and abs(found) >= most - slack:
             edge = found
             code = np.int64(place - 1)
+            most = max(most, abs(found))
     return edge, code

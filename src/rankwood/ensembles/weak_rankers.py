@@ -20,6 +20,9 @@ from rankwood.trees.state_kernels import Matrix
 _UNIT = (
     2.0**60
 )  # potentials are whole numbers of 1/unit, and sum to 2 at most: sums are exact, whatever their order
+_SLACK = int(
+    2 * _UNIT * 1e-12
+)  # of 2 r: nearer ones differ by rounding, which must not choose among equals
 _LEAST_ROWS = 50_000  # per thread: fewer find their side faster than a thread starts
 _LEAST_FEATURES = 4  # the histograms' kernel takes four columns per pass
 LARGEST_EDGE = 1.0 - 1e-6  # of |r|: no weight is larger than ½ ln(2·10⁶) = 7.3
@@ -77,12 +80,14 @@ class WeakRankers:
             np.arange(n_features),
             np.empty((n_features, 256), np.int64),
             np.zeros(1, np.int64),
+            _SLACK,
             edges,
             codes,
             n_threads=self.n_threads,
             least=_LEAST_FEATURES,
         )
-        feature = int(np.argmax(np.abs(edges)))
+        sizes = np.abs(edges)
+        feature = int(np.argmax(sizes >= sizes.max() - _SLACK))  # the first of them
         return WeakRanker(feature, int(codes[feature]), float(edges[feature]) / (2.0 * _UNIT))
 
     def stump(self, ranker: WeakRanker) -> Tree:
