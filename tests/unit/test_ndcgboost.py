@@ -45,10 +45,10 @@ def test_the_same_bytes_for_any_number_of_threads(options, data, monkeypatch):
     "options", [{}, {"max_leaves": 2}, {"max_leaves": 30}, {"learning_rate": 0.3}]
 )
 def test_the_surrogate_falls_round_by_round(options, data):
-    model = boost(20, **options).fit(data)
+    model = boost(12, **options).fit(data)
     loss = ndcgboost_loss(graded_lists(data, 1), "exponential")
     values = [
-        loss.value(model.forest_.predict(data, first_trees=n_rounds)) for n_rounds in range(21)
+        loss.value(model.forest_.predict(data, first_trees=n_rounds)) for n_rounds in range(13)
     ]
     assert all(later < earlier for earlier, later in itertools.pairwise(values))
     assert (model.forest_.tree_weights > 0).all()
