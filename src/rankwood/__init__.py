@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
     from rankwood.evaluation.evaluate import evaluate
@@ -38,8 +40,10 @@ _MODULE_OF = {
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
-    "RandomForest": "rankwood.ensembles.forests",
     "RankSVM": "rankwood.ensembles.ranksvm",
+    "NDCGBoost": "rankwood.ensembles.ndcgboost",
+    "RandomForest": "rankwood.ensembles.forests",
+    "RankBoost": "rankwood.ensembles.rankboost",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
     "evaluate": "rankwood.evaluation.evaluate",
@@ -66,7 +70,9 @@ __all__ = [
     "CompletelyRandomForest",
     "ExtraTrees",
     "LambdaMART",
+    "NDCGBoost",
     "RandomForest",
+    "RankBoost",
     "RankSVM",
     "RankingData",
     "bin",

@@ -16,6 +16,15 @@ import pytest
 import rankwood as rw
 
 SMALL = ("--n-trees", 5, "--max-leaves", 8, "--threads", 1)
+OPTIONS = {
+    "RandomForest": SMALL,
+    "ExtraTrees": SMALL,
+    "CompletelyRandomForest": SMALL,
+    "GBRT": SMALL,
+    "LambdaMART": SMALL,
+    "NDCGBoost": ("--n-rounds", 5, "--gain", "0/1/3/7/15", "--threads", 1),
+    "RankBoost": ("--n-rounds", 5, "--threads", 1),
+}
 
 
 @pytest.fixture
@@ -28,13 +37,12 @@ def parts(tmp_path):
     return paths
 
 
-@pytest.mark.parametrize(
-    "model", ["RandomForest", "ExtraTrees", "CompletelyRandomForest", "GBRT", "LambdaMART"]
-)
+@pytest.mark.parametrize("model", OPTIONS)
 def test_train_evaluate_and_inspect(rankwood, parts, model):
     train, vali, test = parts
     outcome = rankwood(
-        "train", "--data", train, "--valid", vali, "--model", model, "--out", "m.rankwood", *SMALL
+        *("train", "--data", train, "--valid", vali, "--model", model, "--out", "m.rankwood"),
+        *OPTIONS[model],
     )
     assert outcome.code == 0, outcome.err
     assert "validation ndcg@10" in outcome.out
@@ -189,7 +197,7 @@ def test_help_lists_the_parameters_with_their_defaults(rankwood):
         (["--model", "RandomForest", "--data", "trian.txt"], "Did you mean"),
         (
             ["--model", "RandomForest", "--data", "train.txt", "--learning-rate", "0.1"],
-            "RandomForest has no learning_rate; GBRT, LambdaMART has",
+            "RandomForest has no learning_rate; it is a parameter of GBRT",
         ),
         (
             ["--model", "RandomForest", "--data", "train.txt", "--n-trees", "many"],

@@ -25,21 +25,43 @@ SMALL = [
     rw.ExtraTrees(n_trees=5),
     rw.CompletelyRandomForest(n_trees=5),
     rw.GBRT(n_trees=5, min_leaf=1),
-    rw.LambdaMART(n_trees=5, min_leaf=1),
 ]
-KINDS = [type(model) for model in SMALL]
+OF_PAIRS = [  # they need queries
+    rw.LambdaMART(n_trees=5, min_leaf=1),
+    rw.NDCGBoost(n_rounds=5, min_leaf=1),
+    rw.RankBoost(n_rounds=5),
+]
+KINDS = [type(model) for model in SMALL + OF_PAIRS]
 
 
-class OneQuery(rw.LambdaMART):
-    """scikit-learn's checks know no queries: all rows are of one, where none are passed."""
+class AllInOneQuery:
+    """A ranker that takes rows without query ids for one query: scikit-learn's checks know of no queries."""
 
     def fit(self, X, y=None, qid=None, *, valid=None, sample_weight=None, query_weight=None):
-        qid = np.zeros(np.size(np.asarray(y)), int) if qid is None and y is not None else qid
-        options = {"valid": valid, "sample_weight": sample_weight, "query_weight": query_weight}
-        return super().fit(X, y, qid, **options)
+        if qid is None and y is not None:
+            qid = np.zeros(np.asarray(y).size, int)
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        return super().fit(X, y, qid, valid=valid, **weights)
 
 
-CHECKED = [*(model for model in SMALL if type(model) is not rw.LambdaMART), OneQuery(5, min_leaf=1)]
+class OneQueryLambdaMART(AllInOneQuery, rw.LambdaMART):
+    pass
+
+
+class OneQueryNDCGBoost(AllInOneQuery, rw.NDCGBoost):
+    pass
+
+
+class OneQueryRankBoost(AllInOneQuery, rw.RankBoost):
+    pass
+
+
+ONE_QUERY = [
+    OneQueryLambdaMART(n_trees=5, min_leaf=1),
+    OneQueryNDCGBoost(n_rounds=5, min_leaf=1),
+    OneQueryRankBoost(n_rounds=5),
+]
+
 OUR_OWN_WORDS = "our message says the same in our own words, and names the place"
 EXPECTED_FAILURES = {
     "check_dtype_object": OUR_OWN_WORDS,
@@ -55,12 +77,14 @@ def expected_failures(model) -> dict[str, str]:
     why = {
         rw.RandomForest: "a bootstrap of weighted rows is not one of repeated rows: other rows are drawn",
         rw.GBRT: "of splits that gain the same, rounding of the residuals decides",
-        OneQuery: "a document that is there twice is in twice as many pairs",
+        OneQueryLambdaMART: "a document that is there twice is in twice as many pairs",
     }.get(type(model))
-    return EXPECTED_FAILURES | ({} if why is None else dict.fromkeys(WEIGHTS_AS_COPIES, why))
+    of_weights = {} if why is None else dict.fromkeys(WEIGHTS_AS_COPIES, why)
+    of_pairs = {"check_fit2d_1sample": OUR_OWN_WORDS} if isinstance(model, AllInOneQuery) else {}
+    return EXPECTED_FAILURES | of_weights | of_pairs
 
 
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+@parametrize_with_checks(SMALL + ONE_QUERY, expected_failed_checks=expected_failures)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -78,13 +102,14 @@ def routing():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_constructor_keeps_its_arguments(kind):
-    model = kind(n_trees="seven", seed=None)
-    assert model.n_trees == "seven"
-    assert model.seed is None
+    length = "n_trees" if "n_trees" in kind().get_params() else "n_rounds"
+    model = kind(**{length: "seven", "n_threads": "all"})
+    assert getattr(model, length) == "seven"
+    assert model.n_threads == "all"
     assert clone(model).get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("model", SMALL, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", SMALL + OF_PAIRS, ids=lambda model: type(model).__name__)
 def test_models_survive_pickle_and_joblib(model, data):
     fitted = clone(model).fit(data)
     expected = fitted.predict(data)
@@ -251,8 +276,8 @@ def test_another_number_of_features_is_refused(kind, data):
 def test_estimators_never_write_to_what_they_are_given(data):
     arrays = [data.features.copy(), data.labels.copy(), np.linspace(0, 1, data.n_documents)]
     before = [array.copy() for array in arrays]
-    for model in SMALL:
-        fitted = clone(model).fit(*arrays[:2], data.query_ids, sample_weight=arrays[2])
+    for model in SMALL + OF_PAIRS:
+        fitted = clone(model).fit(arrays[0], arrays[1], data.query_ids, sample_weight=arrays[2])
         fitted.predict(arrays[0])
     for array, old in zip(arrays, before, strict=True):
         assert np.array_equal(array, old)

@@ -371,3 +371,21 @@ def test_trees_are_the_same_bytes_for_any_number_of_threads():
 def test_a_wrong_policy_is_named(make, message):
     with pytest.raises(ParameterError, match=message):
         make()
+
+
+def test_rows_that_weigh_nothing_do_not_hide_what_the_others_differ_in():
+    data = matrix_of([[0, 1, 2, 2]], [[0.5, 1.5]])
+    weights, targets = np.array([0.0, 1.0, 1.0, 2.0]), np.array([7.0, 0.0, 1.0, 1.0])
+    tree = grow_tree(data, targets, Policies(Growth(min_leaf=1)), weights=weights)
+    assert tree.n_leaves == 2
+    assert tree.code[0] == 1
+    assert tree.value[1:].tolist() == [0.0, 1.0]
+
+
+def test_rows_that_weigh_nothing_count_as_rows_of_a_leaf():
+    # After code 1 there are four rows on the left, two of them without weight, and three on the right.
+    data = matrix_of([[0, 0, 1, 1, 2, 2, 2]], [[0.5, 1.5]])
+    weights, targets = np.array([0, 0, 1, 1, 1, 1, 1.0]), np.array([9, 9, 0, 0, 1, 1, 1.0])
+    for min_leaf, n_leaves in ((3, 2), (4, 1)):
+        policies = Policies(Growth(min_leaf=min_leaf))
+        assert grow_tree(data, targets, policies, weights=weights).n_leaves == n_leaves

@@ -38,7 +38,7 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
             owners = [other for other, each in estimators().items() if name in _parameters(each)]
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
-            raise ParameterError(f"{kind} has no {name}; {', '.join(owners)} has.")
+            raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
         values[name] = _value(name, value) if isinstance(value, str) else value
     return values
 

@@ -1,4 +1,4 @@
-"""``Boosted``: what all boosted trees share, whatever their loss."""
+"""``InRounds`` and ``Boosted``: what all boosting shares, and what all boosted trees share, whatever their loss."""
 
 from __future__ import annotations
 
@@ -25,32 +25,43 @@ from rankwood.models.forest import Forest
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 
-class Boosted(Ranker):
-    """Trees added one after another, each fitted to what a loss says is left.
+class InRounds(Ranker):
+    """A model that grows by one tree per round, each with a weight.
 
-    A method names its loss in ``_loss``; parameters mean the same in all of them, see ``GBRT``.
+    A method names its loss in ``_loss``, what its trees follow from in ``_plan``, and its loop in ``_boost``.
     """
 
-    n_trees: int
-    max_leaves: int | None
-    learning_rate: float
-    min_leaf: int
-    l2: float
-    max_depth: int | None
-    min_gain: float
-    min_hessian: float = 0.0  # of losses that have one
-    features_per_node: int | float | None
-    subsample: float
-    subsample_by: str
+    _length = "n_rounds"  # the parameter that says how many trees there may be
     early_stopping: int | None
     measure: Any
     warm_start: bool
-    monotone: Any
     checkpoint: Any
 
     def _loss(self, train: TrainingSet) -> Loss:
         """What the trees are to remove."""
         raise NotImplementedError
+
+    def _plan(self, train: TrainingSet) -> BoostingPlan:
+        """What the trees follow from."""
+        raise NotImplementedError
+
+    def _boost(
+        self,
+        loss: Any,
+        plan: BoostingPlan,
+        state: BoostingState,
+        checkpoint: Checkpoint,
+        watch: Watch,
+    ) -> None:
+        """Add trees to ``state``."""
+        raise NotImplementedError
+
+    def _chosen(self) -> dict[str, Any]:
+        return {self._length: self.forest_.n_trees}
+
+    @property
+    def _most_trees(self) -> int:
+        return int(getattr(self, self._length))
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         if self.early_stopping is not None and valid is None:
@@ -62,8 +73,8 @@ class Boosted(Ranker):
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self.n_trees, self.progress, callbacks, len(state.trees))
-        boost(loss, plan, state, checkpoint, watch)
+        watch = Watch(self._most_trees, self.progress, callbacks, len(state.trees))
+        self._boost(loss, plan, state, checkpoint, watch)
         self._keep(state)
 
     def _keep(self, state: BoostingState) -> None:
@@ -74,44 +85,6 @@ class Boosted(Ranker):
         if self.early_stopping is not None and self.best_iteration_ < forest.n_trees:
             forest = forest.take_trees(slice(0, self.best_iteration_))
         self.forest_ = forest
-
-    def _plan(self, train: TrainingSet) -> BoostingPlan:
-        weights = train.weights
-        present = None if weights is None or weights.min() > 0 else weights > 0
-        bags = None
-        if self.subsample < 1.0 or present is not None:
-            by_query = self.subsample_by == "query"
-            bags = Bags(
-                train.data.n_documents,
-                train.data.query_of_row if by_query else None,
-                self.subsample,
-                replacement=False,
-                present=present,
-                seed=self.seed,
-            )
-        return BoostingPlan(
-            train.matrix,
-            self._policies(train.data),
-            bags,
-            self.n_trees,
-            float(self.learning_rate),
-            self.seed,
-            resolve_threads(self.n_threads),
-        )
-
-    def _growth(self) -> Growth:
-        return Growth(
-            self.max_leaves, self.max_depth, self.min_leaf, self.min_gain, self.min_hessian
-        )
-
-    def _policies(self, data: RankingData) -> Policies:
-        return Policies(
-            self._growth(),
-            FeatureChoice(self.features_per_node),
-            missing=self.missing,
-            l2=self.l2,
-            direction=directions(self.monotone, data),
-        )
 
     def _state(
         self,
@@ -156,21 +129,94 @@ class Boosted(Ranker):
                 "warm_start goes on with the same features in the same order; "
                 "set warm_start=False to start afresh."
             )
-        if self.n_trees < forest.n_trees:
+        if self._most_trees < forest.n_trees:
             raise ParameterError(
-                f"n_trees is {self.n_trees}, but the model to go on from has {forest.n_trees} trees. "
+                f"{self._length} is {self._most_trees}, but the model to go on from has "
+                f"{forest.n_trees} trees. "
                 "Set warm_start=False to start afresh."
             )
         return forest, self.history_[: forest.n_trees]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _checks.whole_number("n_trees", self.n_trees, 1)
-        _checks.real_number("learning_rate", self.learning_rate, "(0, 1]")
-        _checks.real_number("subsample", self.subsample, "(0, 1]")
-        _checks.one_of("subsample_by", self.subsample_by, UNITS)
+        _checks.whole_number(self._length, getattr(self, self._length), 1)
         parse_measure(self.measure)
         if self.early_stopping is not None:
             _checks.whole_number("early_stopping", self.early_stopping, 1)
+
+
+class Boosted(InRounds):
+    """Trees added one after another, each fitted to what a loss says is left.
+
+    A method names its loss in ``_loss``; parameters mean the same in all of them, see ``GBRT``.
+    """
+
+    _length = "n_trees"
+    n_trees: int
+    max_leaves: int | None
+    learning_rate: float
+    min_leaf: int
+    l2: float
+    max_depth: int | None
+    min_gain: float
+    min_hessian: float = 0.0  # of losses that have one
+    features_per_node: int | float | None
+    subsample: float
+    subsample_by: str
+    monotone: Any
+
+    def _boost(
+        self,
+        loss: Any,
+        plan: BoostingPlan,
+        state: BoostingState,
+        checkpoint: Checkpoint,
+        watch: Watch,
+    ) -> None:
+        boost(loss, plan, state, checkpoint, watch)
+
+    def _plan(self, train: TrainingSet) -> BoostingPlan:
+        weights = train.weights
+        present = None if weights is None or weights.min() > 0 else weights > 0
+        bags = None
+        if self.subsample < 1.0 or present is not None:
+            by_query = self.subsample_by == "query"
+            bags = Bags(
+                train.data.n_documents,
+                train.data.query_of_row if by_query else None,
+                self.subsample,
+                replacement=False,
+                present=present,
+                seed=self.seed,
+            )
+        return BoostingPlan(
+            train.matrix,
+            self._policies(train.data),
+            bags,
+            self._most_trees,
+            float(self.learning_rate),
+            self.seed,
+            resolve_threads(self.n_threads),
+        )
+
+    def _growth(self) -> Growth:
+        return Growth(
+            self.max_leaves, self.max_depth, self.min_leaf, self.min_gain, self.min_hessian
+        )
+
+    def _policies(self, data: RankingData) -> Policies:
+        return Policies(
+            self._growth(),
+            FeatureChoice(self.features_per_node),
+            missing=self.missing,
+            l2=self.l2,
+            direction=directions(self.monotone, data),
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _checks.real_number("learning_rate", self.learning_rate, "(0, 1]")
+        _checks.real_number("subsample", self.subsample, "(0, 1]")
+        _checks.one_of("subsample_by", self.subsample_by, UNITS)
         self._growth()
         FeatureChoice(self.features_per_node).count(1)

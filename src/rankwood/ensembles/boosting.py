@@ -68,22 +68,23 @@ class BoostingState:
         """Of the training rows."""
         return self.totals + self.trees.base
 
-    def add(self, tree: Tree, n_threads: int) -> float | None:
+    def add(self, tree: Tree, n_threads: int, weight: float | None = None) -> float | None:
         """Add a tree to the model and its values to all scores; gives the validation figure."""
-        self.trees.add(tree)
+        factor = self.trees.factor if weight is None else weight
+        self.trees.add(tree, factor)
         run_blocks(
             add_leaf_values,
             self.totals.size,
             tree.leaf_of_row,
             tree.value,
-            self.trees.factor,
+            factor,
             self.totals,
             n_threads=n_threads,
             least=_LEAST_ROWS,
         )
         if self.validation is None:
             return None
-        self.validation.add(tree, self.trees.factor)
+        self.validation.add(tree, factor)
         self.stopping.history.append(self.validation.value(self.trees.base))
         return self.stopping.history[-1]
 

@@ -24,15 +24,17 @@ class Collected:
     average: bool
     earlier: Forest | None = None
     base: float = 0.0
-    factor: float = 1.0  # the weight of every tree grown
+    factor: float = 1.0  # the weight of a tree that comes without one
     grown: list[Tree] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.grown) + (0 if self.earlier is None else self.earlier.n_trees)
 
-    def add(self, tree: Tree) -> None:
+    def add(self, tree: Tree, weight: float | None = None) -> None:
         """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
         self.grown.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
+        self.weights.append(self.factor if weight is None else weight)
 
     def forest(self) -> Forest:
         """All trees so far."""
@@ -41,7 +43,7 @@ class Collected:
         grown = Forest.from_trees(
             self.grown,
             n_features=self.n_features,
-            tree_weights=np.full(len(self.grown), self.factor),
+            tree_weights=np.array(self.weights, np.float64),
             base=self.base if self.earlier is None else 0.0,
             average=self.average,
             feature_names=self.feature_names,

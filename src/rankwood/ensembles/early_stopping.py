@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+ALL_ROUNDS = "all rounds are done"
+NO_BETTER = "early stopping: the validation measure has not improved"
+ASKED_TO = "a callback asked for it"
+
 
 @dataclass(eq=False)
 class EarlyStopping:

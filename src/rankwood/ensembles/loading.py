@@ -22,7 +22,9 @@ _MODULE_OF = {
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
+    "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "RandomForest": "rankwood.ensembles.forests",
+    "RankBoost": "rankwood.ensembles.rankboost",
     "RankSVM": "rankwood.ensembles.ranksvm",
 }
 # What a fit found out besides the model, where an estimator has it.

@@ -62,6 +62,10 @@ def _train() -> None:
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.lambdamart import LambdaMART
+    from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.rankboost import RankBoost
+    from rankwood.losses.graded import graded_lists
+    from rankwood.losses.ndcgboost import ndcgboost_loss
     from rankwood.trees.grower import grow_tree
     from rankwood.trees.layout import lay_out
     from rankwood.trees.policies import Policies
@@ -78,6 +82,9 @@ def _train() -> None:
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
     for target in ("ndcg", "map", "mrr", "err"):
         LambdaMART(1, min_leaf=1, target=target).fit(binned)
+    NDCGBoost(1, min_leaf=1).fit(binned)
+    ndcgboost_loss(graded_lists(data, 1), "exponential").value(data.labels)
+    RankBoost(1).fit(binned)
     grow_tree(
         lay_out(binned.codes, binned.bins), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread

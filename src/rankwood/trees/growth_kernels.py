@@ -105,18 +105,15 @@ def can_split(node, bag, rules, nodes):
     """Whether depth and rows allow a split and the targets are not all alike."""
     if nodes.depth[node] >= rules.max_depth or nodes.n_rows[node] < 2 * rules.min_leaf:
         return False
-    begin = nodes.begin[node]
-    end = nodes.end[node]
     mask = (np.int64(1) << rules.bits) - 1
-    while begin < end and bag.words[begin] == 0:  # neither target nor weight: like any other
-        begin += 1
-    if begin == end:
-        return False
-    total = bag.words[begin] >> rules.bits
-    weight = bag.words[begin] & mask
-    for place in range(begin + 1, end):
+    total = np.int64(0)
+    weight = np.int64(0)
+    for place in range(nodes.begin[node], nodes.end[node]):
         word = bag.words[place]
-        if (word >> rules.bits) * weight != total * (word & mask):
+        if weight == 0:  # so far all rows are too light to compare with
+            total = word >> rules.bits
+            weight = word & mask
+        elif (word >> rules.bits) * weight != total * (word & mask):
             return True
     return False
 
