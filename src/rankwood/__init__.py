@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from rankwood.data.splits import sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.refitting import refit
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
@@ -30,9 +33,12 @@ __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
+    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
+    "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
@@ -56,8 +62,11 @@ _MODULE_OF = {
 
 __all__ = [
     "GBRT",
+    "AveragedGBRT",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "InitializedGBRT",
+    "OrdinalRanker",
     "RandomForest",
     "RankingData",
     "bin",

@@ -74,6 +74,8 @@ def _descriptions(kind: type) -> dict[str, str]:
         r"^(\w[\w, ]*)\n((?:    .*\n?)+)", section.group(1) if section else "", re.M
     ):
         line = " ".join(text.split()).replace("[", r"\[")
+        if line.startswith("As for "):
+            continue  # the estimator it names says more
         texts |= {name.strip(): line for name in names.split(",")}
     return texts
 

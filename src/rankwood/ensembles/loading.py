@@ -17,9 +17,12 @@ from rankwood.models.format import load_forest, save_forest
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
+    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
+    "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
 }
 
