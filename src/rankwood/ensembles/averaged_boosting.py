@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,14 +42,12 @@ class Runs:
         """Rounds so far."""
         return len(self.state.trees) // len(self.plans)
 
-    def grow(self, run: int, number: int) -> Tree:
+    def grow(self, number: int, run: int) -> Tree:
         """Tree ``number`` of a run, already part of the run's own scores; the mean does not know it yet."""
         plan, totals = self.plans[run], self.state.totals[run]
         targets, weights = self.loss.targets(totals + self.state.trees.base)
         tree = plan.grow(number, targets, weights)
-        add_leaf_values(
-            0, totals.size, tree.leaf_of_row, tree.value, plan.learning_rate, totals
-        )
+        add_leaf_values(0, totals.size, tree.leaf_of_row, tree.value, plan.learning_rate, totals)
         return tree
 
     def add(self, trees: Sequence[Tree]) -> float | None:
@@ -72,7 +71,7 @@ def boost_side_by_side(
     for number in range(runs.n_rounds, n_rounds):
         if state.stopping.is_over():
             break
-        grown = in_order(lambda run, number=number: runs.grow(run, number), every_run, n_threads)
+        grown = in_order(functools.partial(runs.grow, number), every_run, n_threads)
         with contextlib.closing(grown):
             measure = runs.add(list(grown))
         if checkpoint.is_due():

@@ -173,8 +173,8 @@ class Boosted(Ranker):
         """How many rounds of boosting a model of so many trees had."""
         return n_trees
 
-    def _as_chosen(self) -> dict[str, Any]:
-        return super()._as_chosen() | {"n_trees": self._rounds_of(self.forest_.n_trees)}
+    def _with_trees(self, n_trees: int) -> dict[str, Any]:
+        return super()._with_trees(self._rounds_of(n_trees))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
