@@ -58,8 +58,11 @@ def _train() -> None:
 
     from rankwood.binning.binned import bin_data
     from rankwood.data.synthetic import make_ranking
+    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
+    from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.trees.grower import grow_tree, lay_out
     from rankwood.trees.policies import Policies
 
@@ -73,6 +76,8 @@ def _train() -> None:
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
+    OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(binned)
+    AveragedGBRT(1, 2, min_leaf=1).fit(binned, valid=data)
     grow_tree(
         lay_out(binned), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread
