@@ -114,7 +114,7 @@ def test_a_configuration_file(rankwood, parts):
         (["--base", "OrdinalRanker"], "base must be an estimator whose scores estimate labels"),
         (["--learning-rate", "0.1"], "RandomForest has no learning_rate; "),
         (["--base", "GBRT", "--scoring", "least_squares"], "needs out-of-bag estimates"),
-        (["--scoring", "expcted"], "Did you mean 'expected'?"),
+        (["--scoring", "expect"], "Did you mean 'expected'?"),
         (["--model", "GBRT", "--base", "GBRT"], "GBRT has no base; OrdinalRanker has."),
         (["--model", "AveragedGBRT", "--features-per-node", "none"], "nothing is random"),
     ],

@@ -233,10 +233,10 @@ def test_an_unfitted_model_says_so(kind, data):
         _ = kind().feature_importances_
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_another_number_of_features_is_refused(kind, data):
-    model = kind(2).fit(data.features, data.labels)
-    message = f"X has 4 features, but {kind.__name__} is expecting 5 features as input"
+@pytest.mark.parametrize("small", SMALL, ids=lambda model: type(model).__name__)
+def test_another_number_of_features_is_refused(small, data):
+    model = clone(small).fit(data.features, data.labels)
+    message = f"X has 4 features, but {type(small).__name__} is expecting 5 features as input"
     with pytest.raises(DataError, match=message):
         model.predict(data.features[:, :4])
     with pytest.raises(DataError, match="knows 5 features, but the data have 4"):

@@ -38,12 +38,12 @@ SCORINGS = {
 
 @pytest.fixture(scope="module")
 def data():
-    return rw.make_ranking(40, 12, 8, seed=3)
+    return rw.make_ranking(25, 10, 8, seed=3)
 
 
 @pytest.fixture(scope="module")
 def other():
-    return rw.make_ranking(20, 12, 8, seed=4)
+    return rw.make_ranking(10, 10, 8, seed=4)
 
 
 def ordinal(base="RandomForest", **options):
@@ -200,6 +200,7 @@ def test_a_saved_model_comes_back(base, clip, data, other, tmp_path):
     assert np.array_equal(back.fit(data).predict(other), model.predict(other))
 
 
+@pytest.mark.jit_only
 def test_a_base_of_none_is_a_random_forest(data, other, tmp_path):
     small = data.take_queries(range(3))
     model = rw.OrdinalRanker().fit(small)
