@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.ensembles.adarank import AdaRank
+    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import load, save
     from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
@@ -36,14 +39,17 @@ __version__ = "0.1.0"
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
     "AdaRank": "rankwood.ensembles.adarank",
+    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
-    "RankSVM": "rankwood.ensembles.ranksvm",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
+    "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
     "RankBoost": "rankwood.ensembles.rankboost",
+    "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
     "evaluate": "rankwood.evaluation.evaluate",
@@ -67,10 +73,13 @@ _MODULE_OF = {
 __all__ = [
     "GBRT",
     "AdaRank",
+    "AveragedGBRT",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "InitializedGBRT",
     "LambdaMART",
     "NDCGBoost",
+    "OrdinalRanker",
     "RandomForest",
     "RankBoost",
     "RankSVM",

@@ -98,6 +98,7 @@ def _show_weights(model: LinearModel) -> None:
 _OF_KIND: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], None]]] = {
     "forest": (_describe_forest, _show_gains),
     "linear": (_describe_linear, _show_weights),
+    "ordinal": (_describe_forest, _show_gains),
 }
 
 

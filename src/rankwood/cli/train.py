@@ -170,9 +170,8 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     history = getattr(fitted, "history_", None)
     if history:
         rounds = getattr(fitted, "best_iteration_", len(history))
-        unit = next((name for name in ("rounds", "trees") if hasattr(fitted, f"n_{name}")), None)
-        after = "" if unit is None else f" with {rounds:,} {unit}"
-        facts.append((f"validation {fitted.measure}", f"{history[rounds - 1]:.4f}{after}"))
+        value = history[rounds - 1] if rounds else fitted.forest_measure_  # boosting added nothing
+        facts.append((f"validation {fitted.measure}", f"{value:.4f}{_after(fitted, rounds)}"))
     return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
 
 
@@ -183,3 +182,12 @@ def _size(model: Any) -> tuple[str, str]:
     if isinstance(model, LinearModel):
         return ("weights", f"of {model.used.size:,} of {model.n_features:,} features")
     return ("trees", f"{model.n_trees:,} with {model.n_leaves:,} leaves in all")
+
+
+def _after(fitted: Any, rounds: int) -> str:
+    """How much of a model ``history_`` has one value for."""
+    units = {"AveragedGBRT": "trees per run", "InitializedGBRT": "boosted trees"}
+    unit = units.get(type(fitted).__name__)
+    if unit is None:
+        unit = next((name for name in ("rounds", "trees") if hasattr(fitted, f"n_{name}")), None)
+    return "" if unit is None else f" with {rounds:,} {unit}"

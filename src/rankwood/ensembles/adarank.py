@@ -166,8 +166,8 @@ class AdaRank(LinearRanker):
             P = normalised(rounds.query_weights * np.exp(-E))  # noqa: N806
         return f"all {self.n_rounds:,} rounds were done"
 
-    def _chosen(self) -> dict[str, Any]:
-        return {"n_rounds": max(1, self.best_iteration_)}
+    def _as_chosen(self) -> dict[str, Any]:
+        return {"n_rounds": max(1, self.best_iteration_), "early_stopping": None}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class InRounds(Ranker):
     """
 
     _length = "n_rounds"  # the parameter that says how many trees there may be
+    _least_trees = 1
     early_stopping: int | None
     measure: Any
     warm_start: bool
@@ -56,16 +58,12 @@ class InRounds(Ranker):
         """Add trees to ``state``."""
         raise NotImplementedError
 
-    def _chosen(self) -> dict[str, Any]:
-        return {self._length: self.forest_.n_trees}
-
     @property
     def _most_trees(self) -> int:
-        return int(getattr(self, self._length))
+        return self._trees_of(int(getattr(self, self._length)))
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        if self.early_stopping is not None and valid is None:
-            raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
+        self._refuse_nothing_to_stop_by(valid)
         checkpoint = Checkpoint(self, train, valid)
         loss = self._loss(train)
         plan = self._plan(train)
@@ -77,13 +75,20 @@ class InRounds(Ranker):
         self._boost(loss, plan, state, checkpoint, watch)
         self._keep(state)
 
+    def _refuse_nothing_to_stop_by(self, valid: RankingData | None) -> None:
+        if self.early_stopping is not None and valid is None:
+            raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
+
     def _keep(self, state: BoostingState) -> None:
         """The trees up to the best value where early stopping asked for it, else all of them."""
         forest = state.trees.forest()
-        self.history_ = list(state.stopping.history)
-        self.best_iteration_ = state.stopping.best_iteration or forest.n_trees
-        if self.early_stopping is not None and self.best_iteration_ < forest.n_trees:
-            forest = forest.take_trees(slice(0, self.best_iteration_))
+        n_rounds = self._rounds_of(forest.n_trees)
+        stopping = state.stopping
+        self.history_ = list(stopping.history)
+        is_known = stopping.best_iteration > 0 or not math.isnan(stopping.start)
+        self.best_iteration_ = stopping.best_iteration if is_known else n_rounds
+        if self.early_stopping is not None and self.best_iteration_ < n_rounds:
+            forest = forest.take_trees(slice(0, self._trees_of(self.best_iteration_)))
         self.forest_ = forest
 
     def _state(
@@ -131,15 +136,25 @@ class InRounds(Ranker):
             )
         if self._most_trees < forest.n_trees:
             raise ParameterError(
-                f"{self._length} is {self._most_trees}, but the model to go on from has "
-                f"{forest.n_trees} trees. "
-                "Set warm_start=False to start afresh."
+                f"{self._length} is {getattr(self, self._length)}, but the model to go on from has "
+                f"{self._rounds_of(forest.n_trees)} trees. Set warm_start=False to start afresh."
             )
-        return forest, self.history_[: forest.n_trees]
+        return forest, self.history_[: self._rounds_of(forest.n_trees)]
+
+    def _trees_of(self, n_rounds: int) -> int:
+        """How many trees the model has after so many rounds of boosting."""
+        return n_rounds
+
+    def _rounds_of(self, n_trees: int) -> int:
+        """How many rounds of boosting a model of so many trees had."""
+        return n_trees
+
+    def _with_trees(self, n_trees: int) -> dict[str, Any]:
+        return {self._length: self._rounds_of(n_trees), "early_stopping": None}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _checks.whole_number(self._length, getattr(self, self._length), 1)
+        _checks.whole_number(self._length, getattr(self, self._length), self._least_trees)
         parse_measure(self.measure)
         if self.early_stopping is not None:
             _checks.whole_number("early_stopping", self.early_stopping, 1)

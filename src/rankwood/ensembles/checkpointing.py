@@ -26,7 +26,7 @@ from rankwood.ensembles.parameters import plain_parameters
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models.forest import Forest
 from rankwood.models.format import read_model, write_model
-from rankwood.models.kinds import forest_from_arrays, forest_to_arrays
+from rankwood.models.model_arrays import forest_from_arrays, forest_to_arrays
 
 KIND = "checkpoint"
 SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the tree at hand
@@ -45,7 +45,7 @@ class Checkpoint:
     """The file a fit writes to now and then; without a path it does nothing."""
 
     def __init__(self, estimator: Any, train: TrainingSet, valid: RankingData | None) -> None:
-        self._path = _path_of(estimator.checkpoint)
+        self._path = path_of(estimator.checkpoint)
         self._written_at = time.monotonic()
         if self._path is not None:
             self._names = train.data.feature_names
@@ -123,7 +123,7 @@ class Checkpoint:
             raise ModelError(f"the checkpoint {self._path} was made on other data. {afresh}")
 
 
-def _path_of(path: Any) -> Path | None:
+def path_of(path: Any) -> Path | None:
     """The argument ``checkpoint``; what cannot be written to is refused before the work begins, not after."""
     if path is None:
         return None

@@ -18,11 +18,14 @@ from rankwood.models.kinds import KINDS, kind_of
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
     "AdaRank": "rankwood.ensembles.adarank",
+    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
+    "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
     "RankBoost": "rankwood.ensembles.rankboost",
     "RankSVM": "rankwood.ensembles.ranksvm",
@@ -84,22 +87,42 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = meta.get("estimator")
     if name is None:
         return stored
+    model = _rebuilt(name, meta.get("parameters") or {}, path)
+    if model._model != f"{kind_of(stored)}_":
+        noun = KINDS[str(kind_of(stored))].noun
+        raise ModelError(f"{os.fspath(path)} holds a {noun}, which no {name} is made of.")
+    _set_fitted(model, stored, meta.get("training") or {})
+    return model
+
+
+def _rebuilt(name: str, parameters: dict[str, Any], path: str | os.PathLike[str]) -> Any:
+    """The estimator that a file names, unfitted; estimators among its parameters are rebuilt likewise."""
     if name not in _MODULE_OF:
         known = ", ".join(sorted(_MODULE_OF))
         raise ModelError(
             f"{os.fspath(path)} holds a '{name}', which this version does not know. Known: {known}."
         )
     kind = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    parameters = meta.get("parameters") or {}
     unknown = sorted(set(parameters) - set(kind().get_params()))
     if unknown:
         raise ModelError(f"{os.fspath(path)}: {name} has no parameter '{unknown[0]}'.")
-    model = kind(**parameters)
-    if model._model != f"{kind_of(stored)}_":
-        noun = KINDS[str(kind_of(stored))].noun
-        raise ModelError(f"{os.fspath(path)} holds a {noun}, which no {name} is made of.")
-    _set_fitted(model, stored, meta.get("training") or {})
-    return model
+    values = {
+        key: _rebuilt(value["estimator"], value["parameters"], path)
+        if _is_estimator(value)
+        else value
+        for key, value in parameters.items()
+    }
+    return kind(**values)
+
+
+def _is_estimator(value: Any) -> bool:
+    """Whether a parameter in a file is an estimator with parameters of its own."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"estimator", "parameters"}
+        and isinstance(value["estimator"], str)
+        and isinstance(value["parameters"], dict)
+    )
 
 
 def n_features_of(model: Any) -> int:

@@ -135,7 +135,7 @@ class RankSVM(LinearRanker):
         )
         return f"max_iter={self.max_iter} steps were taken"
 
-    def _chosen(self) -> dict[str, Any]:
+    def _as_chosen(self) -> dict[str, Any]:
         return {}
 
     def _check_parameters(self) -> None:

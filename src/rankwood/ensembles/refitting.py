@@ -25,9 +25,9 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
             f"this {type(estimator).__name__} is not fitted yet: refit needs to know what was chosen."
         )
     model = clone(estimator)
-    known = model.get_params(deep=False)
-    changes = {**estimator._chosen(), "early_stopping": None, "warm_start": False}
-    changes["checkpoint"] = None  # that of the fit before belongs to other data
+    known = model.get_params()
+    # A checkpoint of the fit before belongs to other data.
+    changes = {**estimator._as_chosen(), "warm_start": False, "checkpoint": None}
     model.set_params(**{name: value for name, value in changes.items() if name in known})
     return model.fit(join(train, valid))
 

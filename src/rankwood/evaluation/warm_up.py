@@ -59,10 +59,13 @@ def _train() -> None:
 
     from rankwood.binning.binned import bin_data
     from rankwood.data.synthetic import make_ranking
+    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.rankboost import RankBoost
     from rankwood.losses.graded import graded_lists
     from rankwood.losses.ndcgboost import ndcgboost_loss
@@ -85,6 +88,8 @@ def _train() -> None:
     NDCGBoost(1, min_leaf=1).fit(binned)
     ndcgboost_loss(graded_lists(data, 1), "exponential").value(data.labels)
     RankBoost(1).fit(binned)
+    OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(binned)
+    AveragedGBRT(1, 2, min_leaf=1).fit(binned, valid=data)
     grow_tree(
         lay_out(binned.codes, binned.bins), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread
