@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rankwood._checks import read_only
 from rankwood._threads import run_blocks
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Array, Floats, Rows
+from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError
 
 _LEAST_DOCUMENTS = 20_000  # per thread: fewer are gone through faster than a thread starts
@@ -36,11 +38,11 @@ class GradedLists:
         """How many queries have pairs."""
         return self.offsets.size - 1
 
-    def run(self, kernel: Array | object, *arguments: object) -> None:
+    def run(self, kernel: Callable[..., Any], *arguments: Any) -> None:
         """Call ``kernel(first, last, offsets, *arguments)`` on blocks of lists."""
         few = 1 + self.n_lists * _LEAST_DOCUMENTS // self.rows.size
         run_blocks(
-            kernel,  # type: ignore[arg-type]
+            kernel,
             self.n_lists,
             self.offsets,
             *arguments,

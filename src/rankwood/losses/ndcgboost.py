@@ -10,13 +10,15 @@ of a query: time grows with the square of a query's length, memory does not.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rankwood._checks import read_only
 from rankwood._threads import run_blocks
-from rankwood.dtypes import Array, Floats
+from rankwood.dtypes import Floats
 from rankwood.losses.graded import GradedLists
 from rankwood.measures.gains import Gain, discounts, rule
 from rankwood.measures.ranking import Lists
@@ -88,10 +90,10 @@ class NDCGBoostLoss:
         self._run(losses_of_documents, self.gains, self.lists.weights, exponentials, losses)
         return float(losses.sum())
 
-    def _run(self, kernel: Array | object, *arguments: object) -> None:
+    def _run(self, kernel: Callable[..., Any], *arguments: Any) -> None:
         """Call ``kernel(first, last, offsets, …)`` on blocks of places, so that a long query is shared by threads."""
         run_blocks(
-            kernel,  # type: ignore[arg-type]
+            kernel,
             self.lists.rows.size,
             self.lists.offsets,
             *arguments,
