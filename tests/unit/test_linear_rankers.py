@@ -144,6 +144,14 @@ def test_the_order_of_queries_makes_no_difference(kind, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_rows_on_disk_give_the_same_model(kind, data, tmp_path):
+    np.save(tmp_path / "features.npy", data.features)
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    on_disk = rw.RankingData(mapped, data.labels, data.query_ids, feature_names=data.feature_names)
+    assert kind().fit(on_disk).linear_ == kind().fit(data).linear_
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_importances_are_shares(kind, data):
     model = kind().fit(data)
     parts = np.abs(model.linear_.weights) * data.features.astype(np.float64).std(axis=0)

@@ -45,7 +45,7 @@ class Pairs:
         n_rows, n_queries = data.n_documents, data.n_queries
         grades, n_grades = grades_in_queries(data.labels, data.query_of_row, n_queries)
         masses = np.ones(n_rows) if data.row_weights is None else np.array(data.row_weights)
-        weights = np.ones(n_queries) if data.query_weights is None else data.query_weights
+        weights = np.ones(n_queries) if data.query_weights is None else np.array(data.query_weights)
         rows = data.row_order if data.grouping.n_separated else None
         if rows is not None:
             grades, masses = grades[rows], masses[rows]
@@ -90,7 +90,8 @@ class PairHinge:
     """The objective over one training set, as functions of the weights in units of spread."""
 
     def __init__(self, data: RankingData, scaling: Scaling, C: float, n_threads: int) -> None:  # noqa: N803
-        self._features = data.features
+        # a plain array, where data are memory-mapped
+        self._features = np.require(data.features, requirements=["C", "ALIGNED"])
         self._scaling = scaling
         self._pairs = Pairs.of(data)
         self._C = C

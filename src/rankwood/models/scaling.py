@@ -39,6 +39,7 @@ class Scaling:
     @classmethod
     def of(cls, features: Features, weights: Floats | None, n_threads: int) -> Scaling:
         """The scaling of rows that weigh so much; infinite values are refused."""
+        features = np.require(features, requirements=["C", "ALIGNED"])
         of_rows = np.ones(len(features)) if weights is None else weights
         zero: Floats = np.zeros(features.shape[1])
         moments = _moments(features, zero, of_rows, n_threads)
