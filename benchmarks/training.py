@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common import alternate, describe, median
 from rankwood import RankingData, evaluate, make_ranking
 from rankwood.binning.binned import bin_data
 
 N_THREADS = 2
+N_QUERIES = 6000
+N_TEST_QUERIES = 1000
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,13 @@ def against_lightgbm(ours: Any, settings: dict[str, Any]) -> Comparison:
     """Fit ``ours`` and LightGBM with ``settings`` in turn, as many trees each, and print what came out."""
     import lightgbm
 
-    everything = make_ranking(7000, 120, 136, seed=1)
-    train = everything.take_queries(range(6000))
-    test = everything.take_queries(range(6000, 7000))
+    everything = make_ranking(N_QUERIES + N_TEST_QUERIES, 120, 136, seed=1)
+    train = everything.take_queries(range(N_QUERIES))
+    test = everything.take_queries(range(N_QUERIES, N_QUERIES + N_TEST_QUERIES))
     binned = bin_data(train, n_threads=N_THREADS)
-    theirs = lightgbm.Dataset(train.features, train.labels, params=settings).construct()
+    sizes = np.diff(train.query_offsets)
+    theirs = lightgbm.Dataset(train.features, train.labels, group=sizes, params=settings)
+    theirs.construct()
     models: dict[str, Any] = {}
     type(ours)(1, n_threads=N_THREADS).fit(binned)  # compiles
 
