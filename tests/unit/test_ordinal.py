@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import rankwood as rw
-from rankwood.binning import binned
-from rankwood.ensembles import checkpointing
+from rankwood.ensembles import checkpointing, inputs
 from rankwood.ensembles.ordinal import least_squares_worths
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models.forest import Forest
@@ -217,10 +216,10 @@ def damaged(path, change):
 
 
 DAMAGES = {
-    "no record": (lambda stored: stored.meta.pop("ordinal"), "must hold clip and trees"),
+    "no record": (lambda stored: stored.meta.pop("ordinal"), "must hold clip, trees"),
     "no grades": (
         lambda stored: stored.arrays.pop("ordinal.grades"),
-        "array 'ordinal.grades' must be there",
+        "array 'ordinal.grades' is missing",
     ),
     "unsorted grades": (
         lambda stored: stored.arrays.update({"ordinal.grades": np.array([0.0, 1, 1, 2, 3])}),
@@ -260,7 +259,7 @@ DAMAGES = {
     ),
     "another estimator": (
         lambda stored: stored.meta.update(estimator="GBRT", parameters={}),
-        "another kind than GBRT learns",
+        "another kind than GBRT: ordinal model",
     ),
     "an unknown base": (
         lambda stored: stored.meta["parameters"]["base"].update(estimator="os.system"),
@@ -295,9 +294,9 @@ def test_the_file_says_what_it_is(data, tmp_path):
 
 def test_rows_are_binned_once(data, monkeypatch):
     calls = []
-    fit_bins = binned.fit_bins
+    fit_bins = inputs.fit_bins
     monkeypatch.setattr(
-        binned,
+        inputs,
         "fit_bins",
         lambda *given, **options: calls.append(1) or fit_bins(*given, **options),
     )

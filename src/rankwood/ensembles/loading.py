@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     model = _rebuilt(name, meta.get("parameters") or {}, path)
     if model._model != f"{kind_of(stored)}_":
         noun = KINDS[str(kind_of(stored))].noun
-        raise ModelError(f"{os.fspath(path)} holds a {noun}, which no {name} is made of.")
+        raise ModelError(f"{os.fspath(path)} holds a model of another kind than {name}: {noun}.")
     _set_fitted(model, stored, meta.get("training") or {})
     return model
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rankwood import _jit
 
@@ -24,7 +25,9 @@ def warm_up(progress: Callable[[str], None] | None = None) -> int:
 def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "reading and writing LETOR text", _read_and_write
     yield "measures", _measure
-    yield "training", _train
+    yield "forests", _grow_forests
+    yield "boosted trees", _boost
+    yield "boosting on pairs", _boost_on_pairs
     yield "linear rankers", _train_linear
 
 
@@ -54,26 +57,22 @@ def _measure() -> None:
     evaluate(scores, data, MEASURES, n_bootstrap=2)
 
 
-def _train() -> None:
+def _few_rows() -> Any:
+    from rankwood.data.synthetic import make_ranking
+
+    return make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
+
+
+def _grow_forests() -> None:
     import numpy as np
 
     from rankwood.binning.binned import bin_data
-    from rankwood.data.synthetic import make_ranking
-    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
-    from rankwood.ensembles.gbrt import GBRT
-    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
-    from rankwood.ensembles.lambdamart import LambdaMART
-    from rankwood.ensembles.ndcgboost import NDCGBoost
-    from rankwood.ensembles.ordinal import OrdinalRanker
-    from rankwood.ensembles.rankboost import RankBoost
-    from rankwood.losses.graded import graded_lists
-    from rankwood.losses.ndcgboost import ndcgboost_loss
     from rankwood.trees.grower import grow_tree
     from rankwood.trees.layout import lay_out
     from rankwood.trees.policies import Policies
 
-    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
+    data = _few_rows()
     bin_data(data, sample=5)  # a sample has to be searched for infinities outside it
     binned = bin_data(data)
     weights = np.linspace(0.5, 1.5, data.n_documents)
@@ -82,27 +81,44 @@ def _train() -> None:
     RandomForest(1, missing="own_child", monotone=[1, 0, 0, 0, 0]).fit(binned)
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
-    GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
-    for target in ("ndcg", "map", "mrr", "err"):
-        LambdaMART(1, min_leaf=1, target=target).fit(binned)
-    NDCGBoost(1, min_leaf=1).fit(binned)
-    ndcgboost_loss(graded_lists(data, 1), "exponential").value(data.labels)
-    RankBoost(1).fit(binned)
-    OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(binned)
-    AveragedGBRT(1, 2, min_leaf=1).fit(binned, valid=data)
-    grow_tree(
-        lay_out(binned.codes, binned.bins), data.labels, Policies(), n_threads=2
-    )  # small data are boosted by one thread
+    matrix = lay_out(binned.codes, binned.bins)
+    grow_tree(matrix, data.labels, Policies(), n_threads=2)  # small data are grown by one thread
     forest.predict(data)
     forest.leaf_ids(data)
     forest.predict_binned(binned.codes, binned.bins)
 
 
+def _boost() -> None:
+    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
+    from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
+    from rankwood.ensembles.lambdamart import LambdaMART
+    from rankwood.ensembles.ordinal import OrdinalRanker
+
+    data = _few_rows()
+    GBRT(1, min_leaf=1, subsample=0.5).fit(data, valid=data)
+    for target in ("ndcg", "map", "mrr", "err"):
+        LambdaMART(1, min_leaf=1, target=target).fit(data)
+    OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(data)
+    AveragedGBRT(1, 2, min_leaf=1).fit(data, valid=data)
+
+
+def _boost_on_pairs() -> None:
+    from rankwood.ensembles.ndcgboost import NDCGBoost
+    from rankwood.ensembles.rankboost import RankBoost
+    from rankwood.losses.graded import graded_lists
+    from rankwood.losses.ndcgboost import ndcgboost_loss
+
+    data = _few_rows()
+    NDCGBoost(1, min_leaf=1).fit(data)
+    ndcgboost_loss(graded_lists(data, 1), "exponential").value(data.labels)
+    RankBoost(1).fit(data)
+
+
 def _train_linear() -> None:
-    from rankwood.data.synthetic import make_ranking
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.ranksvm import RankSVM
 
-    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
+    data = _few_rows()
     RankSVM(n_threads=1).fit(data)
     AdaRank(1, n_threads=1).fit(data)
