@@ -130,9 +130,9 @@ def test_least_squares_equal_numpys_over_the_same_rows(data, other):
     rows_of["both"] = tuple(
         np.concatenate(pair) for pair in zip(rows_of["train"], rows_of["valid"], strict=True)
     )
-    for fitted_on, (inputs, labels) in rows_of.items():
+    for fitted_on, (columns, labels) in rows_of.items():
         model = ordinal(scoring="least_squares", fitted_on=fitted_on).fit(data, valid=other)
-        design = np.column_stack([inputs, np.ones(len(inputs))])
+        design = np.column_stack([columns, np.ones(len(columns))])
         expected, *_ = np.linalg.lstsq(design, labels, rcond=None)
         np.testing.assert_allclose(model.weights_, expected, rtol=1e-7, atol=1e-8)
         scores = of_valid @ expected[:-1] + expected[-1]
