@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.loading import load, save
     from rankwood.ensembles.refitting import refit
+    from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
+    from rankwood.models.early_exit import EarlyExit
+    from rankwood.models.lazy import LazyFeatures
 
 __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
+    "EarlyExit": "rankwood.models.early_exit",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "LazyFeatures": "rankwood.models.lazy",
     "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
@@ -43,6 +48,7 @@ _MODULE_OF = {
     "make_ranking": "rankwood.data.synthetic",
     "normalise_per_query": "rankwood.data.normalise",
     "parse_measure": "rankwood.measures.parsing",
+    "quality_cost_curve": "rankwood.evaluation.curves",
     "read_folds": "rankwood.data.folds",
     "read_letor": "rankwood.data.letor",
     "read_table": "rankwood.data.tables",
@@ -57,7 +63,9 @@ _MODULE_OF = {
 __all__ = [
     "GBRT",
     "CompletelyRandomForest",
+    "EarlyExit",
     "ExtraTrees",
+    "LazyFeatures",
     "RandomForest",
     "RankingData",
     "bin",
@@ -68,6 +76,7 @@ __all__ = [
     "make_ranking",
     "normalise_per_query",
     "parse_measure",
+    "quality_cost_curve",
     "read_folds",
     "read_letor",
     "read_table",

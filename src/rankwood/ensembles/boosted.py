@@ -14,6 +14,7 @@ from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.boosting import BoostingPlan, BoostingState, boost
 from rankwood.ensembles.checkpointing import Checkpoint
 from rankwood.ensembles.collected import Collected, totals_of
+from rankwood.ensembles.costs import check_cost_parameters, training_costs
 from rankwood.ensembles.early_stopping import EarlyStopping
 from rankwood.ensembles.inputs import TrainingSet, codes_of, directions
 from rankwood.ensembles.progress import Watch, check_listeners
@@ -46,6 +47,10 @@ class Boosted(Ranker):
     warm_start: bool
     monotone: Any
     checkpoint: Any
+    # What a method may leave out of its parameters.
+    feature_costs: Any = None
+    cost_weight: float = 0.01
+    cost_scale: str = "relative"
 
     def _loss(self, train: TrainingSet) -> Loss:
         """What the trees are to remove."""
@@ -54,9 +59,9 @@ class Boosted(Ranker):
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         if self.early_stopping is not None and valid is None:
             raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
-        checkpoint = Checkpoint(self, train, valid)
         loss = self._loss(train)
         plan = self._plan(train)
+        checkpoint = Checkpoint(self, train, valid, plan.costs)
         earlier, history = self._earlier(train.data, checkpoint)
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
@@ -96,6 +101,7 @@ class Boosted(Ranker):
             float(self.learning_rate),
             self.seed,
             resolve_threads(self.n_threads),
+            training_costs(self, train.data),
         )
 
     def _policies(self, data: RankingData) -> Policies:
@@ -166,5 +172,6 @@ class Boosted(Ranker):
         parse_measure(self.measure)
         if self.early_stopping is not None:
             _checks.whole_number("early_stopping", self.early_stopping, 1)
+        check_cost_parameters(self)
         Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain)
         FeatureChoice(self.features_per_node).count(1)

@@ -60,6 +60,7 @@ def _train() -> None:
     from rankwood.data.synthetic import make_ranking
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.models.early_exit import EarlyExit
     from rankwood.trees.grower import grow_tree, lay_out
     from rankwood.trees.policies import Policies
 
@@ -77,5 +78,6 @@ def _train() -> None:
         lay_out(binned), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread
     forest.predict(data)
+    EarlyExit(every=1, drop=0.5).score(forest, data, cost="path")
     forest.leaf_ids(data)
     forest.predict_binned(binned.codes, binned.bins)
