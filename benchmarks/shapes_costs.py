@@ -1,11 +1,12 @@
 """The shape of feature costs: nearly the same precision for a fraction of the cost (Mohan 2010, Table 6.1).
 
-Run as ``python -m benchmarks.shapes_costs``. The features of generated data cost 1, 4, 16, 64 or 256, in five equal groups drawn
-without regard to what they know, as in the paper. Forests and boosted trees are trained on as many documents as the paper's with
-λ = 0, with λ = 1 as the paper prints it (``cost_scale="raw"``), and with some λ of the default scale. Printed are the cost of a
-document after all trees, precision@5 on other queries, and the mean difference from λ = 0 with its standard error. Goal: with λ = 1 as
-printed a difference of at most two standard errors for at most a third of the cost. ``--planted`` takes data where costly features know
-more than cheap ones, which is harder. A plot of precision over cost is written beside the result.
+Run as ``python -m benchmarks.shapes_costs``. The features of generated data cost 1, 4, 16, 64 or 256, in five equal
+groups drawn without regard to what they know, as in the paper. Forests and boosted trees are trained on as many
+documents as the paper's with λ = 0, with λ = 1 as the paper prints it (``cost_scale="raw"``), and with some λ of the
+default scale. Printed are the cost of a document after all trees, precision@5 on other queries, and the mean difference
+from λ = 0 with its standard error. Goal: with λ = 1 as printed no loss beyond two standard errors, for at most a third
+of the cost; the paper itself finds that for forests, and a small loss for boosted trees. ``--planted`` takes data whose
+costly features know more than the cheap ones, which is harder. Plots of precision over cost stand beside the result.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ MEASURE = "p@5[relevant=2]"
 SETTINGS = {
     "λ = 0": {"cost_weight": 0.0},
     "λ = 1 as printed": {"cost_weight": 1.0, "cost_scale": "raw"},
+    "λ = 0.001": {"cost_weight": 0.001},
     "λ = 0.01": {"cost_weight": 0.01},
     "λ = 0.1": {"cost_weight": 0.1},
     "λ = 1": {"cost_weight": 1.0},
@@ -69,12 +71,17 @@ def show(name: str, rows: dict[str, Any]) -> None:
             f"{name:<13} {setting:<17} cost {row['cost']:8,.0f} ({row['cost'] / free:.3f})   p@5 {row['p@5']:.4f}   "
             f"{row['difference']:+.4f} ± {row['standard_error']:.4f}   {row['features']} features"
         )
-    printed = rows["λ = 1 as printed"]
-    is_reached = (
-        printed["cost"] <= MOST_COST * free
-        and abs(printed["difference"]) <= MOST_ERRORS * printed["standard_error"]
+    alike = {
+        setting: row["cost"] / free
+        for setting, row in rows.items()
+        if row["difference"] >= -MOST_ERRORS * row["standard_error"]
+    }
+    cheapest = min(alike, key=alike.__getitem__)
+    is_reached = alike.get("λ = 1 as printed", 1.0) <= MOST_COST
+    print(
+        f"{name:<13} goal {'reached' if is_reached else 'MISSED'}; the same precision within two standard errors for "
+        f"{alike[cheapest]:.3f} of the cost, with {cheapest}"
     )
-    print(f"{name:<13} goal {'reached' if is_reached else 'MISSED'}")
 
 
 def main(is_planted: bool = False, n_documents: int = N_DOCUMENTS) -> None:

@@ -117,7 +117,7 @@ def test_costs_as_numbers_and_mappings():
     ("costs", "message"),
     [
         ([1, 2], "feature_costs has 2 values, but there are 3 features"),
-        ([[1, 2, 3]], "feature_costs has 3 values, but|feature_costs has"),
+        ([[1, 2, 3, 4]], "feature_costs has 4 values, but there are 3"),
         ([1, np.nan, 2], "the cost of 'page rank' is nan; costs must be finite"),
         ([1, -2, 2], "the cost of 'page rank' is -2"),
         ([1, np.inf, 2], "the cost of 'page rank' is inf"),
@@ -292,7 +292,7 @@ def test_a_checkpoint_of_other_costs_is_refused(data, costs, tmp_path):
 
     fit(1.0)
     fit(1.0)
-    with pytest.raises(ModelError, match="was made with other feature costs. Delete"):
+    with pytest.raises(ModelError, match=r"was made with other feature costs\. Delete"):
         fit(0.5)
 
 

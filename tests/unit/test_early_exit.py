@@ -91,8 +91,8 @@ def test_a_share_is_rounded_down_of_those_still_in_play():
 def test_a_frozen_document_of_an_averaged_forest_keeps_the_mean_of_its_trees():
     def leaf(value):
         return {
-            **dict.fromkeys(("threshold", "left", "right", "missing"), [0, 0, 0]),
             "feature": [0, -1, -1],
+            "threshold": [0, 0, 0],
             "left": [1, 0, 0],
             "right": [2, 0, 0],
             "missing": [1, 0, 0],
@@ -213,7 +213,7 @@ def test_tables_with_names_are_put_in_order(data):
     frame = pd.DataFrame(data.features, columns=list("abcdefgh"))
     model = rw.GBRT(6, min_leaf=5).fit(frame, data.labels)
     exits = rw.EarlyExit(2, 0.2, "all")
-    turned = exits.score(model, frame[list("hgfedcba")], costs={name: 2.0 for name in "abcdefgh"})
+    turned = exits.score(model, frame[list("hgfedcba")], costs=dict.fromkeys("abcdefgh", 2.0))
     assert np.array_equal(turned.scores, exits.score(model, frame).scores)
 
 
@@ -245,9 +245,9 @@ def test_wrong_exits(options, kind, message):
 def test_exits_as_text():
     assert rw.EarlyExit.parse("every=7,drop=0.25,scope=all") == rw.EarlyExit(7, 0.25, "all")
     assert rw.EarlyExit.parse("drop=0.2") == rw.EarlyExit(drop=0.2)
-    with pytest.raises(UnknownName, match="part of an early exit 'evry' is not known. Did you"):
+    with pytest.raises(UnknownName, match="part of an early exit 'evry' is not known"):
         rw.EarlyExit.parse("evry=7")
-    with pytest.raises(ParameterError, match="every of an early exit cannot be '1.5'"):
+    with pytest.raises(ParameterError, match=r"every of an early exit cannot be '1\.5'"):
         rw.EarlyExit.parse("every=1.5")
 
 
@@ -276,13 +276,13 @@ def test_wrong_fetchers(model, data):
         return exits.score(model, rw.LazyFeatures(fetch, data.query_ids))
 
     with pytest.raises(DataError, match=r"asked for 733 values, and gave an array of shape \(3,\)"):
-        score(lambda feature, rows: np.zeros(3))
+        score(lambda _, __: np.zeros(3))
     with pytest.raises(DataError, match=r"fetch\(\d, rows\): features must be numbers"):
-        score(lambda feature, rows: np.array(["a"] * rows.size))
+        score(lambda _, rows: np.array(["a"] * rows.size))
     with pytest.raises(DataError, match=r"fetch\(\d, rows\): .*beyond float32"):
-        score(lambda feature, rows: np.full(rows.size, 1e39))
+        score(lambda _, rows: np.full(rows.size, 1e39))
     with pytest.raises(ValueError, match="read-only"):
-        score(lambda feature, rows: rows.sort())
+        score(lambda _, rows: rows.sort())
     with pytest.raises(ParameterError, match="fetch must be a function, got ndarray"):
         rw.LazyFeatures(data.features, data.query_ids)
     with pytest.raises(ParameterError, match="needs query_ids, or n_documents"):
