@@ -4,9 +4,10 @@ Run as ``python -m benchmarks.shapes_costs``. The features of generated data cos
 groups drawn without regard to what they know, as in the paper. Forests and boosted trees are trained on as many
 documents as the paper's with λ = 0, with λ = 1 as the paper prints it (``cost_scale="raw"``), and with some λ of the
 default scale. Printed are the cost of a document after all trees, precision@5 on other queries, and the mean difference
-from λ = 0 with its standard error. Goal: with λ = 1 as printed no loss beyond two standard errors, for at most a third
-of the cost; the paper itself finds that for forests, and a small loss for boosted trees. ``--planted`` takes data whose
-costly features know more than the cheap ones, which is harder. Plots of precision over cost stand beside the result.
+from λ = 0 with its standard error. Goal: with λ = 1 no loss beyond two standard errors for at most a third of the cost.
+It is judged in both scales and for every model, and what misses is printed as missed: the paper itself reports a loss
+for stochastic boosting. ``--planted`` takes data whose costly features know more than the cheap ones, which is harder.
+Plots of precision over cost stand beside the result.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ SETTINGS = {
     "λ = 0": {"cost_weight": 0.0},
     "λ = 1 as printed": {"cost_weight": 1.0, "cost_scale": "raw"},
     "λ = 0.001": {"cost_weight": 0.001},
+    "λ = 0.004": {"cost_weight": 0.004},
     "λ = 0.01": {"cost_weight": 0.01},
     "λ = 0.1": {"cost_weight": 0.1},
     "λ = 1": {"cost_weight": 1.0},
@@ -37,7 +39,11 @@ SETTINGS = {
 MODELS: dict[str, Callable[..., Any]] = {
     "RandomForest": lambda **costs: rw.RandomForest(300, seed=1, **costs),
     "GBRT": lambda **costs: rw.GBRT(300, max_leaves=8, seed=1, **costs),
+    "stochastic": lambda **costs: rw.GBRT(
+        300, max_leaves=8, subsample=0.5, features_per_node=0.3, seed=1, **costs
+    ),
 }
+GOALS = ("λ = 1 as printed", "λ = 1")
 MOST_COST = 1 / 3
 MOST_ERRORS = 2.0
 
@@ -77,11 +83,10 @@ def show(name: str, rows: dict[str, Any]) -> None:
         if row["difference"] >= -MOST_ERRORS * row["standard_error"]
     }
     cheapest = min(alike, key=alike.__getitem__)
-    is_reached = alike.get("λ = 1 as printed", 1.0) <= MOST_COST
-    print(
-        f"{name:<13} goal {'reached' if is_reached else 'MISSED'}; the same precision within two standard errors for "
-        f"{alike[cheapest]:.3f} of the cost, with {cheapest}"
-    )
+    print(f"{name:<13} within two standard errors: {alike[cheapest]:.3f} of the cost, {cheapest}")
+    for setting in GOALS:
+        verdict = "reached" if alike.get(setting, 1.0) <= MOST_COST else "MISSED"
+        print(f"{name:<13} goal with {setting}: {verdict}")
 
 
 def main(is_planted: bool = False, n_documents: int = N_DOCUMENTS) -> None:
