@@ -234,7 +234,7 @@ def test_no_documents_and_one(model):
         ({"drop": 1.0}, ParameterError, r"drop must be in \[0, 1\), got 1.0"),
         ({"drop": -0.1}, ParameterError, r"drop must be in \[0, 1\)"),
         ({"drop": float("nan")}, ParameterError, r"drop must be in \[0, 1\)"),
-        ({"scope": "querry"}, UnknownName, "scope 'querry' is not known. Did you mean 'query'"),
+        ({"scope": "quer"}, UnknownName, "scope 'quer' is not known. Did you mean 'query'"),
     ],
 )
 def test_wrong_exits(options, kind, message):
@@ -245,8 +245,8 @@ def test_wrong_exits(options, kind, message):
 def test_exits_as_text():
     assert rw.EarlyExit.parse("every=7,drop=0.25,scope=all") == rw.EarlyExit(7, 0.25, "all")
     assert rw.EarlyExit.parse("drop=0.2") == rw.EarlyExit(drop=0.2)
-    with pytest.raises(UnknownName, match="part of an early exit 'evry' is not known"):
-        rw.EarlyExit.parse("evry=7")
+    with pytest.raises(UnknownName, match="part of an early exit 'everi' is not known"):
+        rw.EarlyExit.parse("everi=7")
     with pytest.raises(ParameterError, match=r"every of an early exit cannot be '1\.5'"):
         rw.EarlyExit.parse("every=1.5")
 
