@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
+    from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
+    from rankwood.models.early_exit import EarlyExit
+    from rankwood.models.lazy import LazyFeatures
 
 __version__ = "0.1.0"
 
@@ -41,10 +44,12 @@ _MODULE_OF = {
     "AdaRank": "rankwood.ensembles.adarank",
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
+    "EarlyExit": "rankwood.models.early_exit",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
+    "LazyFeatures": "rankwood.models.lazy",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
@@ -59,6 +64,7 @@ _MODULE_OF = {
     "make_ranking": "rankwood.data.synthetic",
     "normalise_per_query": "rankwood.data.normalise",
     "parse_measure": "rankwood.measures.parsing",
+    "quality_cost_curve": "rankwood.evaluation.curves",
     "read_folds": "rankwood.data.folds",
     "read_letor": "rankwood.data.letor",
     "read_table": "rankwood.data.tables",
@@ -75,9 +81,11 @@ __all__ = [
     "AdaRank",
     "AveragedGBRT",
     "CompletelyRandomForest",
+    "EarlyExit",
     "ExtraTrees",
     "InitializedGBRT",
     "LambdaMART",
+    "LazyFeatures",
     "NDCGBoost",
     "OrdinalRanker",
     "RandomForest",
@@ -92,6 +100,7 @@ __all__ = [
     "make_ranking",
     "normalise_per_query",
     "parse_measure",
+    "quality_cost_curve",
     "read_folds",
     "read_letor",
     "read_table",

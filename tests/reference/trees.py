@@ -169,9 +169,9 @@ def find_split(problem: Problem, node: Node) -> None:
                     best = (gain, feature, code, side)
         if best is None:
             continue
-        gain = best[0] - (problem.costs[feature] if problem.costs else 0.0)
-        if gain > problem.min_gain and (node.split is None or gain > node.split[0]):
-            node.split = (gain, *best[1:])
+        net = best[0] - (problem.costs[feature] if problem.costs else 0.0)
+        if best[0] > problem.min_gain and (node.split is None or net > node.split[0]):
+            node.split = (net, *best[1:])
 
 
 def grow(problem: Problem) -> list[Node]:

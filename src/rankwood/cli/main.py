@@ -14,6 +14,7 @@ import typer
 from rankwood import __version__
 from rankwood.cli import (
     convert,
+    cost_curve,
     data,
     demo,
     evaluate,
@@ -42,6 +43,7 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(train_stub.command)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("cost-curve")(reports_errors(cost_curve.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

@@ -55,6 +55,13 @@ def command(
             help="Read DATA as a whole instead of part by part: for queries whose rows are not together.",
         ),
     ] = False,
+    early_exit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXITS",
+            help="Let the documents with the lowest scores leave early, as every=100,drop=0.1,scope=query: faster.",
+        ),
+    ] = None,
     reading: Reading,
 ) -> None:
     """Score documents with a model and rank them within their queries.
@@ -72,11 +79,12 @@ def command(
     written_as = format_of(out, form)
     _refuse_to_overwrite(out, model, data)
     loaded = load(model)
+    predict = _predictor(loaded, early_exit, whole, reading.options["n_threads"])
     parts = _parts(data, n_features_of(loaded), whole, reading)
     n_threads = reading.options["n_threads"]
     n_documents = n_queries = 0
     with open_scores(out, written_as, run_tag) as write:
-        for scored in _score(parts, _predictor(loaded, n_threads), data, n_threads):
+        for scored in _score(parts, predict, data, n_threads):
             if not n_documents and written_as == "trec" and scored.data.doc_ids is None:
                 _tell_of_row_numbers(data, reading.quiet)
             write(scored)
@@ -94,10 +102,21 @@ def _refuse_to_overwrite(out: str, *inputs: str) -> None:
             raise ParameterError(f"OUT is {path}, which is read. Write to another file.")
 
 
-def _predictor(model: Any, n_threads: int | None) -> Callable[[RankingData], Floats]:
+def _predictor(
+    model: Any, early_exit: str | None, whole: bool, n_threads: int | None
+) -> Callable[[RankingData], Floats]:
     """What gives the scores of data, on so many threads."""
     from rankwood.models.kinds import kind_of
 
+    if early_exit is not None:
+        from rankwood.models.early_exit import EarlyExit
+
+        exits = EarlyExit.parse(early_exit)
+        if exits.scope == "all" and not whole:
+            raise ParameterError(
+                "scope=all looks at all documents together, so they must be read together: add --whole."
+            )
+        return lambda data: exits.score(model, data, n_threads=n_threads).scores
     if kind_of(model) is not None:
         return lambda data: model.predict(data, n_threads=n_threads)
     model.set_params(n_threads=n_threads)

@@ -15,6 +15,7 @@ from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.boosting import BoostingPlan, BoostingState, boost
 from rankwood.ensembles.checkpointing import Checkpoint
 from rankwood.ensembles.collected import Collected, totals_of
+from rankwood.ensembles.costs import check_cost_parameters, training_costs
 from rankwood.ensembles.early_stopping import EarlyStopping
 from rankwood.ensembles.inputs import TrainingSet, codes_of, directions
 from rankwood.ensembles.progress import Watch, check_listeners
@@ -64,9 +65,9 @@ class InRounds(Ranker):
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_nothing_to_stop_by(valid)
-        checkpoint = Checkpoint(self, train, valid)
         loss = self._loss(train)
         plan = self._plan(train)
+        checkpoint = Checkpoint(self, train, valid, plan.costs)
         earlier, history = self._earlier(train.data, checkpoint)
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
@@ -179,6 +180,10 @@ class Boosted(InRounds):
     subsample: float
     subsample_by: str
     monotone: Any
+    # What a method may leave out of its parameters.
+    feature_costs: Any = None
+    cost_weight: float = 0.01
+    cost_scale: str = "relative"
 
     def _boost(
         self,
@@ -212,6 +217,7 @@ class Boosted(InRounds):
             float(self.learning_rate),
             self.seed,
             resolve_threads(self.n_threads),
+            training_costs(self, train.data),
         )
 
     def _growth(self) -> Growth:
@@ -234,4 +240,5 @@ class Boosted(InRounds):
         _checks.real_number("subsample", self.subsample, "(0, 1]")
         _checks.one_of("subsample_by", self.subsample_by, UNITS)
         self._growth()
+        check_cost_parameters(self)
         FeatureChoice(self.features_per_node).count(1)

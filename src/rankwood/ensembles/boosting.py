@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwood._threads import run_blocks
-from rankwood.dtypes import Floats
+from rankwood.dtypes import Array, Floats
 from rankwood.ensembles.bags import Bags, stream_number
 from rankwood.ensembles.checkpointing import Checkpoint
 from rankwood.ensembles.collected import Collected
+from rankwood.ensembles.costs import TrainingCosts
 from rankwood.ensembles.early_stopping import EarlyStopping
 from rankwood.ensembles.progress import Watch
 from rankwood.ensembles.score_kernels import add_leaf_values
@@ -40,14 +41,21 @@ class BoostingPlan:
     learning_rate: float
     seed: int
     n_threads: int
+    costs: TrainingCosts | None = None
 
-    def grow(self, number: int, targets: Floats, weights: Floats | None) -> Tree:
-        """Tree ``number``, on the targets of its bag; it knows the leaf of every row."""
+    def grow(
+        self, number: int, targets: Floats, weights: Floats | None, is_used: Array | None = None
+    ) -> Tree:
+        """Tree ``number``, on the targets of its bag; it knows the leaf of every row. Used features are free."""
+        counts = None if self.bags is None else self.bags.counts(number)
+        policies = self.policies
+        if self.costs is not None and is_used is not None:
+            policies = self.costs.charge(policies, is_used, targets, counts, weights)
         return grow_tree(
             self.matrix,
             targets,
-            self.policies,
-            counts=None if self.bags is None else self.bags.counts(number),
+            policies,
+            counts=counts,
             weights=weights,
             stream=stream_number(self.seed, "tree", number),
             n_threads=max(1, min(self.n_threads, self.matrix.columns.size // LEAST_VALUES)),
@@ -102,7 +110,7 @@ def boost(
         if state.stopping.is_over():
             break
         targets, weights = loss.targets(state.scores)
-        tree = plan.grow(number, targets, weights)
+        tree = plan.grow(number, targets, weights, state.trees.used_before(number))
         measure = state.add(tree, plan.n_threads)
         if checkpoint.is_due():
             state.save(checkpoint)

@@ -21,6 +21,7 @@ import numpy as np
 from rankwood import __version__
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
+from rankwood.ensembles.costs import TrainingCosts
 from rankwood.ensembles.inputs import TrainingSet
 from rankwood.ensembles.parameters import plain_parameters
 from rankwood.errors import ModelError, ParameterError
@@ -44,7 +45,13 @@ class Resumed:
 class Checkpoint:
     """The file a fit writes to now and then; without a path it does nothing."""
 
-    def __init__(self, estimator: Any, train: TrainingSet, valid: RankingData | None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        train: TrainingSet,
+        valid: RankingData | None,
+        costs: TrainingCosts | None = None,
+    ) -> None:
         self._path = path_of(estimator.checkpoint)
         self._written_at = time.monotonic()
         if self._path is not None:
@@ -53,6 +60,7 @@ class Checkpoint:
                 "estimator": type(estimator).__name__,
                 "version": __version__,
                 "data": _digest(train, valid),
+                "costs": None if costs is None else costs.prices.tolist(),  # a cost file may change
             }
             self._parameters = plain_parameters(estimator)
 
@@ -119,6 +127,10 @@ class Checkpoint:
                     f"the checkpoint {self._path} was made with {name}={theirs.get(name)!r}, "
                     f"not {self._parameters.get(name)!r}. {afresh}"
                 )
+        if identity.get("costs") != self._identity["costs"]:
+            raise ModelError(
+                f"the checkpoint {self._path} was made with other feature costs. {afresh}"
+            )
         if identity.get("data") != self._identity["data"]:
             raise ModelError(f"the checkpoint {self._path} was made on other data. {afresh}")
 

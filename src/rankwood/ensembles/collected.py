@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Floats
+from rankwood.dtypes import Array, Floats
 from rankwood.models.forest import Forest
+from rankwood.models.usage import NEVER, first_uses
 from rankwood.trees.grower import Tree
 
 _NO_ROWS = np.zeros(0, np.int32)
@@ -27,14 +28,27 @@ class Collected:
     factor: float = 1.0  # the weight of a tree that comes without one
     grown: list[Tree] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
+    first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
+
+    def __post_init__(self) -> None:
+        self.first_use = np.full(self.n_features, NEVER)
+        if self.earlier is not None:
+            self.first_use[:] = first_uses(self.earlier)
 
     def __len__(self) -> int:
         return len(self.grown) + (0 if self.earlier is None else self.earlier.n_trees)
 
     def add(self, tree: Tree, weight: float | None = None) -> None:
         """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
+        used = tree.feature[tree.feature >= 0]
+        self.first_use[used] = np.minimum(self.first_use[used], len(self))
         self.grown.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
         self.weights.append(self.factor if weight is None else weight)
+
+    def used_before(self, number: int) -> Array:
+        """For each feature whether a tree before tree ``number`` splits on it."""
+        is_used: Array = self.first_use < number
+        return is_used
 
     def forest(self) -> Forest:
         """All trees so far."""

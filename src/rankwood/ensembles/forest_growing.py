@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +13,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.ensembles.bags import Bags, stream_number
 from rankwood.ensembles.checkpointing import Checkpoint
 from rankwood.ensembles.collected import Collected
+from rankwood.ensembles.costs import TrainingCosts
 from rankwood.ensembles.out_of_bag import OutOfBag
 from rankwood.ensembles.progress import Watch
 from rankwood.ensembles.side_by_side import in_order
@@ -33,14 +36,19 @@ class ForestPlan:
     n_trees: int
     seed: int
     n_threads: int
+    costs: TrainingCosts | None = None
+    batch: int = 1  # trees that cannot see which features the others of them use
 
-    def grow(self, number: int) -> tuple[Tree, Array | None]:
-        """Tree ``number``, and how often each row was in its bag."""
+    def grow(self, number: int, is_used: Array) -> tuple[Tree, Array | None]:
+        """Tree ``number``, for which used features are free, and how often each row was in its bag."""
         counts = self.present if self.bags is None else self.bags.counts(number)
+        policies = self.policies
+        if self.costs is not None:
+            policies = self.costs.charge(policies, is_used, self.targets, counts, self.weights)
         tree = grow_tree(
             self.matrix,
             self.targets,
-            self.policies,
+            policies,
             counts=counts,
             weights=self.weights,
             stream=stream_number(self.seed, "tree", number),
@@ -83,10 +91,21 @@ class ForestState:
         checkpoint.write(self.trees.forest(), arrays)
 
 
+def _grow_in_batches(
+    plan: ForestPlan, state: ForestState
+) -> Generator[tuple[Tree, Array | None], None, None]:
+    """The trees that ``state`` lacks, in their order; with feature costs each batch waits for the one before."""
+    batch = plan.n_trees if plan.costs is None else plan.batch
+    while len(state.trees) < plan.n_trees:
+        begin = len(state.trees) // batch * batch  # a resumed fit may stand within a batch
+        grow = functools.partial(plan.grow, is_used=state.trees.used_before(begin))
+        numbers = range(len(state.trees), min(begin + batch, plan.n_trees))
+        yield from in_order(grow, numbers, plan.n_threads)
+
+
 def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, watch: Watch) -> None:
     """Grow the trees that ``state`` lacks; the order they are added in does not depend on threads."""
-    missing = range(len(state.trees), plan.n_trees)
-    with contextlib.closing(in_order(plan.grow, missing, plan.n_threads)) as grown:
+    with contextlib.closing(_grow_in_batches(plan, state)) as grown:
         for tree, counts in grown:
             measure = state.add(tree, counts)
             if checkpoint.is_due():

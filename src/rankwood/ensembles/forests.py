@@ -16,6 +16,7 @@ from rankwood.ensembles.bags import UNITS, Bags
 from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.checkpointing import Checkpoint, Resumed
 from rankwood.ensembles.collected import Collected, totals_of
+from rankwood.ensembles.costs import check_cost_parameters, training_costs
 from rankwood.ensembles.forest_growing import ForestPlan, ForestState, grow_forest
 from rankwood.ensembles.inputs import TrainingSet, codes_of, directions
 from rankwood.ensembles.out_of_bag import OutOfBag
@@ -48,10 +49,14 @@ class _Forest(Ranker):
     min_gain: float = 0.0
     features_per_node: int | float | None = None
     monotone: Any = None
+    feature_costs: Any = None
+    cost_weight: float = 0.01
+    cost_scale: str = "relative"
+    cost_batch: int = 8
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        checkpoint = Checkpoint(self, train, valid)
         plan = self._plan(train)
+        checkpoint = Checkpoint(self, train, valid, plan.costs)
         state = self._state(train, valid, plan, checkpoint.load(*ForestState.arrays_of(plan)))
         callbacks = check_listeners(self.progress, self.callbacks)
         watch = Watch(self.n_trees, self.progress, callbacks, len(state.trees))
@@ -87,6 +92,8 @@ class _Forest(Ranker):
             self.n_trees,
             self.seed,
             resolve_threads(self.n_threads),
+            training_costs(self, train.data),
+            self.cost_batch,
         )
 
     def _state(
@@ -126,6 +133,8 @@ class _Forest(Ranker):
         _checks.whole_number("n_trees", self.n_trees, 1)
         _checks.real_number("bag_share", self.bag_share, "(0, 1]")
         _checks.one_of("weighting", self.weighting, _WEIGHTINGS)
+        check_cost_parameters(self)
+        _checks.whole_number("cost_batch", self.cost_batch, 1)
         parse_measure(self.measure)
         if self.bag is not None:
             _checks.one_of("bag", self.bag, UNITS)
@@ -193,6 +202,15 @@ class RandomForest(_Forest):
         Where missing values go: "learned", "left", "right", or into a child of their own ("own_child").
     monotone
         For each feature 1 (scores rise with it), -1 or 0; or a mapping from feature names. None leaves all free.
+    feature_costs
+        What computing each feature costs: one number per feature, a mapping from feature names, or the path of a cost
+        file. A feature is free once an earlier tree has used it. None: all are free.
+    cost_weight, cost_scale
+        How much a cost counts against what a split removes, 0 (not at all) or more. By default ("relative") costs
+        are shares of the largest and count as shares of the root's sum of squares, so that 1 is much on every data
+        set; "raw" takes both as they are.
+    cost_batch
+        Trees that grow side by side without seeing which features the others use, where features cost.
     measure
         What ``history_`` says of the validation data.
     max_bins
@@ -228,6 +246,10 @@ class RandomForest(_Forest):
         weighting: str = "reweight",
         missing: str = "learned",
         monotone: Any = None,
+        feature_costs: Any = None,
+        cost_weight: float = 0.01,
+        cost_scale: str = "relative",
+        cost_batch: int = 8,
         measure: str = "ndcg@10",
         max_bins: int = 255,
         seed: int = 0,
@@ -248,6 +270,10 @@ class RandomForest(_Forest):
         self.weighting = weighting
         self.missing = missing
         self.monotone = monotone
+        self.feature_costs = feature_costs
+        self.cost_weight = cost_weight
+        self.cost_scale = cost_scale
+        self.cost_batch = cost_batch
         self.measure = measure
         self.max_bins = max_bins
         self.seed = seed
@@ -279,6 +305,10 @@ class ExtraTrees(_Forest):
         weighting: str = "reweight",
         missing: str = "learned",
         monotone: Any = None,
+        feature_costs: Any = None,
+        cost_weight: float = 0.01,
+        cost_scale: str = "relative",
+        cost_batch: int = 8,
         measure: str = "ndcg@10",
         max_bins: int = 255,
         seed: int = 0,
@@ -299,6 +329,10 @@ class ExtraTrees(_Forest):
         self.weighting = weighting
         self.missing = missing
         self.monotone = monotone
+        self.feature_costs = feature_costs
+        self.cost_weight = cost_weight
+        self.cost_scale = cost_scale
+        self.cost_batch = cost_batch
         self.measure = measure
         self.max_bins = max_bins
         self.seed = seed

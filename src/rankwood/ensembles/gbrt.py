@@ -47,7 +47,7 @@ class GBRT(Boosted):
         Where missing values go: "learned", "left", "right", or into a child of their own ("own_child").
     monotone
         For each feature 1 (scores rise with it), -1 or 0; or a mapping from feature names. None leaves all free.
-    max_bins, seed, n_threads, progress, callbacks, checkpoint
+    feature_costs, cost_weight, cost_scale, max_bins, seed, n_threads, progress, callbacks, checkpoint
         As for ``RandomForest``.
 
     Attributes
@@ -80,6 +80,9 @@ class GBRT(Boosted):
         warm_start: bool = False,
         missing: str = "learned",
         monotone: Any = None,
+        feature_costs: Any = None,
+        cost_weight: float = 0.01,
+        cost_scale: str = "relative",
         max_bins: int = 255,
         seed: int = 0,
         n_threads: int | None = None,
@@ -103,6 +106,9 @@ class GBRT(Boosted):
         self.warm_start = warm_start
         self.missing = missing
         self.monotone = monotone
+        self.feature_costs = feature_costs
+        self.cost_weight = cost_weight
+        self.cost_scale = cost_scale
         self.max_bins = max_bins
         self.seed = seed
         self.n_threads = n_threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ def plain(name: str, value: Any) -> Any:
         return float(value) if isinstance(value, np.floating) else value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, Measure):
         return str(value)
     if isinstance(value, np.ndarray | list | tuple):

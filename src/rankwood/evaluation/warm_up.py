@@ -68,6 +68,7 @@ def _grow_forests() -> None:
 
     from rankwood.binning.binned import bin_data
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
+    from rankwood.models.early_exit import EarlyExit
     from rankwood.trees.grower import grow_tree
     from rankwood.trees.layout import lay_out
     from rankwood.trees.policies import Policies
@@ -84,6 +85,7 @@ def _grow_forests() -> None:
     matrix = lay_out(binned.codes, binned.bins)
     grow_tree(matrix, data.labels, Policies(), n_threads=2)  # small data are grown by one thread
     forest.predict(data)
+    EarlyExit(every=1, drop=0.5).score(forest, data, cost="path")
     forest.leaf_ids(data)
     forest.predict_binned(binned.codes, binned.bins)
 

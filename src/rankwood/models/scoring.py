@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwood import _checks, _threads
 from rankwood.binning.bins import MISSING_BIN, Bins
-from rankwood.dtypes import SCORE, Array, Features, Floats
+from rankwood.dtypes import SCORE, Array, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError
 from rankwood.models.forest_checks import NODE
 from rankwood.models.inputs import features_in_order
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LEAST_WALKS = (
     200_000  # documents × trees per thread, some 2 ms: below, a thread costs more than it saves
 )
+
+_GATHERED_ROWS = 1 << 16  # copied at a time when not all rows are scored
 
 _NO_BITS = _checks.read_only(np.zeros((0, 1), np.uint32))
 _NO_CODES = _checks.read_only(np.zeros((0, 0), np.uint8))
@@ -37,7 +39,7 @@ def predict(
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
     totals = np.zeros(len(matrix), SCORE)
     _traverse(forest.packed, 0, n_trees, _bits(matrix), _NO_CODES, totals, _NO_LEAVES, n_threads)
-    return _scores(forest, totals, n_trees)
+    return scores_of(forest, totals, n_trees)
 
 
 def predict_stages(
@@ -56,7 +58,7 @@ def _stages(
     for first in range(0, forest.n_trees, step):
         last = min(first + step, forest.n_trees)
         _traverse(forest.packed, first, last, bits, _NO_CODES, totals, _NO_LEAVES, n_threads)
-        yield last, _scores(forest, totals.copy(), last)
+        yield last, scores_of(forest, totals.copy(), last)
 
 
 def predict_binned(
@@ -78,7 +80,7 @@ def predict_binned(
     totals = np.zeros(columns.shape[1], SCORE)
     columns = _checks.read_only(np.require(columns, requirements=["C", "ALIGNED"]))
     _traverse(packed, 0, n_trees, _NO_BITS, columns, totals, _NO_LEAVES, n_threads)
-    return _scores(forest, totals, n_trees)
+    return scores_of(forest, totals, n_trees)
 
 
 def leaf_ids(forest: Forest, features: Any, n_threads: int | None) -> Array:
@@ -88,6 +90,33 @@ def leaf_ids(forest: Forest, features: Any, n_threads: int | None) -> Array:
     bits = _bits(matrix)
     _traverse(forest.packed, 0, forest.n_trees, bits, _NO_CODES, _NO_TOTALS, leaves, n_threads)
     return leaves
+
+
+def add_trees(
+    forest: Forest,
+    matrix: Features,
+    rows: Rows,
+    first_tree: int,
+    last_tree: int,
+    totals: Floats,
+    n_threads: int | None,
+) -> None:
+    """Add what trees ``first_tree`` to ``last_tree`` say about ``rows`` of a matrix to these rows' totals."""
+    bits = _bits(matrix)
+    for begin in range(0, rows.size, _GATHERED_ROWS):
+        chosen = rows[begin : begin + _GATHERED_ROWS]
+        sums = totals[chosen]
+        _traverse(
+            forest.packed,
+            first_tree,
+            last_tree,
+            _checks.read_only(bits[chosen]),
+            _NO_CODES,
+            sums,
+            _NO_LEAVES,
+            n_threads,
+        )
+        totals[chosen] = sums
 
 
 def _traverse(
@@ -129,7 +158,7 @@ def _traverse(
         _threads.run_blocks(traverse, n_rows, *arguments, n_threads=n_threads, least=least)
 
 
-def _scores(forest: Forest, totals: Floats, n_trees: int) -> Floats:
+def scores_of(forest: Forest, totals: Floats, n_trees: int) -> Floats:
     """Scores from sums over the first trees, written in their place."""
     if forest.average:
         weight = float(np.cumsum(forest.tree_weights[:n_trees])[-1]) if n_trees else 0.0

@@ -21,7 +21,7 @@ from rankwood.trees.leaf_kernels import (
 from rankwood.trees.packing import Packed, pack
 from rankwood.trees.partition_kernels import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
-from rankwood.trees.state_kernels import NODE, OWN_CHILD, Bag, Matrix, Rules, Work
+from rankwood.trees.state_kernels import NODE, OWN_CHILD, Bag, Candidates, Matrix, Rules, Work
 
 _MOST_SUBTRACTED_BYTES = (
     256 * 2**20
@@ -106,16 +106,15 @@ def grow_tree(
     packed = pack(targets, counts, weights, source_of_row=matrix.source_of_row, centre=centre)
     rules = _rules(matrix, packed, policies, weights is not None, stream)
     bag = Bag(packed.rows, packed.words, packed.counts)
-    nodes = _grow(matrix, bag, rules, policies, packed.gain_unit, resolve_threads(n_threads))
+    candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
+    nodes = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads))
+    nodes.gain += candidates.penalty[nodes.feature]  # what the split removes, whatever it costs
     truth = Truth(counts, targets, weights, policies.l2)
     return _finish(matrix, bag, nodes, packed, truth, route_others)
 
 
-def _grow(
-    matrix: Matrix, bag: Bag, rules: Rules, policies: Policies, gain_unit: float, threads: int
-) -> Any:
+def _grow(matrix: Matrix, bag: Bag, rules: Rules, candidates: Candidates, threads: int) -> Any:
     """The nodes of the grown tree; what was needed to grow it is let go."""
-    candidates = policies.candidates(matrix.columns.shape[0], gain_unit)
     nodes, work = _space(matrix, rules, bag.rows.size)
     if threads == 1:
         kernels.grow(matrix, bag, rules, candidates, nodes, work)

@@ -244,8 +244,8 @@ def split_candidate(place, node, counts, matrix, rules, candidates, nodes, work)
         (direction, nodes.low[node], nodes.high[node]),
         uniform(nodes.path[node], feature + matrix.n_bins.size),
     )
-    gain -= candidates.penalty[feature]
     is_good = code != NO_SPLIT and gain > rules.min_gain
-    work.gains[place] = gain if is_good else 0.0
+    # What a feature costs decides which one is taken, not whether the node is split.
+    work.gains[place] = gain - candidates.penalty[feature] if is_good else 0.0
     work.codes[place] = code if is_good else NO_SPLIT
     work.sides[place] = side
