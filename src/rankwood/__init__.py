@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rankwood.data.splits import sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.loading import load, save
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
+    "BROOF": "rankwood.ensembles.broof",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
@@ -55,6 +57,7 @@ _MODULE_OF = {
 }
 
 __all__ = [
+    "BROOF",
     "GBRT",
     "CompletelyRandomForest",
     "ExtraTrees",

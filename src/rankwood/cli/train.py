@@ -159,7 +159,17 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     history = getattr(fitted, "history_", None)
     if history:
         rounds = getattr(fitted, "best_iteration_", len(history))
-        facts.append(
-            (f"validation {fitted.measure}", f"{history[rounds - 1]:.4f} with {rounds:,} trees")
-        )
+        facts += _figures(fitted.measure, history[rounds - 1], rounds)
     return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
+
+
+def _figures(measure: str, last: Any, rounds: int) -> list[tuple[str, str]]:
+    """The last figure of the history; a record of a round has several."""
+    if not isinstance(last, dict):
+        return [(f"validation {measure}", f"{last:.4f} with {rounds:,} trees")]
+    named = {"oob": f"out-of-bag {measure}", "valid": f"validation {measure}"}
+    return [
+        (text, f"{last[name]:.4f} with {rounds:,} rounds")
+        for name, text in named.items()
+        if last[name] is not None
+    ]

@@ -17,6 +17,7 @@ from rankwood.models.format import load_forest, save_forest
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
+    "BROOF": "rankwood.ensembles.broof",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
@@ -107,5 +108,6 @@ def _set_fitted(model: Any, forest: Forest, training: dict[str, Any]) -> None:
 def _without_nan(value: Any) -> Any:
     """JSON has no NaN: a figure that is none becomes null."""
     if isinstance(value, list):
-        return [None if math.isnan(item) else item for item in value]
+        # A record per round has no NaN.
+        return [None if isinstance(item, float) and math.isnan(item) else item for item in value]
     return value

@@ -17,8 +17,8 @@ from rankwood.models.inputs import features_in_order
 def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
     """A new model of the same kind on training and validation data together.
 
-    It has as many trees as ``estimator`` ended up with, so that nothing is left to be chosen on validation data. The
-    queries of the two parts stay apart, even where they share an id.
+    It has as many trees, or rounds, as ``estimator`` ended up with, so that nothing is left to be chosen on validation
+    data. The queries of the two parts stay apart, even where they share an id.
     """
     if not hasattr(estimator, "forest_"):
         raise ParameterError(
@@ -26,7 +26,11 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
         )
     model = clone(estimator)
     known = model.get_params(deep=False)
-    changes = {"n_trees": estimator.forest_.n_trees, "early_stopping": None, "warm_start": False}
+    changes: dict[str, Any] = {"early_stopping": None, "stop": None, "warm_start": False}
+    if "n_rounds" in known:
+        changes["n_rounds"] = estimator.best_iteration_
+    else:
+        changes["n_trees"] = estimator.forest_.n_trees
     changes["checkpoint"] = None  # that of the fit before belongs to other data
     model.set_params(**{name: value for name, value in changes.items() if name in known})
     return model.fit(join(train, valid))

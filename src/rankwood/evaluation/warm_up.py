@@ -58,6 +58,7 @@ def _train() -> None:
 
     from rankwood.binning.binned import bin_data
     from rankwood.data.synthetic import make_ranking
+    from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.trees.grower import grow_tree, lay_out
@@ -73,6 +74,8 @@ def _train() -> None:
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
+    for loss in ("median", "height"):
+        BROOF(loss, n_rounds=2, n_trees=4).fit(binned)
     grow_tree(
         lay_out(binned), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread
