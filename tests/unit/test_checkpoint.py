@@ -22,6 +22,7 @@ KINDS = {
     "ExtraTrees": {},
     "CompletelyRandomForest": {"bag": "row"},
     "GBRT": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7},
+    "BROOF": {"loss": "median", "n_rounds": 8, "n_trees": 3, "max_leaves": 6},
 }
 ROOT = Path(__file__).parents[2]
 
@@ -244,7 +245,7 @@ def test_a_saved_estimator_comes_back(name, tmp_path, data, other):
     assert (record["rows"], record["queries"], record["features"]) == (data.n_documents, 30, 6)
     if name == "GBRT":
         assert back.best_iteration_ == model.best_iteration_
-    assert back.fit(data).forest_.n_trees == 8  # it can learn again
+    assert back.fit(data).forest_.n_trees == model.forest_.n_trees  # it can learn again
     rw.save(rw.load(path), tmp_path / "again")
     _, meta = load_forest(tmp_path / "again")
     assert meta["parameters"] == load_forest(path)[1]["parameters"]

@@ -25,6 +25,7 @@ SMALL = [
     rw.ExtraTrees(n_trees=5),
     rw.CompletelyRandomForest(n_trees=5),
     rw.GBRT(n_trees=5, min_leaf=1),
+    rw.BROOF(n_rounds=3, n_trees=5),
 ]
 KINDS = [type(model) for model in SMALL]
 
@@ -42,6 +43,7 @@ WEIGHTS_AS_COPIES = (
 def expected_failures(model) -> dict[str, str]:
     why = {
         rw.RandomForest: "a bootstrap of weighted rows is not one of repeated rows: other rows are drawn",
+        rw.BROOF: "a bootstrap of weighted rows is not one of repeated rows: other rows are drawn",
         rw.GBRT: "of splits that gain the same, rounding of the residuals decides",
     }.get(type(model))
     return EXPECTED_FAILURES | ({} if why is None else dict.fromkeys(WEIGHTS_AS_COPIES, why))
@@ -199,7 +201,7 @@ WRONG = {
 def test_one_clear_error_for_each_wrong_input(kind, case):
     change, message = WRONG[case]
     with pytest.raises(DataError, match=message):
-        kind(2).fit(**{**GOOD, **change})
+        kind(n_trees=2).fit(**{**GOOD, **change})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -207,14 +209,14 @@ def test_what_ranking_data_bring_is_not_passed_twice(kind, data):
     binned = rw.bin(data)
     for given in (data, binned):
         with pytest.raises(DataError, match="y was passed beside a RankingData, which has its own"):
-            kind(2).fit(given, data.labels)
+            kind(n_trees=2).fit(given, data.labels)
         with pytest.raises(DataError, match="qid was passed beside a RankingData"):
-            kind(2).fit(given, qid=data.query_ids)
+            kind(n_trees=2).fit(given, qid=data.query_ids)
     weighted = rw.RankingData(data.features, data.labels, row_weights=np.ones(data.n_documents))
     with pytest.raises(
         DataError, match="sample_weight was passed beside RankingData that have weights"
     ):
-        kind(2).fit(weighted, sample_weight=np.ones(data.n_documents))
+        kind(n_trees=2).fit(weighted, sample_weight=np.ones(data.n_documents))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -227,7 +229,7 @@ def test_an_unfitted_model_says_so(kind, data):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_number_of_features_is_refused(kind, data):
-    model = kind(2).fit(data.features, data.labels)
+    model = kind(n_trees=2).fit(data.features, data.labels)
     message = f"X has 4 features, but {kind.__name__} is expecting 5 features as input"
     with pytest.raises(DataError, match=message):
         model.predict(data.features[:, :4])

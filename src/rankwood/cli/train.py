@@ -167,9 +167,7 @@ def _figures(measure: str, last: Any, rounds: int) -> list[tuple[str, str]]:
     """The last figure of the history; a record of a round has several."""
     if not isinstance(last, dict):
         return [(f"validation {measure}", f"{last:.4f} with {rounds:,} trees")]
-    named = {"oob": f"out-of-bag {measure}", "valid": f"validation {measure}"}
-    return [
-        (text, f"{last[name]:.4f} with {rounds:,} rounds")
-        for name, text in named.items()
-        if last[name] is not None
-    ]
+    facts = [("rounds", f"{rounds:,}, the last with error {last['error'] or 0:.3f}")]
+    if last["valid"] is not None:
+        facts.append((f"validation {measure}", f"{last['valid']:.4f} with {rounds:,} rounds"))
+    return facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rankwood import _checks
 from rankwood._threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.ensembles.bags import UNITS
-from rankwood.ensembles.base import Ranker
+from rankwood.ensembles.base import SCORED_BY, Ranker
 from rankwood.ensembles.broof_forests import QueryFolds, RoundForests, check_folds
 from rankwood.ensembles.broof_parts import (
     INITIAL_WEIGHTS,
@@ -34,6 +35,7 @@ from rankwood.ensembles.progress import Callback, Watch, check_listeners
 from rankwood.ensembles.validation import is_minimised, mean_value
 from rankwood.errors import DataError, ParameterError, RankwoodWarning
 from rankwood.losses.placement import REGIONS
+from rankwood.measures.measure import Measure
 from rankwood.measures.parsing import parse_measure
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -132,8 +134,8 @@ class BROOF(Ranker):
         How many rounds the model has.
     weights_
         What each training row weighed in the end; the sum is 1.
-    oob_scores_
-        For each training row the score from trees that have not seen it; NaN where there are none.
+    oob_scores_, oob_ndcg_
+        For each training row the score from trees that have not seen it, NaN where there are none; NDCG@10 of these.
     feature_importances_
         The share of each feature in the gain of all splits.
     """
@@ -224,14 +226,17 @@ class BROOF(Ranker):
             state.save(checkpoint)
         if state.is_over and state.n_rounds == 1 and len(state.history) == 1:
             _warn_of_a_forest_alone(state.history[0]["error"])
-        self._keep(state)
+        self._keep(state, train.data)
 
-    def _keep(self, state: BroofState) -> None:
+    def _keep(self, state: BroofState, data: RankingData) -> None:
         self.forest_ = state.forest()
         self.history_ = state.history
         self.best_iteration_ = state.n_kept
         self.weights_ = state.weights
         self.oob_scores_ = state.best_held_out
+        measure = parse_measure(SCORED_BY)
+        judge = replace(state.judge, measure=measure, train=_judged(measure, data))
+        self.oob_ndcg_ = judge.held_out(self.oob_scores_)
 
     def _parts(self, train: TrainingSet) -> Parts:
         """The five extension points, as the parameters choose them."""
@@ -291,7 +296,7 @@ class BROOF(Ranker):
         measure = parse_measure(self.measure)
         n_rows = train.data.n_documents
         is_additive = parts.kind.is_additive
-        judged = train.data if self._can_judge(train.data) else None
+        judged = _judged(measure, train.data, self.stop == "oob")
         return BroofState(
             initialize_weights(self.initial_weights, train.data, train.weights, self.seed),
             np.zeros(n_rows),
@@ -300,19 +305,6 @@ class BROOF(Ranker):
             Judge(measure, judged, valid, forests.present, self.stop, forests.n_threads),
             EarlyStopping(None if self.stop is None else self.patience, is_minimised(measure)),
         )
-
-    def _can_judge(self, data: RankingData) -> bool:
-        """Whether the measure can be taken on the training data: some need queries, or small labels."""
-        measure = parse_measure(self.measure)
-        try:
-            if data.query_ids is None and measure.name != "rmse":
-                raise DataError(f"the training data have no query ids, which {measure} needs.")
-            mean_value(measure, np.zeros(data.n_documents), data)
-        except DataError:
-            if self.stop == "oob":
-                raise
-            return False
-        return True
 
     def _check_data(self, data: RankingData, valid: RankingData | None) -> None:
         needs_queries = {
@@ -371,6 +363,21 @@ class BROOF(Ranker):
         _checks.one_of("region", self.region, REGIONS)
         if self.normalize is not None:
             _checks.one_of("normalize", self.normalize, ("max",))
+
+
+def _judged(measure: Measure, data: RankingData, must: bool = False) -> RankingData | None:
+    """The data where the measure can be taken on them; some need queries, or small labels."""
+    try:
+        if data.query_ids is None and measure.name != "rmse":
+            raise DataError(
+                f"the training data have no query ids, which {measure} needs. Pass qid=, or measure='rmse'."
+            )
+        mean_value(measure, np.zeros(data.n_documents), data)
+    except DataError:
+        if must:
+            raise
+        return None
+    return data
 
 
 def _warn_of_a_forest_alone(error: float | int | None) -> None:
