@@ -36,6 +36,7 @@ class Problem:
     max_depth: int = 10**9
     min_leaf: int = 1
     min_gain: float = 0.0
+    min_weight: float = 0.0
     per_node: int | None = None
     threshold_rule: str = "best"
     missing: str = "learned"
@@ -72,6 +73,24 @@ def value(problem: Problem, rows: list[int], node: Node) -> float:
     return min(max(plain, node.low), node.high)
 
 
+def has_word(problem: Problem, row: int) -> bool:
+    """Whether the row has a weight, or a target that its rounded weight has left."""
+    return problem.weights[row] != 0 or problem.targets[row] != 0
+
+
+def all_alike(problem: Problem, rows: list[int]) -> bool:
+    """Whether target / weight is the same for all rows that have either."""
+    pairs = [(problem.targets[r], problem.weights[r]) for r in rows if has_word(problem, r)]
+    return all(target * pairs[0][1] == pairs[0][0] * weight for target, weight in pairs)
+
+
+def is_large_enough(problem: Problem, rows: list[int]) -> bool:
+    """Whether the rows may be a leaf."""
+    n_rows = sum(problem.counts[r] for r in rows)
+    weight = sum(problem.weights[r] for r in rows)
+    return n_rows >= problem.min_leaf and weight >= problem.min_weight
+
+
 def features_of(problem: Problem, node: Node) -> list[int]:
     n_features = len(problem.columns)
     wanted = problem.per_node or n_features
@@ -91,6 +110,7 @@ def cuts_of(problem: Problem, node: Node, feature: int, side: str) -> list[int]:
     seen = sorted({column[row] for row in node.rows} - {MISSING})
     if problem.threshold_rule == "best":
         return [code for code in (seen if side == "right" else seen[:-1]) if code < len(thresholds)]
+    seen = sorted({column[row] for row in node.rows if has_word(problem, row)} - {MISSING})
     if len(seen) < 2:
         return []
     low, high = thresholds[seen[0]], thresholds[seen[-1] - 1]
@@ -129,8 +149,7 @@ def find_split(problem: Problem, node: Node) -> None:
     n_rows = sum(problem.counts[r] for r in node.rows)
     if node.depth >= problem.max_depth or n_rows < 2 * problem.min_leaf:
         return
-    ratios = {problem.targets[r] / problem.weights[r] for r in node.rows}
-    if len(ratios) == 1:
+    if all_alike(problem, node.rows):
         return
     parent = score(problem, node.rows)
     for feature in features_of(problem, node):
@@ -139,9 +158,7 @@ def find_split(problem: Problem, node: Node) -> None:
         for side in sides_of(problem, n_missing):
             for code in cuts_of(problem, node, feature, side):
                 pieces = parts(problem, node, feature, code, side)
-                if any(
-                    sum(problem.counts[r] for r in piece) < problem.min_leaf for piece in pieces[:2]
-                ):
+                if not all(is_large_enough(problem, piece) for piece in pieces[:2]):
                     continue
                 gain = sum(score(problem, piece) for piece in pieces) - parent
                 direction = problem.direction[feature] if problem.direction else 0

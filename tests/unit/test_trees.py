@@ -46,12 +46,17 @@ def random_problem(seed):
         if has_bag
         else np.ones(n_rows, int)
     )
-    weights = rng.random(n_rows) + 0.1 if rng.random() < 0.4 else None
+    weights = rng.random(n_rows) + 0.1 if rng.random() < 0.5 else None
+    if weights is not None and rng.random() < 0.5:  # as a loss weighs documents without a pair
+        is_without = rng.random(n_rows) < 0.4
+        weights[is_without] = 0.0
+        targets[is_without] = 0.0
     policies = Policies(
         Growth(
             max_leaves=int(rng.integers(2, 20)),
             max_depth=int(rng.integers(0, 5)) if rng.random() < 0.3 else None,
-            min_leaf=int(rng.integers(1, 4)),
+            min_leaf=int(rng.integers(1, 6)),
+            min_weight=float(rng.choice([0.0, 0.0, 2.5])),
         ),
         FeatureChoice(int(rng.integers(1, n_features + 1))),
         thresholds="random" if rng.random() < 0.3 else "best",
@@ -80,6 +85,7 @@ def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
         max_leaves=growth.max_leaves,
         max_depth=10**9 if growth.max_depth is None else growth.max_depth,
         min_leaf=growth.min_leaf,
+        min_weight=growth.min_weight * packed.weight_unit,
         per_node=policies.features.per_node,
         threshold_rule=policies.thresholds,
         missing=policies.missing,
@@ -348,6 +354,7 @@ def test_trees_are_the_same_bytes_for_any_number_of_threads():
         (lambda: Growth(min_leaf=0), "min_leaf"),
         (lambda: Growth(max_depth=-1), "max_depth"),
         (lambda: Growth(min_gain=float("nan")), "min_gain"),
+        (lambda: Growth(min_weight=-1.0), "min_weight"),
         (lambda: Policies(thresholds="bset"), "Did you mean 'best'"),
         (lambda: Policies(missing="lft"), "Did you mean 'left'"),
         (lambda: Policies(l2=-1.0), "l2"),

@@ -140,7 +140,7 @@ def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -
         kernels.fill_and_split, n_candidates, node, sibling, *state, n_threads=threads, least=4
     )
     if can_split:
-        kernels.choose_split(node, n_candidates, nodes, work)
+        kernels.choose_split(node, n_candidates, *state)
         kernels.offer_leaf(node, nodes, work)
 
 
@@ -170,6 +170,7 @@ def _rules(
         can_subtract,
         float(policies.l2 * packed.weight_unit),
         float(growth.min_gain * packed.gain_unit),
+        float(growth.min_weight * packed.weight_unit),
         stream,
     )
 
@@ -184,14 +185,14 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     if rules.can_subtract:
         n_slots = 2 * most_leaves if rules.missing_rule == OWN_CHILD else most_leaves
     shape = (n_slots, rules.n_candidates, _BINS)
-    count_shape = shape if rules.has_counts else (1, 1, _BINS)
     work = Work(
         np.empty(shape, np.int64),
-        np.zeros(count_shape, np.int64),
+        np.empty(_BINS, np.int64),
         np.empty(rules.n_candidates, np.int64),
         np.empty(rules.n_candidates, np.float64),
         np.empty(rules.n_candidates, np.int64),
         np.empty(rules.n_candidates, np.int64),
+        np.zeros(rules.n_candidates, np.bool_),
         np.empty(n_features, np.float64),
         np.empty(n_rows, np.uint32),
         np.empty(n_rows, np.int64),

@@ -13,7 +13,7 @@ from rankwood.trees.histogram_kernels import (
     subtract_histograms,
 )
 from rankwood.trees.partition_kernels import add_node, split_node
-from rankwood.trees.splitting_kernels import random_cut, split_features
+from rankwood.trees.splitting_kernels import random_cut, split_candidate, split_features
 from rankwood.trees.state_kernels import (
     COMPLETELY_RANDOM,
     LEARNED,
@@ -72,9 +72,9 @@ def consider(node, matrix, bag, rules, candidates, nodes, work):
         split_blindly(node, matrix, bag, nodes, work)
     else:
         n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
-        fill_histograms(0, n_candidates, node, matrix, bag, rules, nodes, work)
+        fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
         split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
-        choose_split(node, n_candidates, nodes, work)
+        choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work)
     offer_leaf(node, nodes, work)
 
 
@@ -86,12 +86,12 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work):
     if rules.can_subtract and work.size[0] - left == 2:
         smaller, larger = give_slots(node, nodes, work)
         n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
-        fill_histograms(0, n_candidates, smaller, matrix, bag, rules, nodes, work)
-        subtract(0, n_candidates, larger, smaller, rules, nodes, work)
+        fill_histograms(0, n_candidates, smaller, matrix, bag, nodes, work)
+        subtract(0, n_candidates, larger, smaller, nodes, work)
         for child in (left, right):
             if can_split(child, bag, rules, nodes):
                 split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
-                choose_split(child, n_candidates, nodes, work)
+                choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
                 offer_leaf(child, nodes, work)
         return
     for child in range(left, work.size[0]):
@@ -108,6 +108,10 @@ def can_split(node, bag, rules, nodes):
     begin = nodes.begin[node]
     end = nodes.end[node]
     mask = (np.int64(1) << rules.bits) - 1
+    while begin < end and bag.words[begin] == 0:  # neither target nor weight: like any other
+        begin += 1
+    if begin == end:
+        return False
     total = bag.words[begin] >> rules.bits
     weight = bag.words[begin] & mask
     for place in range(begin + 1, end):
@@ -128,47 +132,31 @@ def choose_candidates(node, matrix, candidates, nodes, work):
 
 
 @kernel
-def fill_histograms(first, last, node, matrix, bag, rules, nodes, work):
+def fill_histograms(first, last, node, matrix, bag, nodes, work):
     """The node's histograms for the candidates ``first`` to ``last``."""
-    slot = nodes.slot[node]
     begin = nodes.begin[node]
     end = nodes.end[node]
-    histograms = work.histograms[slot]
+    histograms = work.histograms[nodes.slot[node]]
     build_histograms(
         first, last, matrix, bag.rows, bag.words, begin, end, work.features, histograms, work.sink
     )
-    if rules.has_counts:
-        counts = work.histogram_counts[slot]
-        for place in range(first, last):
-            clear(counts[place])
-            add_one_column(
-                matrix.columns[work.features[place]],
-                bag.rows,
-                bag.counts,
-                begin,
-                end,
-                counts[place],
-            )
 
 
 @kernel
 def fill_and_split(first, last, node, sibling, matrix, bag, rules, candidates, nodes, work):
     """The candidates ``first`` to ``last`` of a node: histograms, then splits. A block of a thread's own."""
     if sibling >= 0:
-        subtract(first, last, node, sibling, rules, nodes, work)
+        subtract(first, last, node, sibling, nodes, work)
     else:
-        fill_histograms(first, last, node, matrix, bag, rules, nodes, work)
+        fill_histograms(first, last, node, matrix, bag, nodes, work)
     split_features(first, last, node, matrix, rules, candidates, nodes, work)
 
 
 @kernel
-def subtract(first, last, larger, smaller, rules, nodes, work):
+def subtract(first, last, larger, smaller, nodes, work):
     """The larger child's histograms, in the slot it has from its parent."""
-    own = nodes.slot[larger]
-    other = nodes.slot[smaller]
-    subtract_histograms(first, last, work.histograms[own], work.histograms[other])
-    if rules.has_counts:
-        subtract_histograms(first, last, work.histogram_counts[own], work.histogram_counts[other])
+    own = work.histograms[nodes.slot[larger]]
+    subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
 
 
 @kernel
@@ -192,14 +180,21 @@ def take_slot(work):
 
 
 @kernel
-def choose_split(node, n_candidates, nodes, work):
-    """The best of the candidates' splits; of equal ones the first feature's."""
-    best = NO_SPLIT
-    for place in range(n_candidates):
-        if work.codes[place] == NO_SPLIT:
-            continue
-        if best == NO_SPLIT or work.gains[place] > work.gains[best]:
-            best = place
+def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work):
+    """The best of the candidates' splits; of equal ones the first feature's.
+
+    Where rows are counted apart, splits were found as if any number of rows would do: none gains more than it seems to.
+    So only the best is counted, and takes the best cut with enough rows on each side; until the best is one that was.
+    """
+    best = best_candidate(n_candidates, work)
+    while rules.has_counts and best != NO_SPLIT and not work.is_counted[best]:
+        column = matrix.columns[work.features[best]]
+        clear(work.bin_counts)
+        begin = nodes.begin[node]
+        add_one_column(column, bag.rows, bag.counts, begin, nodes.end[node], work.bin_counts)
+        split_candidate(best, node, work.bin_counts, matrix, rules, candidates, nodes, work)
+        work.is_counted[best] = True
+        best = best_candidate(n_candidates, work)
     if best == NO_SPLIT:
         nodes.feature[node] = -1
         return
@@ -207,6 +202,18 @@ def choose_split(node, n_candidates, nodes, work):
     nodes.code[node] = work.codes[best]
     nodes.side[node] = work.sides[best]
     nodes.gain[node] = work.gains[best]
+
+
+@kernel
+def best_candidate(n_candidates, work):
+    """The place of the split that gains most, the first of equal ones; NO_SPLIT where there is none."""
+    best = NO_SPLIT
+    for place in range(n_candidates):
+        if work.codes[place] == NO_SPLIT:
+            continue
+        if best == NO_SPLIT or work.gains[place] > work.gains[best]:
+            best = place
+    return best
 
 
 @kernel

@@ -56,12 +56,14 @@ def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limit
     """The best code to cut after, with the ``extra`` word (missing rows, or 0) on the left.
 
     ``total`` is what both sides hold together; ``limits`` is (direction, low, high). Gives the children's score and the
-    code; NO_SPLIT where no cut leaves ``min_leaf`` rows on each side and scores more than ``least``.
+    code; NO_SPLIT where no cut leaves enough rows and weight on each side and scores more than ``least``.
     """
     bits = rules.bits
     mask = (np.int64(1) << bits) - 1
     l2 = rules.l2
-    min_leaf = rules.min_leaf
+    has_counts = counts.size > 0
+    min_leaf = rules.min_leaf if has_counts or not rules.has_counts else 0
+    min_weight = rules.min_weight + l2
     direction, low, high = limits
     whole_sum = np.float64(total >> bits)
     whole_weight = np.float64(total & mask)
@@ -71,10 +73,13 @@ def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limit
     best_code = NO_SPLIT
     for code in range(n_bins - 1):
         word = sums[code]
-        if word == 0:  # no rows: the same cut as the one before
+        if word == 0 and (not has_counts or counts[code] == 0):  # the same cut as the one before
             continue
         running += word
-        n_left = n_left + counts[code] if rules.has_counts else running & mask
+        if has_counts:
+            n_left += counts[code]
+        elif not rules.has_counts:
+            n_left = running & mask
         if n_left < min_leaf:
             continue
         if n_total - n_left < min_leaf:
@@ -83,7 +88,7 @@ def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limit
         right = whole_sum - left
         weight = np.float64(running & mask) + l2
         other = whole_weight - np.float64(running & mask) + l2
-        if weight <= 0.0 or other <= 0.0:
+        if weight <= 0.0 or other <= 0.0 or weight < min_weight or other < min_weight:
             continue
         both = (left * left * other + right * right * weight) / (weight * other)
         if both > best:
@@ -120,12 +125,20 @@ def random_cut(sums, n_bins, thresholds, draw):
 def score_random_cut(sums, counts, code, total, n_total, extra, n_extra, rules, limits, least):
     """The children's score for the cut after ``code``, like ``cut_after`` for a single cut."""
     bits = rules.bits
+    mask = (np.int64(1) << bits) - 1
     running = extra
-    n_left = n_extra
     for place in range(code + 1):
         running += sums[place]
-        n_left += counts[place] if rules.has_counts else sums[place] & ((np.int64(1) << bits) - 1)
-    if n_left < rules.min_leaf or n_total - n_left < rules.min_leaf:
+    n_left = running & mask
+    if rules.has_counts:
+        n_left = n_extra
+        for place in range(min(code + 1, counts.size)):
+            n_left += counts[place]
+    min_leaf = rules.min_leaf if counts.size > 0 or not rules.has_counts else 0
+    if n_left < min_leaf or n_total - n_left < min_leaf:
+        return least, NO_SPLIT
+    weight = running & mask
+    if min(weight, (total & mask) - weight) < rules.min_weight:
         return least, NO_SPLIT
     direction, low, high = limits
     both = score(running, bits, rules.l2) + score(total - running, bits, rules.l2)
@@ -138,10 +151,15 @@ def score_random_cut(sums, counts, code, total, n_total, extra, n_extra, rules, 
 
 @kernel
 def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limits, draw):
-    """The best split of a feature: (gain, code, side of the missing values)."""
+    """The best split of a feature: (gain, code, side of the missing values).
+
+    Where rows are counted apart and ``counts`` is empty, any number of rows will do.
+    """
     bits = rules.bits
     absent = sums[MISSING]
-    n_absent = counts[MISSING] if rules.has_counts else absent & ((np.int64(1) << bits) - 1)
+    n_absent = absent & ((np.int64(1) << bits) - 1)
+    if rules.has_counts:
+        n_absent = counts[MISSING] if counts.size > 0 else np.int64(absent != 0)
     parent = score(total, bits, rules.l2)
     least = parent * (1.0 + NOISE)
     zero = np.int64(0)
@@ -194,31 +212,32 @@ def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, l
 
 @kernel
 def split_features(first, last, node, matrix, rules, candidates, nodes, work):
-    """Fill ``work.gains``, ``codes`` and ``sides`` for the candidates ``first`` to ``last`` of a node."""
-    slot = nodes.slot[node]
-    total = nodes.word[node]
-    low = nodes.low[node]
-    high = nodes.high[node]
+    """The best splits of the candidates ``first`` to ``last`` of a node; rows that are counted apart are not yet."""
     for place in range(first, last):
-        feature = work.features[place]
-        begin = matrix.offsets[feature]
-        end = matrix.offsets[feature + 1]
-        direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
-        count_slot = slot if rules.has_counts else 0
-        count_place = place if rules.has_counts else 0
-        gain, code, side = split_feature(
-            work.histograms[slot, place],
-            work.histogram_counts[count_slot, count_place],
-            matrix.n_bins[feature],
-            matrix.thresholds[begin:end],
-            total,
-            nodes.n_rows[node],
-            rules,
-            (direction, low, high),
-            uniform(nodes.path[node], feature + matrix.n_bins.size),
-        )
-        gain -= candidates.penalty[feature]
-        is_good = code != NO_SPLIT and gain > rules.min_gain
-        work.gains[place] = gain if is_good else 0.0
-        work.codes[place] = code if is_good else NO_SPLIT
-        work.sides[place] = side
+        work.is_counted[place] = False
+        split_candidate(place, node, work.bin_counts[:0], matrix, rules, candidates, nodes, work)
+
+
+@kernel
+def split_candidate(place, node, counts, matrix, rules, candidates, nodes, work):
+    """Fill ``work.gains``, ``codes`` and ``sides`` for one candidate of a node."""
+    feature = work.features[place]
+    begin = matrix.offsets[feature]
+    end = matrix.offsets[feature + 1]
+    direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
+    gain, code, side = split_feature(
+        work.histograms[nodes.slot[node], place],
+        counts,
+        matrix.n_bins[feature],
+        matrix.thresholds[begin:end],
+        nodes.word[node],
+        nodes.n_rows[node],
+        rules,
+        (direction, nodes.low[node], nodes.high[node]),
+        uniform(nodes.path[node], feature + matrix.n_bins.size),
+    )
+    gain -= candidates.penalty[feature]
+    is_good = code != NO_SPLIT and gain > rules.min_gain
+    work.gains[place] = gain if is_good else 0.0
+    work.codes[place] = code if is_good else NO_SPLIT
+    work.sides[place] = side

@@ -45,12 +45,15 @@ class Rules(NamedTuple):
     threshold_rule: int
     missing_rule: int
     bits: int  # of a word that hold the weight
-    has_counts: bool  # weights are not row counts: rows are counted apart
+    has_counts: (
+        bool  # weights are not row counts: rows are counted apart, where a split depends on them
+    )
     can_subtract: (
         bool  # every node looks at the same features: a child is its parent minus its sibling
     )
     l2: float
     min_gain: float
+    min_weight: float  # of each child
     stream: int  # what the hash starts from
 
 
@@ -102,11 +105,14 @@ class Work(NamedTuple):
     """Scratch space, used again for every node."""
 
     histograms: Array  # int64 (slots, candidates, 256)
-    histogram_counts: Array  # int64, the same shape, or empty
+    bin_counts: Array  # int64 (256): rows of one feature by bin, if rules.has_counts
     features: Array  # int64 (candidates) of the node at hand
     gains: Array  # float64 (candidates)
     codes: Array  # int64 (candidates)
     sides: Array  # int64 (candidates)
+    is_counted: (
+        Array  # bool (candidates): whether the split at hand leaves enough rows on each side
+    )
     keys: Array  # float64 (features), for drawing by probability
     rows: Array  # uint32, as long as the bag
     words: Array
