@@ -106,7 +106,7 @@ def draw_height(axes: Any, data: rw.RankingData) -> None:
 
 
 def draw_gradient(axes: Any) -> None:
-    """One relevant document: what is left of its grade after each round of rate 0.5, where a forest predicts 0.6 of it."""
+    """One relevant document: what is left of its grade after each round of rate 0.5, 0.6 of it predicted."""
     left, rounds = [4.0], range(1, 8)
     for _ in rounds:
         left.append(left[-1] - 0.5 * 0.6 * left[-1])

@@ -227,7 +227,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(parts, tmp_path):
     assert (tmp_path / "broken.rankwood").read_bytes() == (tmp_path / "whole.rankwood").read_bytes()
 
 
-@pytest.mark.parametrize("loss", ["gradient", "height"])
+@pytest.mark.parametrize("loss", ["gradient", "height", "lambda"])
 def test_boosted_forests_on_the_command_line(rankwood, parts, loss):
     train, vali, test = parts
     options = ("--loss", loss, "--n-rounds", 3, "--update-weights", "oob", "--normalize", "max")

@@ -11,8 +11,11 @@ import pytest
 
 import rankwood as rw
 from rankwood.ensembles import broof_parts as parts
-from rankwood.ensembles.broof_forests import RoundForests
+from rankwood.ensembles.bags import Bags
+from rankwood.ensembles.broof_forests import QueryFolds, RoundForests
+from rankwood.ensembles.inputs import training_set
 from rankwood.errors import RankwoodWarning
+from rankwood.losses.lambdarank import LambdaRank
 from tests.reference import broof as slow
 
 REWEIGHTING = ("absolute", "median", "height")
@@ -132,6 +135,37 @@ def test_the_loop_equals_its_slow_twin(choice, data, grown):
     assert fitted.predict(data) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("measure", ["ndcg@10", "map"])
+@pytest.mark.parametrize("validation", ["oob", "train", "query-folds"])
+def test_lambda_fits_the_gradients_at_the_scores_so_far(validation, measure, data, grown):
+    choice = {"validation": validation, "measure": measure, "n_folds": 2, "learning_rate": 0.3}
+    fitted = model("lambda", **choice).fit(data)
+    loss = LambdaRank(data, measure)
+    scores = [0.0] * data.n_documents
+    for call in grown:
+        targets, hessians = loss.targets(np.array(scores))
+        assert call["targets"] == pytest.approx(targets, abs=1e-9)
+        assert call["masses"] == pytest.approx(hessians, abs=1e-9)
+        forest = call["forest"]
+        guesses = plain(forest.training if validation == "train" else forest.held_out)
+        scores = [
+            score if guess is None else score + 0.3 * guess
+            for score, guess in zip(scores, guesses, strict=True)
+        ]
+    assert fitted.weights_ == pytest.approx(np.full(data.n_documents, 1 / data.n_documents))
+    alone = [call["forest"].forest.predict(data).tolist() for call in grown]
+    assert fitted.predict(data) == pytest.approx(slow.combined(True, [0.3] * 4, alone), abs=1e-9)
+
+
+def test_lambda_leaves_take_newtons_step(data, grown):
+    """One tree of one leaf: minus the sum of the gradients over that of the hessians, of the rows that were drawn."""
+    model("lambda", n_rounds=1, n_trees=1, max_leaves=1, bag="query").fit(data)
+    gradient, hessian = LambdaRank(data, "ndcg@10").gradients(np.zeros(data.n_documents))
+    drawn = Bags(data.n_documents, data.query_of_row, seed=5).counts(0)
+    expected = -(drawn * gradient).sum() / (drawn * hessian).sum()
+    assert grown[0]["forest"].forest.value.tolist() == pytest.approx([expected], abs=1e-12)
+
+
 def test_the_combinations_meet_what_is_rare(data):
     """Among those above are rounds that were discarded and rounds with rows that no tree left out."""
     histories = [model(**choice).fit(data).history_ for choice in itertools.islice(ours(), 3)]
@@ -196,7 +230,7 @@ def test_full_trees_on_training_predictions_drive_the_residual_down(data, grown)
     assert squares[-1] < 0.1 * squares[0]
 
 
-@pytest.mark.parametrize("loss", ["median", "gradient"])
+@pytest.mark.parametrize("loss", ["median", "gradient", "lambda"])
 @pytest.mark.parametrize("validation", ["oob", "train", "query-folds"])
 def test_any_number_of_threads_gives_the_same_bytes(loss, validation, data):
     one, two = (
@@ -297,7 +331,7 @@ def test_weights_reach_the_forest_as_chances_or_in_the_trees(data):
 def test_rows_without_weight_are_no_part_of_the_data(data):
     weights = np.where(np.arange(data.n_documents) % 3 == 0, 0.0, 1.0)
     kept = data.take_rows(weights > 0)
-    for loss in (*REWEIGHTING, "gradient"):
+    for loss in (*REWEIGHTING, "gradient", "lambda"):
         fitted = model(loss, n_rounds=2).fit(data, sample_weight=weights)
         less = model(loss, n_rounds=2).fit(kept)
         assert fitted.history_[0] == pytest.approx(less.history_[0], nan_ok=True)
@@ -317,9 +351,6 @@ def test_residues_use_the_chosen_predictions(validation, data, grown):
 
 def test_query_folds_predict_a_query_by_trees_that_have_not_seen_it(data, grown):
     """Labels of one fold are turned round: what is predicted for it must not change."""
-    from rankwood.ensembles.broof_forests import QueryFolds
-    from rankwood.ensembles.inputs import training_set
-
     chosen = {"validation": "query-folds", "n_folds": 3, "n_trees": 6, "n_rounds": 1}
     model("gradient", **chosen).fit(data)
     folds = QueryFolds.deal(training_set(data, data, 255, 1), 3, seed=5)

@@ -9,7 +9,7 @@ import rankwood as rw
 from rankwood.ensembles import checkpointing
 from rankwood.errors import DataError, ParameterError, RankwoodWarning, UnknownName
 
-ALL = ("absolute", "median", "height", "gradient")
+ALL = ("absolute", "median", "height", "gradient", "lambda")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,10 @@ WRONG = {
     ),
     "bag": ({"bag": None}, "bag 'None' is not known"),
     "measure": ({"measure": "ndgc@10"}, "ndgc"),
+    "measure that no pair changes": (
+        {"loss": "lambda", "measure": "rmse"},
+        "loss='lambda' learns the measure, but .*ndcg, map.*'rmse'",
+    ),
     "leaves": ({"max_leaves": 0}, "max_leaves must be a whole number of at least 1"),
     "no validation data": ({"stop": "valid"}, "stop='valid' needs validation data"),
 }
@@ -103,7 +107,9 @@ def test_constant_labels_give_constant_scores(loss, data):
     fitted = model(loss, learning_rate=0.5).fit(constant)
     # Gradient halves what is left in every round: 2 · (1 - 0.5³).
     # The rows that no tree left out keep their residue, and count as such in the rounds after.
-    if loss != "gradient":
+    if loss == "lambda":  # no pair differs
+        assert fitted.predict(data).tolist() == [0.0] * data.n_documents
+    elif loss != "gradient":
         assert fitted.predict(data).tolist() == [2.0] * data.n_documents
         assert [record["error"] for record in fitted.history_] == [0.0] * 3
     trained = model("gradient", learning_rate=0.5, validation="train").fit(constant)

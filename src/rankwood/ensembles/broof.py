@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
 from rankwood._threads import resolve_threads
 from rankwood.data.dataset import RankingData
-from rankwood.ensembles.bags import UNITS
+from rankwood.dtypes import Array
 from rankwood.ensembles.base import SCORED_BY, Ranker
-from rankwood.ensembles.broof_forests import QueryFolds, RoundForests, check_folds
+from rankwood.ensembles.broof_checks import check_data, check_parameters, judged_data
+from rankwood.ensembles.broof_forests import QueryFolds, RoundForests
 from rankwood.ensembles.broof_parts import (
-    INITIAL_WEIGHTS,
     NORMALIZATIONS,
     UPDATES,
     VALIDATIONS,
@@ -32,18 +31,12 @@ from rankwood.ensembles.checkpointing import Checkpoint
 from rankwood.ensembles.early_stopping import EarlyStopping
 from rankwood.ensembles.inputs import TrainingSet, directions
 from rankwood.ensembles.progress import Callback, Watch, check_listeners
-from rankwood.ensembles.validation import is_minimised, mean_value
-from rankwood.errors import DataError, ParameterError, RankwoodWarning
-from rankwood.losses.placement import REGIONS
-from rankwood.measures.measure import Measure
+from rankwood.ensembles.validation import is_minimised
+from rankwood.errors import RankwoodWarning
 from rankwood.measures.parsing import parse_measure
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
-_LOSSES = ("absolute", "median", "height", "gradient", "lambda")
-_OF_QUERIES = ("median", "height", "lambda")  # losses that compare documents of a query
 _ADDITIVE = ("gradient", "lambda")
-_WEIGHTINGS = ("resample", "reweight")
-_STOPS = ("oob", "valid")
 
 
 def broof(
@@ -203,10 +196,10 @@ class BROOF(Ranker):
         self.checkpoint = checkpoint
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        self._check_data(train.data, valid)
+        check_data(self, train.data, valid)
         checkpoint = Checkpoint(self, train, valid)
-        parts = self._parts(train)
         forests = self._forests(train)
+        parts = self._parts(train, forests.present)
         state = self._state(train, valid, parts, forests)
         saved = checkpoint.load(*BroofState.arrays())
         if saved is not None:
@@ -235,13 +228,13 @@ class BROOF(Ranker):
         self.weights_ = state.weights
         self.oob_scores_ = state.best_held_out
         measure = parse_measure(SCORED_BY)
-        judge = replace(state.judge, measure=measure, train=_judged(measure, data))
+        judge = replace(state.judge, measure=measure, train=judged_data(measure, data))
         self.oob_ndcg_ = judge.held_out(self.oob_scores_)
 
-    def _parts(self, train: TrainingSet) -> Parts:
+    def _parts(self, train: TrainingSet, present: Array | None) -> Parts:
         """The five extension points, as the parameters choose them."""
         settings = KindSettings(
-            self._rate(), self.region, self.measure, resolve_threads(self.n_threads)
+            self._rate(), self.region, self.measure, present, resolve_threads(self.n_threads)
         )
         kind = kind_of(self.loss, train.data, settings)
         validation_set = (
@@ -296,7 +289,7 @@ class BROOF(Ranker):
         measure = parse_measure(self.measure)
         n_rows = train.data.n_documents
         is_additive = parts.kind.is_additive
-        judged = _judged(measure, train.data, self.stop == "oob")
+        judged = judged_data(measure, train.data, self.stop == "oob")
         return BroofState(
             initialize_weights(self.initial_weights, train.data, train.weights, self.seed),
             np.zeros(n_rows),
@@ -306,78 +299,9 @@ class BROOF(Ranker):
             EarlyStopping(None if self.stop is None else self.patience, is_minimised(measure)),
         )
 
-    def _check_data(self, data: RankingData, valid: RankingData | None) -> None:
-        needs_queries = {
-            f"loss='{self.loss}'": isinstance(self.loss, str) and self.loss in _OF_QUERIES,
-            "validation='query-folds'": isinstance(self.validation, str)
-            and self.validation == "query-folds",
-            "bag='query'": self.bag == "query",
-        }
-        for what, is_needed in needs_queries.items():
-            if is_needed and data.query_ids is None:
-                raise DataError(
-                    f"{what} looks at the documents of a query, but the training data have no "
-                    "query ids. Pass qid=, one id per row."
-                )
-        if self.stop == "valid" and valid is None:
-            raise ParameterError("stop='valid' needs validation data: pass valid= to fit.")
-        if valid is not None and valid.query_ids is None and self.measure != "rmse":
-            raise DataError(
-                f"valid has no query ids, which {self.measure} needs. "
-                "Pass (X, y, qid), or measure='rmse'."
-            )
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.loss, str) or not (callable(self.loss) or hasattr(self.loss, "targets")):
-            _checks.one_of("loss", self.loss, _LOSSES)
-        _checks.whole_number("n_rounds", self.n_rounds, 1)
-        _checks.whole_number("n_trees", self.n_trees, 1)
-        if self.learning_rate is not None:
-            _checks.real_number("learning_rate", self.learning_rate, "(0, 1]")
-        self._check_choices()
-        _checks.whole_number("n_folds", self.n_folds, 2)
-        if isinstance(self.validation, str) and self.validation == "query-folds":
-            check_folds(self.n_folds, self.n_trees)
-        if self.stop is not None:
-            _checks.one_of("stop", self.stop, _STOPS)
-        _checks.whole_number("patience", self.patience, 1)
-        parse_measure(self.measure)
-        _checks.one_of("bag", self.bag, UNITS)
-        _checks.real_number("bag_share", self.bag_share, "(0, 1]")
-        Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain)
-        FeatureChoice(self.features_per_node).count(1)
-
-    def _check_choices(self) -> None:
-        """Each extension point is a known name, or something to be called."""
-        known: dict[str, Iterable[str]] = {
-            "validation": VALIDATIONS,
-            "update_weights": UPDATES,
-            "initial_weights": INITIAL_WEIGHTS,
-        }
-        for name, names in known.items():
-            value = getattr(self, name)
-            if not callable(value) and not (name == "update_weights" and value is None):
-                _checks.one_of(name, value, names)
-        _checks.one_of("weighting", self.weighting, _WEIGHTINGS)
-        _checks.one_of("region", self.region, REGIONS)
-        if self.normalize is not None:
-            _checks.one_of("normalize", self.normalize, ("max",))
-
-
-def _judged(measure: Measure, data: RankingData, must: bool = False) -> RankingData | None:
-    """The data where the measure can be taken on them; some need queries, or small labels."""
-    try:
-        if data.query_ids is None and measure.name != "rmse":
-            raise DataError(
-                f"the training data have no query ids, which {measure} needs. Pass qid=, or measure='rmse'."
-            )
-        mean_value(measure, np.zeros(data.n_documents), data)
-    except DataError:
-        if must:
-            raise
-        return None
-    return data
+        check_parameters(self)
 
 
 def _warn_of_a_forest_alone(error: float | int | None) -> None:

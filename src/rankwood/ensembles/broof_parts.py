@@ -27,7 +27,7 @@ import numpy as np
 
 from rankwood._random import stream
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Floats
+from rankwood.dtypes import Array, Floats
 from rankwood.ensembles.broof_forests import RoundForest
 from rankwood.ensembles.broof_users import UsersLoss, checked_errors, checked_weights
 from rankwood.losses.loss import Loss
@@ -148,6 +148,7 @@ class KindSettings:
     learning_rate: float
     region: str
     measure: Any
+    present: Array | None  # the rows that have a weight; None where all have
     n_threads: int
 
 
@@ -178,9 +179,12 @@ def kind_of(loss: Any, data: RankingData, settings: KindSettings) -> Kind:
 
 
 def _lambdas(data: RankingData, settings: KindSettings) -> Loss:
+    """LambdaRank's gradients of the measure; rows that are no part of the data are in no pair."""
     from rankwood.losses.lambdarank import LambdaRank
 
-    return LambdaRank(data, settings.measure)
+    present = settings.present
+    weights = None if present is None else present.astype(np.float64)
+    return LambdaRank(data, settings.measure, weights, n_threads=settings.n_threads)
 
 
 # 3. validation_set

@@ -74,7 +74,7 @@ def _train() -> None:
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
-    for loss in ("median", "height"):
+    for loss in ("median", "height", "lambda"):
         BROOF(loss, n_rounds=2, n_trees=4).fit(binned)
     grow_tree(
         lay_out(binned), data.labels, Policies(), n_threads=2
