@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import load, save
     from rankwood.ensembles.refitting import refit
     from rankwood.evaluation.evaluate import evaluate
@@ -35,6 +36,7 @@ _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "LambdaMART": "rankwood.ensembles.lambdamart",
     "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
@@ -61,6 +63,7 @@ __all__ = [
     "GBRT",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "LambdaMART",
     "RandomForest",
     "RankingData",
     "bin",

@@ -45,6 +45,13 @@ def real_number(name: str, value: Any, interval: str) -> float:
     raise ParameterError(f"{name} must be in {interval}, got {plain(value)}.")
 
 
+def true_or_false(name: str, value: Any) -> bool:
+    """``value`` if it is a truth value; texts such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name} must be True or False, got {plain(value)}.")
+    return bool(value)
+
+
 def plain(value: Any) -> str:
     """How a message shows a value: numpy's numbers as Python's, without their type."""
     return repr(value.item() if isinstance(value, np.generic) else value)

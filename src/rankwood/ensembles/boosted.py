@@ -38,6 +38,7 @@ class Boosted(Ranker):
     l2: float
     max_depth: int | None
     min_gain: float
+    min_hessian: float = 0.0  # of losses that have one
     features_per_node: int | float | None
     subsample: float
     subsample_by: str
@@ -98,9 +99,14 @@ class Boosted(Ranker):
             resolve_threads(self.n_threads),
         )
 
+    def _growth(self) -> Growth:
+        return Growth(
+            self.max_leaves, self.max_depth, self.min_leaf, self.min_gain, self.min_hessian
+        )
+
     def _policies(self, data: RankingData) -> Policies:
         return Policies(
-            Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain),
+            self._growth(),
             FeatureChoice(self.features_per_node),
             missing=self.missing,
             l2=self.l2,
@@ -166,5 +172,5 @@ class Boosted(Ranker):
         parse_measure(self.measure)
         if self.early_stopping is not None:
             _checks.whole_number("early_stopping", self.early_stopping, 1)
-        Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain)
+        self._growth()
         FeatureChoice(self.features_per_node).count(1)

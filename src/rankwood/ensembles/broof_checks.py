@@ -26,6 +26,7 @@ _STOPS = ("oob", "valid")
 
 
 def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None:
+    """Raise unless the data have what the parameters ask of them."""
     needs_queries = {
         f"loss='{model.loss}'": isinstance(model.loss, str) and model.loss in _OF_QUERIES,
         "validation='query-folds'": isinstance(model.validation, str)
@@ -40,7 +41,8 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
             )
     if model.stop == "valid" and valid is None:
         raise ParameterError("stop='valid' needs validation data: pass valid= to fit.")
-    if valid is not None and valid.query_ids is None and model.measure != "rmse":
+    takes_rows = parse_measure(model.measure).name == "rmse"
+    if valid is not None and valid.query_ids is None and not takes_rows:
         raise DataError(
             f"valid has no query ids, which {model.measure} needs. "
             "Pass (X, y, qid), or measure='rmse'."
@@ -48,6 +50,7 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
 
 
 def check_parameters(model: Any) -> None:
+    """Raise for parameters that are wrong whatever the data."""
     if isinstance(model.loss, str) or not (callable(model.loss) or hasattr(model.loss, "targets")):
         _checks.one_of("loss", model.loss, _LOSSES)
     _checks.whole_number("n_rounds", model.n_rounds, 1)

@@ -21,6 +21,7 @@ _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "LambdaMART": "rankwood.ensembles.lambdamart",
     "RandomForest": "rankwood.ensembles.forests",
 }
 

@@ -61,6 +61,7 @@ def _train() -> None:
     from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.trees.grower import grow_tree, lay_out
     from rankwood.trees.policies import Policies
 
@@ -74,8 +75,10 @@ def _train() -> None:
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
     GBRT(1, min_leaf=1, subsample=0.5).fit(binned, valid=data)
-    for loss in ("median", "height", "lambda"):
+    for loss in ("median", "height"):
         BROOF(loss, n_rounds=2, n_trees=4).fit(binned)
+    for target in ("ndcg", "map", "mrr", "err"):
+        LambdaMART(1, min_leaf=1, target=target).fit(binned)
     grow_tree(
         lay_out(binned), data.labels, Policies(), n_threads=2
     )  # small data are boosted by one thread

@@ -52,6 +52,14 @@ def is_in_order(left, right, rules, direction, low, high):
 
 
 @kernel
+def is_same_cut(code, counts, rules):
+    """Whether the cut after a bin without targets and weight is the one before: no rows are in it, or any will do."""
+    if counts.size > 0:
+        return counts[code] == 0
+    return code > 0 or not rules.has_counts
+
+
+@kernel
 def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least):
     """The best code to cut after, with the ``extra`` word (missing rows, or 0) on the left.
 
@@ -73,7 +81,7 @@ def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limit
     best_code = NO_SPLIT
     for code in range(n_bins - 1):
         word = sums[code]
-        if word == 0 and (not has_counts or counts[code] == 0):  # the same cut as the one before
+        if word == 0 and is_same_cut(code, counts, rules):
             continue
         running += word
         if has_counts:
