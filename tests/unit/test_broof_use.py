@@ -170,15 +170,24 @@ def test_what_a_users_function_gives_is_looked_at(parameters, message, data):
         model(**{"loss": "absolute"} | parameters).fit(data)
 
 
-def test_a_users_function_cannot_be_written_but_the_forest_can(data, tmp_path):
-    def errors(data, predictions):
-        return abs(data.labels - predictions)
+class Squared:
+    def targets(self, data, scores):
+        return data.labels - scores
 
-    fitted = model(errors).fit(data)
-    with pytest.raises(ParameterError, match="loss cannot be written to a file: it is function"):
-        rw.save(fitted, tmp_path / "m")
-    rw.save(fitted.forest_, tmp_path / "m")
-    assert np.array_equal(rw.load(tmp_path / "m").predict(data), fitted.predict(data))
+
+def distances(data, predictions):
+    return abs(data.labels - predictions)
+
+
+@pytest.mark.parametrize(("own", "name"), [(distances, "distances"), (Squared(), "Squared")])
+def test_a_file_keeps_the_name_of_a_users_loss_and_no_code(own, name, data, tmp_path):
+    fitted = model(own).fit(data)
+    rw.save(fitted, tmp_path / "m")
+    back = rw.load(tmp_path / "m")
+    assert np.array_equal(back.predict(data), fitted.predict(data))
+    assert back.loss == name
+    with pytest.raises(UnknownName, match=f"loss '{name}' is not known"):
+        back.fit(data)
 
 
 def test_the_record_of_the_training_is_in_the_model_file(data, other, tmp_path):
