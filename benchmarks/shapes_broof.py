@@ -55,7 +55,9 @@ def rounds_to(values: list[float], goal: float) -> int | None:
     return reached[0] if reached else None
 
 
-def draw(path: Path, lines: dict[str, tuple[list[float], list[float]]], x_label: str) -> None:
+def draw(
+    path: Path, lines: dict[str, tuple[list[float], list[float]]], x_label: str, title: str
+) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -66,6 +68,7 @@ def draw(path: Path, lines: dict[str, tuple[list[float], list[float]]], x_label:
     for name, (x, y) in lines.items():
         axes.plot(x, y, label=name, markevery=max(1, len(x) // 10), markersize=5, **STYLES[name])
     axes.set(xlabel=x_label, ylabel="NDCG@10 on test queries")
+    axes.set_title(title, fontsize=9, loc="left")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     figure.tight_layout()
@@ -80,6 +83,7 @@ def main(n_queries: int = FULL[0], n_rounds: int = FULL[1], n_trees: int = FULL[
     test = everything.take_queries(range(n_queries, n_queries + 1000))
     made = makers(n_rounds, n_trees)
     folder = FIGURES if is_full else Path.cwd()
+    title = f"{n_queries:,} training queries, {n_rounds} rounds, forests of {n_trees} trees"
 
     curves = {
         name: curve(make().fit(train, valid=test), name)
@@ -99,6 +103,7 @@ def main(n_queries: int = FULL[0], n_rounds: int = FULL[1], n_trees: int = FULL[
         folder / "broof-convergence.svg",
         {name: (list(range(1, len(y) + 1)), y) for name, y in curves.items()},
         "rounds of boosting",
+        title,
     )
 
     shares = [round(0.1 * tenth, 1) for tenth in range(1, 11)]
@@ -109,7 +114,7 @@ def main(n_queries: int = FULL[0], n_rounds: int = FULL[1], n_trees: int = FULL[
             learned[name].append(ndcg(make().fit(part), test))
         print(f"{share:4.0%} " + "  ".join(f"{name} {y[-1]:.4f}" for name, y in learned.items()))
     lines = {name: ([100 * share for share in shares], y) for name, y in learned.items()}
-    draw(folder / "broof-learning-curve.svg", lines, "share of the training queries, %")
+    draw(folder / "broof-learning-curve.svg", lines, "share of the training queries, %", title)
     gain = learned["BROOF gradient"][-1] - learned["RandomForest"][-1]
     verdict = "reached" if gain >= GOAL else "MISSED"
     print(f"gradient over one forest of as many trees: {gain:+.4f} (goal: {GOAL}: {verdict})")
