@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks parse measures``."""
+"""Run every benchmark, or those named: ``python -m benchmarks parse measures quality_mq2008``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import importlib
 import sys
 from pathlib import Path
 
-names = sys.argv[1:] or sorted(
-    path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
+PREFIX = "bench_"
+FOLDER = Path(__file__).parent
+
+modules = [
+    f"{PREFIX}{name}" if (FOLDER / f"{PREFIX}{name}.py").exists() else name for name in sys.argv[1:]
+] or sorted(
+    path.stem for pattern in ("bench_*.py", "quality_*.py") for path in FOLDER.glob(pattern)
 )
-for name in names:
-    print(f"\n== bench_{name}")
-    importlib.import_module(f"benchmarks.bench_{name}").main()
+for module in modules:
+    print(f"\n== {module}")
+    importlib.import_module(f"benchmarks.{module}").main()

@@ -26,7 +26,9 @@ def parts(tmp_path):
     return paths
 
 
-@pytest.mark.parametrize("model", ["RandomForest", "ExtraTrees", "CompletelyRandomForest", "GBRT"])
+@pytest.mark.parametrize(
+    "model", ["RandomForest", "ExtraTrees", "CompletelyRandomForest", "GBRT", "LambdaMART"]
+)
 def test_train_evaluate_and_inspect(rankwood, parts, model):
     train, vali, test = parts
     outcome = rankwood(

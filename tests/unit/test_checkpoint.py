@@ -23,6 +23,7 @@ KINDS = {
     "CompletelyRandomForest": {"bag": "row"},
     "GBRT": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7},
     "BROOF": {"loss": "median", "n_rounds": 8, "n_trees": 3, "max_leaves": 6},
+    "LambdaMART": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7, "subsample_by": "query"},
 }
 ROOT = Path(__file__).parents[2]
 
@@ -243,7 +244,7 @@ def test_a_saved_estimator_comes_back(name, tmp_path, data, other):
     record = {key: value for key, value in model.training_.items() if key != "seconds"}
     assert back.training_ == record
     assert (record["rows"], record["queries"], record["features"]) == (data.n_documents, 30, 6)
-    if name == "GBRT":
+    if name in ("GBRT", "LambdaMART"):
         assert back.best_iteration_ == model.best_iteration_
     assert back.fit(data).forest_.n_trees == model.forest_.n_trees  # it can learn again
     rw.save(rw.load(path), tmp_path / "again")

@@ -26,9 +26,21 @@ SMALL = [
     rw.CompletelyRandomForest(n_trees=5),
     rw.GBRT(n_trees=5, min_leaf=1),
     rw.BROOF(n_rounds=3, n_trees=5),
+    rw.LambdaMART(n_trees=5, min_leaf=1),
 ]
 KINDS = [type(model) for model in SMALL]
 
+
+class OneQuery(rw.LambdaMART):
+    """scikit-learn's checks know no queries: all rows are of one, where none are passed."""
+
+    def fit(self, X, y=None, qid=None, *, valid=None, sample_weight=None, query_weight=None):
+        qid = np.zeros(np.size(np.asarray(y)), int) if qid is None and y is not None else qid
+        options = {"valid": valid, "sample_weight": sample_weight, "query_weight": query_weight}
+        return super().fit(X, y, qid, **options)
+
+
+CHECKED = [*(model for model in SMALL if type(model) is not rw.LambdaMART), OneQuery(5, min_leaf=1)]
 OUR_OWN_WORDS = "our message says the same in our own words, and names the place"
 EXPECTED_FAILURES = {
     "check_dtype_object": OUR_OWN_WORDS,
@@ -45,11 +57,12 @@ def expected_failures(model) -> dict[str, str]:
         rw.RandomForest: "a bootstrap of weighted rows is not one of repeated rows: other rows are drawn",
         rw.BROOF: "a bootstrap of weighted rows is not one of repeated rows: other rows are drawn",
         rw.GBRT: "of splits that gain the same, rounding of the residuals decides",
+        OneQuery: "a document that is there twice is in twice as many pairs",
     }.get(type(model))
     return EXPECTED_FAILURES | ({} if why is None else dict.fromkeys(WEIGHTS_AS_COPIES, why))
 
 
-@parametrize_with_checks(SMALL, expected_failed_checks=expected_failures)
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -229,7 +242,7 @@ def test_an_unfitted_model_says_so(kind, data):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_number_of_features_is_refused(kind, data):
-    model = kind(n_trees=2).fit(data.features, data.labels)
+    model = kind(n_trees=2).fit(data.features, data.labels, data.query_ids)
     message = f"X has 4 features, but {kind.__name__} is expecting 5 features as input"
     with pytest.raises(DataError, match=message):
         model.predict(data.features[:, :4])
@@ -241,7 +254,8 @@ def test_estimators_never_write_to_what_they_are_given(data):
     arrays = [data.features.copy(), data.labels.copy(), np.linspace(0, 1, data.n_documents)]
     before = [array.copy() for array in arrays]
     for model in SMALL:
-        clone(model).fit(arrays[0], arrays[1], sample_weight=arrays[2]).predict(arrays[0])
+        fitted = clone(model).fit(*arrays[:2], data.query_ids, sample_weight=arrays[2])
+        fitted.predict(arrays[0])
     for array, old in zip(arrays, before, strict=True):
         assert np.array_equal(array, old)
 

@@ -11,11 +11,11 @@ are the negative gradient of Σ |ΔZ| · log(1 + e^(-sigma · (score_better - sc
 
 ``truncation`` takes pairs of which one stands among the first so many ranks. ``normalise`` is LightGBM's
 ``lambdarank_norm``: ΔZ is divided by 0.01 + the distance of the scores, unless all scores of the query are equal; then
-the query's lambdas and hessians are multiplied by log2(1 + L) / L, where L is twice the sum of its pairs' lambdas. Weights
-of rows multiply what comes out; rows of weight 0 are in no pair. Everything is in float64.
+the query's lambdas and hessians are multiplied by log2(1 + L) / L, where L is twice the sum of its pairs' lambdas.
+Weights of rows multiply what comes out; rows of weight 0 are in no pair. Everything is in float64.
 
-Labels may be any numbers that are not negative. As in the measures, 2^label - 1 is refused for labels above 1000, with the
-advice to take another gain.
+Labels may be any numbers that are not negative. As in the measures, 2^label - 1 is refused for labels above 1000, with
+the advice to take another gain.
 
 Signs: gradients are of a loss to be minimised; a document that should rise has a negative gradient.
 """
@@ -209,7 +209,7 @@ def _gain_shares(measure: Measure, lists: Lists) -> Floats:
 
 def _relevance(measure: Measure, lists: Lists) -> Floats:
     """1 for a relevant document; for MAP over what the sum of precisions is divided by."""
-    is_relevant = (lists.labels >= measure["relevant"]).astype(np.float64)
+    is_relevant: Floats = (lists.labels >= measure["relevant"]).astype(np.float64)
     if measure.name == "mrr":
         return is_relevant
     divisor = relevant_counts(lists, lists.labels, measure["relevant"]).astype(np.float64)
