@@ -250,3 +250,13 @@ def test_boosted_forests_on_the_command_line(rankwood, parts, loss):
     assert rankwood("inspect", "m.rankwood").code == 0
     assert rankwood("evaluate", "m.rankwood", test, "-m", "ndcg@10").code == 0
     assert rankwood("score", "m.rankwood", test, "--out", "scores.txt").code == 0
+
+
+def test_progress_shows_the_figures_of_a_round(rankwood, parts, monkeypatch):
+    monkeypatch.setattr("rankwood.cli.printing._PLAIN_LINE_EVERY", 0.0)
+    outcome = rankwood(
+        "train", "--data", parts[0], "--valid", parts[1], "--model", "BROOF", "--n-rounds", 3, *SMALL
+    )  # fmt: skip
+    (line,) = [line for line in outcome.err.splitlines() if "round 2 of 3" in line]
+    for figure in ("ndcg@10 0.", "error 0.", "beta 0.1", "oob 0.", "without_oob "):
+        assert figure in line

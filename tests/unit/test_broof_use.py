@@ -31,7 +31,7 @@ WRONG = {
     "no trees": ({"n_trees": 0}, "n_trees must be a whole number of at least 1, got 0"),
     "rate 0": ({"learning_rate": 0}, r"learning_rate must be in \(0, 1\], got 0"),
     "rate above 1": ({"learning_rate": 1.5}, r"learning_rate must be in \(0, 1\], got 1.5"),
-    "loss": ({"loss": "heigth"}, "loss 'heigth' is not known. Did you mean 'height'"),
+    "loss": ({"loss": "gradien"}, "loss 'gradien' is not known. Did you mean 'gradient'"),
     "loss of another kind": ({"loss": 3}, "loss '3' is not known"),
     "validation": ({"validation": "bag"}, "validation 'bag' is not known"),
     "no validation": ({"validation": None}, "validation 'None' is not known"),
