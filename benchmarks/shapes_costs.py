@@ -6,8 +6,8 @@ documents as the paper's with λ = 0, with λ = 1 as the paper prints it (``cost
 default scale. Printed are the cost of a document after all trees, precision@5 on other queries, and the mean difference
 from λ = 0 with its standard error. The paper's shape, with λ = 1 as printed: a forest loses nothing (here: no more than
 two standard errors) for at most a third of the cost, stochastic boosting a little for a twelfth. What each model and
-scale reaches is printed, and what misses the forest's goal is printed as missed. ``--planted`` takes data whose costly features know more than the
-cheap ones, which is harder. Plots of precision over cost stand beside the result.
+scale reaches is printed, and what misses the forest's goal is printed as missed. ``--planted`` takes data whose costly
+features know more than the cheap ones, which is harder. Plots of precision over cost stand beside the result.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
+    from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 _MODULE_OF = {
     "AdaRank": "rankwood.ensembles.adarank",
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
+    "BROOF": "rankwood.ensembles.broof",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "EarlyExit": "rankwood.models.early_exit",
     "ExtraTrees": "rankwood.ensembles.forests",
@@ -77,6 +79,7 @@ _MODULE_OF = {
 }
 
 __all__ = [
+    "BROOF",
     "GBRT",
     "AdaRank",
     "AveragedGBRT",

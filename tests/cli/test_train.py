@@ -290,3 +290,36 @@ def test_a_killed_run_goes_on_to_the_same_bytes(parts, tmp_path):
     subprocess.run(broken, check=True)
     subprocess.run([*program, "--out", str(tmp_path / "whole.rankwood")], check=True)
     assert (tmp_path / "broken.rankwood").read_bytes() == (tmp_path / "whole.rankwood").read_bytes()
+
+
+@pytest.mark.parametrize("loss", ["gradient", "height", "lambda"])
+def test_boosted_forests_on_the_command_line(rankwood, parts, loss):
+    train, vali, test = parts
+    options = ("--loss", loss, "--n-rounds", 3, "--update-weights", "oob", "--normalize", "max")
+    outcome = rankwood(
+        "train", "--data", train, "--valid", vali, "--model", "BROOF", "--out", "m.rankwood",
+        *SMALL, *options,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "rounds" in outcome.out
+    assert "validation ndcg@10" in outcome.out
+    assert "out-of-bag ndcg@10" in outcome.out
+    model = rw.BROOF(loss, n_rounds=3, n_trees=5, max_leaves=8, update_weights="oob")
+    rw.save(model.fit(rw.read_letor(train), valid=rw.read_letor(vali)), "python.rankwood")
+    assert Path("m.rankwood").read_bytes() == Path("python.rankwood").read_bytes()
+    shown = json.loads(rankwood("inspect", "m.rankwood", "--json").out)
+    assert (shown["estimator"], shown["trees"]) == ("BROOF", 15)
+    assert len(shown["training"]["history"]) == 3
+    assert rankwood("inspect", "m.rankwood").code == 0
+    assert rankwood("evaluate", "m.rankwood", test, "-m", "ndcg@10").code == 0
+    assert rankwood("score", "m.rankwood", test, "--out", "scores.txt").code == 0
+
+
+def test_progress_shows_the_figures_of_a_round(rankwood, parts, monkeypatch):
+    monkeypatch.setattr("rankwood.cli.printing._PLAIN_LINE_EVERY", 0.0)
+    outcome = rankwood(
+        "train", "--data", parts[0], "--valid", parts[1], "--model", "BROOF", "--n-rounds", 3, *SMALL
+    )  # fmt: skip
+    (line,) = [line for line in outcome.err.splitlines() if "round 2 of 3" in line]
+    for figure in ("ndcg@10 0.", "error 0.", "beta 0.1", "oob 0.", "without_oob "):
+        assert figure in line

@@ -22,6 +22,7 @@ KINDS = {
     "ExtraTrees": {},
     "CompletelyRandomForest": {"bag": "row"},
     "GBRT": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7},
+    "BROOF": {"loss": "median", "n_rounds": 8, "n_trees": 3, "max_leaves": 6},
     "LambdaMART": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7, "subsample_by": "query"},
     "NDCGBoost": {"min_leaf": 3, "features_per_node": 0.5},
     "RankBoost": {},

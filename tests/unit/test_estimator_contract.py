@@ -28,6 +28,7 @@ SMALL = [
     rw.AveragedGBRT(n_trees=3, n_runs=2, min_leaf=1),
     rw.InitializedGBRT(n_trees=3, forest_trees=5, min_leaf=1),
     rw.OrdinalRanker(rw.RandomForest(n_trees=3)),
+    rw.BROOF(n_rounds=3, n_trees=5),
 ]
 OF_PAIRS = [  # they need queries
     rw.LambdaMART(n_trees=5, min_leaf=1),
@@ -82,6 +83,7 @@ def expected_failures(model) -> dict[str, str]:
     why = {
         OneQueryLambdaMART: "a document that is there twice is in twice as many pairs",
         rw.RandomForest: bootstrap,
+        rw.BROOF: bootstrap,
         rw.InitializedGBRT: bootstrap,
         rw.OrdinalRanker: bootstrap,
         rw.GBRT: rounding,
@@ -246,7 +248,7 @@ WRONG = {
 def test_one_clear_error_for_each_wrong_input(kind, case):
     change, message = WRONG[case]
     with pytest.raises(DataError, match=message):
-        kind(2).fit(**{**GOOD, **change})
+        kind(n_trees=2).fit(**{**GOOD, **change})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -254,14 +256,14 @@ def test_what_ranking_data_bring_is_not_passed_twice(kind, data):
     binned = rw.bin(data)
     for given in (data, binned):
         with pytest.raises(DataError, match="y was passed beside a RankingData, which has its own"):
-            kind(2).fit(given, data.labels)
+            kind(n_trees=2).fit(given, data.labels)
         with pytest.raises(DataError, match="qid was passed beside a RankingData"):
-            kind(2).fit(given, qid=data.query_ids)
+            kind(n_trees=2).fit(given, qid=data.query_ids)
     weighted = rw.RankingData(data.features, data.labels, row_weights=np.ones(data.n_documents))
     with pytest.raises(
         DataError, match="sample_weight was passed beside RankingData that have weights"
     ):
-        kind(2).fit(weighted, sample_weight=np.ones(data.n_documents))
+        kind(n_trees=2).fit(weighted, sample_weight=np.ones(data.n_documents))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -196,8 +196,11 @@ def training(what: str, measure: str, quiet: bool) -> Iterator[Callable[[Any], N
         yield _tree_lines(what, measure)
 
 
-def _figure(measure: str, value: float | None) -> str:
-    return "" if value is None else f"{measure} {value:.4f}"
+def _figure(measure: str, news: Any) -> str:
+    """The validation figure, and what else is known of a round."""
+    figure = "" if news.measure is None else f"{measure} {news.measure:.4f}"
+    others = [f"{name} {value:.4g}" for name, value in news.notes.items() if name != "valid"]
+    return "  ".join([figure, *others]).strip()
 
 
 @contextlib.contextmanager
@@ -221,7 +224,7 @@ def _tree_bar(what: str, measure: str) -> Iterator[Callable[[Any], None]]:
         task = bar.add_task(escape(what), total=None, figure="")
 
         def update(news: Any) -> None:
-            figure = _figure(measure, news.measure)
+            figure = _figure(measure, news)
             bar.update(task, completed=news.iteration, total=news.total, figure=figure)
 
         yield update
@@ -234,9 +237,9 @@ def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
         nonlocal last
         if time.monotonic() - last >= _PLAIN_LINE_EVERY:
             last = time.monotonic()
-            figure = _figure(measure, news.measure)
+            figure = _figure(measure, news)
             notice(
-                f"{what}: {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
+                f"{what}: {news.unit} {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
             )
 
     return update

@@ -4,9 +4,9 @@ Eq. 6.1 of Mohan (2010): of all splits a node takes the one with the least
 
     impurity(left) + impurity(right) + λ · c(feature)
 
-so costs say which split is taken, not whether there is one. As in the paper, c(f) falls to 0 for the trees after the first that
-uses f; the tree that uses it first pays at each of its splits. By default impurities are divided by that of the tree's
-root and costs by the largest, so that λ between 0 and 1 means the same on every data set.
+so costs say which split is taken, not whether there is one. As in the paper, c(f) falls to 0 for the trees after the
+first that uses f; the tree that uses it first pays at each of its splits. By default impurities are divided by that of
+the tree's root and costs by the largest, so that λ between 0 and 1 means the same on every data set.
 """
 
 from __future__ import annotations

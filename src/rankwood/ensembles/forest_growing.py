@@ -39,11 +39,11 @@ class ForestPlan:
     costs: TrainingCosts | None = None
     batch: int = 1  # trees that cannot see which features the others of them use
 
-    def grow(self, number: int, is_used: Array) -> tuple[Tree, Array | None]:
+    def grow(self, number: int, is_used: Array | None = None) -> tuple[Tree, Array | None]:
         """Tree ``number``, for which used features are free, and how often each row was in its bag."""
         counts = self.present if self.bags is None else self.bags.counts(number)
         policies = self.policies
-        if self.costs is not None:
+        if self.costs is not None and is_used is not None:
             policies = self.costs.charge(policies, is_used, self.targets, counts, self.weights)
         tree = grow_tree(
             self.matrix,

@@ -19,6 +19,7 @@ from rankwood.models.kinds import KINDS, kind_of
 _MODULE_OF = {
     "AdaRank": "rankwood.ensembles.adarank",
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
+    "BROOF": "rankwood.ensembles.broof",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
@@ -148,5 +149,6 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
 def _without_nan(value: Any) -> Any:
     """JSON has no NaN: a figure that is none becomes null."""
     if isinstance(value, list):
-        return [None if math.isnan(item) else item for item in value]
+        # A record per round has no NaN.
+        return [None if isinstance(item, float) and math.isnan(item) else item for item in value]
     return value

@@ -24,7 +24,7 @@ def plain_parameters(estimator: Any) -> dict[str, Any]:
 
 
 def plain(name: str, value: Any) -> Any:
-    """``value`` without numpy and tuples; a function of the user's own becomes its name."""
+    """``value`` without numpy and tuples; a function or loss of the user's own becomes its name."""
     if value is None or isinstance(value, str | bool | int | float):
         # numpy's float64 is a float, but not one that every reader expects
         return float(value) if isinstance(value, np.floating) else value
@@ -43,6 +43,6 @@ def plain(name: str, value: Any) -> Any:
         return {str(key): plain(name, item) for key, item in value.items()}
     if isinstance(value, BaseEstimator):
         return {"estimator": type(value).__name__, "parameters": plain_parameters(value)}
-    if callable(value):
+    if callable(value) or hasattr(value, "targets"):
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     raise ParameterError(f"{name} cannot be written to a file: it is {type(value).__name__}.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rankwood.errors import ParameterError
@@ -15,7 +15,8 @@ class Progress:
     """How far a fit has come.
 
     ``iteration`` trees of ``total`` are done after ``seconds``; ``seconds_left`` is an estimate for all the others.
-    ``measure`` is the validation figure so far, if there is one.
+    ``measure`` is the validation figure so far, if there is one. ``unit`` says what is counted where it is not trees,
+    and ``notes`` has further figures by name.
     """
 
     iteration: int
@@ -23,6 +24,8 @@ class Progress:
     seconds: float
     seconds_left: float
     measure: float | None = None
+    unit: str = "tree"
+    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 Callback = Callable[[Progress], Any]
@@ -32,13 +35,20 @@ class Watch:
     """Tells everyone who listens after each tree; a callback that returns True stops the growing."""
 
     def __init__(
-        self, total: int, progress: Callback | None, callbacks: Sequence[Callback], done: int = 0
+        self,
+        total: int,
+        progress: Callback | None,
+        callbacks: Sequence[Callback],
+        done: int = 0,
+        *,
+        unit: str = "tree",
     ) -> None:
         self._total = total
         self._listener = progress
         self._callbacks = callbacks
         self._done_before = done
         self.was_stopped = False
+        self._unit = unit
         self._start = time.perf_counter()
 
     @property
@@ -46,13 +56,21 @@ class Watch:
         """Since the start."""
         return time.perf_counter() - self._start
 
-    def says_stop(self, iteration: int, measure: float | None = None) -> bool:
+    def says_stop(
+        self,
+        iteration: int,
+        measure: float | None = None,
+        notes: Mapping[str, float] | None = None,
+    ) -> bool:
         """Tell that ``iteration`` trees are done; whether someone wants no more."""
         if self._listener is None and not self._callbacks:
             return False
         seconds = self.seconds
         each = seconds / max(1, iteration - self._done_before)
-        news = Progress(iteration, self._total, seconds, each * (self._total - iteration), measure)
+        left = each * (self._total - iteration)
+        news = Progress(
+            iteration, self._total, seconds, left, measure, self._unit, dict(notes or {})
+        )
         if self._listener is not None:
             self._listener(news)
         answers = [callback(news) for callback in self._callbacks]  # everyone hears of every tree

@@ -92,6 +92,7 @@ def _grow_forests() -> None:
 
 def _boost() -> None:
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
+    from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.lambdamart import LambdaMART
@@ -101,6 +102,8 @@ def _boost() -> None:
     GBRT(1, min_leaf=1, subsample=0.5).fit(data, valid=data)
     for target in ("ndcg", "map", "mrr", "err"):
         LambdaMART(1, min_leaf=1, target=target).fit(data)
+    for loss in ("median", "height"):
+        BROOF(loss, n_rounds=2, n_trees=4).fit(data)
     OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(data)
     AveragedGBRT(1, 2, min_leaf=1).fit(data, valid=data)
 

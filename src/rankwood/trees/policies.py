@@ -76,8 +76,8 @@ class FeatureChoice:
 class Policies:
     """Everything a tree is grown by, but for its rows and targets.
 
-    ``costs`` are subtracted from a split's gain when splits are compared, by feature; ``direction`` is 1, -1 or 0 by feature: the prediction
-    must rise, fall, or is free.
+    ``costs`` are subtracted from a split's gain when splits are compared, by feature; ``direction`` is 1, -1 or 0 by
+    feature: the prediction must rise, fall, or is free.
     """
 
     growth: Growth = Growth()
