@@ -47,7 +47,7 @@ def test_pairs_teach_the_order_and_not_the_labels(data):
     # Labels of every second query are raised by 7: a point-wise method must learn that, pairs see hardly anything of it.
     is_raised = data.query_of_row % 2 == 0
     raised = rw.RankingData(data.features, data.labels + 7 * is_raised, data.query_ids)
-    models = {kind: kind(20, max_leaves=8, min_leaf=3) for kind in (rw.LambdaMART, rw.GBRT)}
+    models = {kind: kind(8, max_leaves=8, min_leaf=3) for kind in (rw.LambdaMART, rw.GBRT)}
     models[rw.LambdaMART].set_params(target="ndcg[gain=linear]")
     lost = {}
     for kind, model in models.items():
