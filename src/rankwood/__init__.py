@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.missing import FillMissing
+    from rankwood.ensembles.missing_prediction import PredictMissing
     from rankwood.ensembles.refitting import refit
+    from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
 
@@ -32,10 +35,13 @@ __version__ = "0.1.0"
 _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
+    "FillMissing": "rankwood.ensembles.missing",
     "GBRT": "rankwood.ensembles.gbrt",
+    "PredictMissing": "rankwood.ensembles.missing_prediction",
     "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
+    "compare_missing": "rankwood.evaluation.compare_missing",
     "evaluate": "rankwood.evaluation.evaluate",
     "from_frame": "rankwood.data.tables",
     "load": "rankwood.ensembles.loading",
@@ -58,9 +64,12 @@ __all__ = [
     "GBRT",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "FillMissing",
+    "PredictMissing",
     "RandomForest",
     "RankingData",
     "bin",
+    "compare_missing",
     "evaluate",
     "from_frame",
     "load",

@@ -185,7 +185,9 @@ def _plain_lines(what: str) -> Callable[[int, int | None], None]:
 
 
 @contextlib.contextmanager
-def training(what: str, measure: str, quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+def training(
+    what: str, measure: str, quiet: bool, unit: str = "tree"
+) -> Iterator[Callable[[Any], None] | None]:
     """A callback for trees done: a bar with the time left and the validation figure, plain lines, or nothing."""
     if quiet:
         yield None
@@ -193,7 +195,7 @@ def training(what: str, measure: str, quiet: bool) -> Iterator[Callable[[Any], N
         with _tree_bar(what, measure) as callback:
             yield callback
     else:
-        yield _tree_lines(what, measure)
+        yield _tree_lines(what, measure, unit)
 
 
 def _figure(measure: str, value: float | None) -> str:
@@ -227,7 +229,7 @@ def _tree_bar(what: str, measure: str) -> Iterator[Callable[[Any], None]]:
         yield update
 
 
-def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
+def _tree_lines(what: str, measure: str, unit: str) -> Callable[[Any], None]:
     last = time.monotonic()
 
     def update(news: Any) -> None:
@@ -236,7 +238,7 @@ def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
             last = time.monotonic()
             figure = _figure(measure, news.measure)
             notice(
-                f"{what}: tree {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
+                f"{what}: {unit} {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
             )
 
     return update
