@@ -35,7 +35,7 @@ def fill(train, test, strategy) -> list[list[float]]:
 
 
 def predict(table, n_trees, max_leaves, n_sweeps, seed) -> np.ndarray:
-    """Algorithm 2 of paper 001: every tree looks at all known features, but for the one it predicts.
+    """Algorithm 2 of Mohan (2010): every tree looks at all known features, but for the one it predicts.
 
     Cuts lie between the values that are there, in every sweep; values must be whole numbers.
     """

@@ -1,11 +1,11 @@
-"""Treatments of missing features: steps that fill them in, for pipelines (paper 001, section 2.2).
+"""Treatments of missing features: steps that fill them in, for pipelines (Mohan 2010, section 2.2).
 
 Words used here
     gap         a value that is missing (NaN)
     step        a transformer: fitted on the training part, it fills the gaps of any part from what it saw there
     treatment   a step before a ranker, or the ranker's own policy ``missing=``
 
-The six treatments of the paper, and ours
+The six treatments of the thesis, and ours
     0               ``FillMissing("least")``; as a policy ``missing="left"``
     1               ``FillMissing("greatest")``; as a policy ``missing="right"``
     mean, median    ``FillMissing("mean")``, ``FillMissing("median")``
@@ -116,7 +116,7 @@ class FillMissing(MissingStep):
     Parameters
     ----------
     strategy
-        "least" (the paper's "0"), "greatest" (its "1"), "mean" or "median" of the feature's training values.
+        "least" (the "0" of Mohan 2010), "greatest" (its "1"), "mean" or "median" of the feature's training values.
 
     Attributes
     ----------
