@@ -224,6 +224,7 @@ def test_sweeps_equal_the_slow_twin(has_complete, rng):
     np.testing.assert_allclose(step.transform(table), expected, rtol=1e-6)
 
 
+@pytest.mark.jit_only
 def test_predictions_are_nearer_to_the_truth_than_means():
     truth = rw.make_ranking(60, 20, 12, n_informative=12, seed=2)
     strong = truth.features[:, :1] * np.linspace(1, 2, 12) + 0.1 * truth.features

@@ -40,7 +40,7 @@ class PredictMissing(MissingStep):
     For each feature with gaps a forest is fitted on the training rows that have it, from the features that every row
     has; where there is no such feature, gaps are filled with medians first. What one sweep predicts, the next one uses.
     Every forest is kept, so that new rows go through the same sweeps; labels are never looked at. A feature is no
-    predictor of itself, though that algorithm reads so from its second sweep on.
+    predictor of itself, though algorithm 2 of Mohan (2010) reads so from its second sweep on.
 
     Gaps of new rows in a feature that all training rows had are filled with its median. A feature whose training
     values are all missing is filled with 0, with a warning. Infinite values stay; nothing is learned from them.
