@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.missing import FillMissing
+    from rankwood.ensembles.missing_prediction import PredictMissing
     from rankwood.ensembles.ndcgboost import NDCGBoost
     from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
+    from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
@@ -48,17 +51,20 @@ _MODULE_OF = {
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "EarlyExit": "rankwood.models.early_exit",
     "ExtraTrees": "rankwood.ensembles.forests",
+    "FillMissing": "rankwood.ensembles.missing",
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
     "LazyFeatures": "rankwood.models.lazy",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "OrdinalRanker": "rankwood.ensembles.ordinal",
+    "PredictMissing": "rankwood.ensembles.missing_prediction",
     "RandomForest": "rankwood.ensembles.forests",
     "RankBoost": "rankwood.ensembles.rankboost",
     "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
     "bin": "rankwood.binning.binned:bin_data",
+    "compare_missing": "rankwood.evaluation.compare_missing",
     "evaluate": "rankwood.evaluation.evaluate",
     "from_frame": "rankwood.data.tables",
     "load": "rankwood.ensembles.loading",
@@ -86,16 +92,19 @@ __all__ = [
     "CompletelyRandomForest",
     "EarlyExit",
     "ExtraTrees",
+    "FillMissing",
     "InitializedGBRT",
     "LambdaMART",
     "LazyFeatures",
     "NDCGBoost",
     "OrdinalRanker",
+    "PredictMissing",
     "RandomForest",
     "RankBoost",
     "RankSVM",
     "RankingData",
     "bin",
+    "compare_missing",
     "evaluate",
     "from_frame",
     "load",

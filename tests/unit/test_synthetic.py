@@ -114,6 +114,23 @@ def test_missing_values_have_their_share_and_differ_by_feature() -> None:
     assert rates.max() > 2 * rates[rates > 0].min()
 
 
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_low_values_are_rather_missing(share: float) -> None:
+    full = make_ranking(60, 50, 40, seed=2).features
+    is_missing = np.isnan(
+        make_ranking(60, 50, 40, missing=share, missing_by="low", seed=2).features
+    )
+    assert is_missing.mean() == pytest.approx(share, abs=0.01)
+    by_chance = np.isnan(make_ranking(60, 50, 40, missing=share, seed=2).features)
+    rates = is_missing.mean(axis=0)
+    np.testing.assert_allclose(rates, by_chance.mean(axis=0), atol=0.04)  # as many of each feature
+    for feature in np.flatnonzero((rates > 0.1) & (rates < 0.9)):
+        column, gone = full[:, feature], is_missing[:, feature]
+        low, high = np.quantile(column, [0.25, 0.75])
+        if low < high:
+            assert gone[column <= low].mean() > gone[column >= high].mean() + 0.05
+
+
 def test_missing_values_leave_the_rest_as_it_was(data: RankingData) -> None:
     holey = make_ranking(60, 40, 40, seed=3, missing=0.9)
     kept = ~np.isnan(holey.features)
@@ -176,6 +193,7 @@ def test_transfer_of_all_similar_documents() -> None:
         ({"n_informative": 137}, "n_informative must be a whole number between 1 and 136"),
         ({"noise": -1}, "noise must be in"),
         ({"missing": 0.95}, "missing must be in"),
+        ({"missing_by": "hazard"}, "missing_by 'hazard' is not known"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"label_shares": (0.5, 0.6)}, "label_shares must be numbers of at least 0 that sum to 1"),
         ({"label_shares": (1.5, -0.5)}, "label_shares must be"),

@@ -24,6 +24,9 @@ def synth(
     docs: Annotated[int, typer.Option(min=1, help="Mean number of documents per query.")] = 120,
     features: Annotated[int, typer.Option(min=1, help="Number of features.")] = 136,
     missing: Annotated[float, typer.Option(min=0, max=0.99, help="Share of missing values.")] = 0.0,
+    missing_by: Annotated[
+        str, typer.Option(help="Which are missing: any (chance), or rather the low ones (low).")
+    ] = "chance",
     doc_ids: Annotated[bool, typer.Option("--doc-ids", help="Give every document an id.")] = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notices.")] = False,
@@ -37,7 +40,15 @@ def synth(
     from rankwood.data.reading import write_data
     from rankwood.data.synthetic import make_ranking
 
-    data = make_ranking(queries, docs, features, missing=missing, doc_ids=doc_ids, seed=seed)
+    data = make_ranking(
+        queries,
+        docs,
+        features,
+        missing=missing,
+        missing_by=missing_by,
+        doc_ids=doc_ids,
+        seed=seed,
+    )
     write_data(data, target)
     if target != "-" and not quiet:
         printing.notice(

@@ -19,9 +19,9 @@ from rankwood.cli import (
     demo,
     evaluate,
     inspect_data,
+    late,
     printing,
     score,
-    train_stub,
     versions,
     warm_up,
 )
@@ -40,10 +40,11 @@ app = typer.Typer(
 app.command("demo")(reports_errors(demo.command))
 app.command("inspect")(reports_errors(inspect_data.command))
 app.command("convert")(reports_errors(convert.command))
-app.command("train")(train_stub.command)
+app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
+app.command("compare-missing")(late.compare_missing)
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))
@@ -72,8 +73,7 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; a user's mistake is a message, never a traceback."""
-    if "train" in (sys.argv[1:] if arguments is None else arguments):
-        train_stub.load(app)
+    late.load(app, sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=arguments, prog_name="rankwood")
     except SystemExit as stop:

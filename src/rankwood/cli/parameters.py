@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,24 @@ from rankwood.errors import ParameterError, UnknownName
 
 _PANEL = "Parameters of the model"
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
+
+
+def with_parameters(
+    command: Callable[..., None], *, left_out: tuple[str, ...] = ()
+) -> Callable[..., None]:
+    """Replace the parameter ``given`` of a command by one option per parameter of the estimators."""
+    own = inspect.signature(command)
+    made = [option for option in options() if option.name not in left_out]
+
+    @functools.wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        given = {option.name: arguments.pop(option.name) for option in made}
+        command(**arguments, given=given)
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "given"]
+    wrapper.__signature__ = own.replace(parameters=[*kept, *made])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in [*kept, *made]}
+    return wrapper
 
 
 def options() -> list[inspect.Parameter]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,30 +15,10 @@ from rankwood.data.folds import same_width
 from rankwood.ensembles.loading import estimators, save
 from rankwood.errors import DataError, ParameterError, UnknownName
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 _CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
 
-def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter ``given`` of a command by one option per parameter of the estimators."""
-    own = inspect.signature(command)
-    made = parameters.options()
-
-    @functools.wraps(command)
-    def wrapper(**arguments: Any) -> None:
-        given = {option.name: arguments.pop(option.name) for option in made}
-        command(**arguments, given=given)
-
-    kept = [parameter for parameter in own.parameters.values() if parameter.name != "given"]
-    wrapper.__signature__ = own.replace(parameters=[*kept, *made])  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in [*kept, *made]}
-    return wrapper
-
-
-@_with_parameters
+@parameters.with_parameters
 @with_reading_options
 def command(
     config: Annotated[

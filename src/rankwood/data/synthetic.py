@@ -17,6 +17,7 @@ from rankwood.errors import ParameterError
 
 WEB10K_LABEL_SHARES = (0.520, 0.322, 0.133, 0.018, 0.007)  # grades 0 to 4 of MSLR-WEB10K
 
+_MISSING_BY = ("chance", "low")
 _COST_STEP = 4.0  # each group of features costs this many times the group before
 
 
@@ -29,6 +30,7 @@ def make_ranking(
     noise: float = 0.9,
     label_shares: Sequence[float] = WEB10K_LABEL_SHARES,
     missing: float = 0.0,
+    missing_by: str = "chance",
     costs: bool = False,
     empty_share: float = 0.03,
     seed: int = 0,
@@ -55,6 +57,9 @@ def make_ranking(
         Share of each label, from 0 up; WEB10K's by default. Met exactly, to the rounding of counts.
     missing
         Share of all values that are NaN; some features lack many, others none.
+    missing_by
+        Which values those are: any of a feature alike ("chance"), or the likelier the lower they are ("low"), as
+        where a search engine finds nothing to compute a feature from.
     costs
         Make cheap features weak and some costly ones strong; the costs are
         ``make_feature_costs(n_features, seed=seed)``.
@@ -68,6 +73,7 @@ def make_ranking(
     shares = _checked_shares(label_shares, empty_share)
     noise = _checks.real_number("noise", noise, "[0, inf)")
     missing = _checks.real_number("missing", missing, "[0, 0.9]")
+    _checks.one_of("missing_by", missing_by, _MISSING_BY)
     seed = _checks.whole_number("seed", seed, 0)
     n_features = _checks.whole_number("n_features", n_features, 1)
     if n_informative is None:
@@ -78,7 +84,7 @@ def make_ranking(
     sizes = draw_sizes(n_queries, docs_per_query, seed)
     features, relevance = draw_rows(Plan(seed, sizes, columns, noise))
     if missing > 0:
-        _erase(features, missing, seed)
+        _erase(features, missing, missing_by == "low", seed)
     return RankingData(
         features,
         grade(relevance, sizes, shares, empty_share, seed),
@@ -108,7 +114,7 @@ def _strengths(costs: Floats, seed: int) -> Floats:
     return np.where(is_worth_it, 0.4 + 1.1 * levels, 0.4)
 
 
-def _erase(features: Features, missing: float, seed: int) -> None:
+def _erase(features: Features, missing: float, by_value: bool, seed: int) -> None:
     """Make ``missing`` of all values NaN, at rates that differ from feature to feature."""
     n_features = features.shape[1]
     n_affected = max(1, round(n_features * (0.5 + 0.5 * missing)))
@@ -118,7 +124,16 @@ def _erase(features: Features, missing: float, seed: int) -> None:
     affected = stream(seed, "synthetic gappy features").permutation(n_features)[:n_affected]
     for iteration, (feature, rate) in enumerate(zip(affected, rates, strict=True)):
         drawn = stream(seed, "synthetic gaps", iteration).random(len(features), np.float32)
-        features[drawn < rate, feature] = np.nan
+        chances = _falling(features[:, feature], float(rate)) if by_value else rate
+        features[drawn < chances, feature] = np.nan
+
+
+def _falling(column: Features, rate: float) -> Floats:
+    """Chances that fall in a straight line from the least value to the greatest, with the mean ``rate``."""
+    _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
+    # the share of rows with a smaller value, and half of those with the same: 1/2 on average
+    below = ((np.cumsum(counts) - counts / 2) / column.size)[place]
+    return 2 * rate * (1 - below) if rate <= 0.5 else 1 - 2 * (1 - rate) * below
 
 
 def _checked_shares(shares: Any, empty_share: Any) -> Floats:

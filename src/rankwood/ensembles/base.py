@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,12 +17,13 @@ from rankwood.ensembles.inputs import (
     TrainingSet,
     ranking_data,
     refuse_other_than_tables,
+    refuse_other_width,
+    remember_features,
     training_set,
     validation_data,
 )
 from rankwood.ensembles.progress import check_listeners
 from rankwood.ensembles.validation import mean_value
-from rankwood.errors import DataError
 from rankwood.measures.parsing import parse_measure
 from rankwood.models.forest import Forest
 
@@ -106,11 +106,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if isinstance(X, BinnedData):
             X = X.data  # noqa: N806
         refuse_other_than_tables(X)
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+        refuse_other_width(X, self)
         return X
 
     def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
@@ -159,11 +155,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return gains / total if total > 0 else gains
 
     def _remember(self, data: RankingData, seconds: float) -> None:
-        self.n_features_in_ = data.n_features
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        remember_features(self, data.n_features, data.feature_names)
         self.training_ = {
             "rows": data.n_documents,
             "queries": None if data.query_ids is None else data.n_queries,

@@ -89,6 +89,25 @@ def refuse_other_than_tables(features: Any) -> None:
         )
 
 
+def refuse_other_width(features: Any, estimator: Any) -> None:
+    """Raise for an array with another number of features than ``estimator`` was fitted to."""
+    expected = estimator.n_features_in_
+    if isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] != expected:
+        raise DataError(
+            f"X has {features.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{expected} features as input."
+        )
+
+
+def remember_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Set ``n_features_in_`` and, where the features have names, ``feature_names_in_``."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
 def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None) -> TrainingSet:  # noqa: N803
     """The rows of ``data`` binned, or as they were binned already when ``X`` is ``BinnedData``."""
     if data.n_documents == 0:

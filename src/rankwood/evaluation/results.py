@@ -14,6 +14,8 @@ from rankwood.evaluation.bootstrap import Interval
 from rankwood.measures.measure import Measure
 from rankwood.measures.parsing import squeeze
 
+_TEXT_COLUMNS = ("measure", "segment", "treatment", "by")  # the others are numbers
+
 
 @dataclass(frozen=True, eq=False)
 class MeasureResult:
@@ -114,19 +116,27 @@ class Evaluation:
         rows = self.rows()
         if not rows:
             return "no measures"
-        names = list(rows[0])
-        widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-        lines = [_line({name: name for name in names}, widths), _rule(widths)]
-        lines += [_line(row, widths) for row in rows]
-        return "\n".join([*lines, "", *self.notes()])
+        return "\n".join([*aligned(rows), "", *self.notes()])
 
     def _repr_html_(self) -> str:
-        rows = self.rows()
-        names = list(rows[0]) if rows else []
-        head = _html_row("th", names)
-        body = "".join(_html_row("td", list(row.values())) for row in rows)
-        notes = "<br>".join(html.escape(note) for note in self.notes())
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><p>{notes}</p>"
+        return as_html(self.rows(), self.notes())
+
+
+def aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The lines of a table in plain text: names, a rule, a line per row."""
+    names = list(rows[0])
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    lines = [_line({name: name for name in names}, widths), _rule(widths)]
+    return lines + [_line(row, widths) for row in rows]
+
+
+def as_html(rows: Sequence[Mapping[str, str]], notes: Sequence[str]) -> str:
+    """The table for notebooks, with its notes below."""
+    names = list(rows[0]) if rows else []
+    head = _html_row("th", names)
+    body = "".join(_html_row("td", list(row.values())) for row in rows)
+    below = "<br>".join(html.escape(note) for note in notes)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><p>{below}</p>"
 
 
 def _rows_of(evaluation: Evaluation) -> list[dict[str, str]]:
@@ -134,8 +144,8 @@ def _rows_of(evaluation: Evaluation) -> list[dict[str, str]]:
     return [
         {
             "measure": text,
-            "value": _number(result.value),
-            share: f"{_number(result.interval[0])} – {_number(result.interval[1])}",
+            "value": show_number(result.value),
+            share: f"{show_number(result.interval[0])} – {show_number(result.interval[1])}",
             "queries": f"{result.n_queries:,}",
             "empty": f"{result.n_empty:,}",
         }
@@ -143,13 +153,14 @@ def _rows_of(evaluation: Evaluation) -> list[dict[str, str]]:
     ]
 
 
-def _number(value: float) -> str:
+def show_number(value: float) -> str:
+    """Four decimals, or a dash where there is no number."""
     return "–" if math.isnan(value) else f"{value:.4f}"
 
 
 def _line(row: Mapping[str, str], widths: Mapping[str, int]) -> str:
     cells = [
-        row[name].ljust(width) if name in ("measure", "segment") else row[name].rjust(width)
+        row[name].ljust(width) if name in _TEXT_COLUMNS else row[name].rjust(width)
         for name, width in widths.items()
     ]
     return "  ".join(cells).rstrip()
