@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from rankwood.data.normalise import normalise_per_query
     from rankwood.data.splits import sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking
+    from rankwood.data.synthetic_transfer import make_transfer
     from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.loading import load, save
     from rankwood.ensembles.refitting import refit
+    from rankwood.ensembles.transfer import select_similar
+    from rankwood.ensembles.transfer_features import add_model_features, common_features
+    from rankwood.ensembles.transfer_report import transfer_report
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
 
@@ -35,12 +39,15 @@ _MODULE_OF = {
     "GBRT": "rankwood.ensembles.gbrt",
     "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
+    "add_model_features": "rankwood.ensembles.transfer_features",
     "bin": "rankwood.binning.binned:bin_data",
+    "common_features": "rankwood.ensembles.transfer_features",
     "evaluate": "rankwood.evaluation.evaluate",
     "from_frame": "rankwood.data.tables",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
+    "make_transfer": "rankwood.data.synthetic_transfer",
     "normalise_per_query": "rankwood.data.normalise",
     "parse_measure": "rankwood.measures.parsing",
     "read_folds": "rankwood.data.folds",
@@ -49,7 +56,9 @@ _MODULE_OF = {
     "refit": "rankwood.ensembles.refitting",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.ensembles.loading",
+    "select_similar": "rankwood.ensembles.transfer",
     "split_queries": "rankwood.data.splits",
+    "transfer_report": "rankwood.ensembles.transfer_report",
     "write_letor": "rankwood.data.letor",
     "write_table": "rankwood.data.tables",
 }
@@ -60,12 +69,15 @@ __all__ = [
     "ExtraTrees",
     "RandomForest",
     "RankingData",
+    "add_model_features",
     "bin",
+    "common_features",
     "evaluate",
     "from_frame",
     "load",
     "make_folds",
     "make_ranking",
+    "make_transfer",
     "normalise_per_query",
     "parse_measure",
     "read_folds",
@@ -74,7 +86,9 @@ __all__ = [
     "refit",
     "sample_queries",
     "save",
+    "select_similar",
     "split_queries",
+    "transfer_report",
     "write_letor",
     "write_table",
 ]

@@ -21,6 +21,7 @@ from rankwood.cli import (
     printing,
     score,
     train_stub,
+    transfer,
     versions,
     warm_up,
 )
@@ -42,6 +43,7 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(train_stub.command)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("transfer")(reports_errors(transfer.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))
