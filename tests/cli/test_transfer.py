@@ -23,9 +23,9 @@ def parts(planted, tmp_path):
     train, valid = rw.split_queries(planted.target, (0.5, 0.5), seed=0)
     parts = {"source": planted.source, "target": train, "valid": valid}
     for name, part in parts.items():
-        part = dataclasses.replace(part, doc_ids=None)
-        rw.write_table(part, tmp_path / f"{name}.parquet")
-        rw.write_letor(part, tmp_path / f"{name}.txt")
+        bare = dataclasses.replace(part, doc_ids=None)
+        rw.write_table(bare, tmp_path / f"{name}.parquet")
+        rw.write_letor(bare, tmp_path / f"{name}.txt")
     return parts
 
 
