@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.synthetic_transfer import make_transfer
     from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
+    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.refitting import refit
     from rankwood.ensembles.transfer import select_similar
     from rankwood.ensembles.transfer_features import add_model_features, common_features
@@ -34,9 +37,12 @@ __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
+    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
+    "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
     "RankingData": "rankwood.data.dataset",
     "add_model_features": "rankwood.ensembles.transfer_features",
@@ -65,8 +71,11 @@ _MODULE_OF = {
 
 __all__ = [
     "GBRT",
+    "AveragedGBRT",
     "CompletelyRandomForest",
     "ExtraTrees",
+    "InitializedGBRT",
+    "OrdinalRanker",
     "RandomForest",
     "RankingData",
     "add_model_features",

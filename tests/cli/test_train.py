@@ -132,7 +132,7 @@ def test_help_lists_the_parameters_with_their_defaults(rankwood):
         (["--model", "RandomForest", "--data", "trian.txt"], "Did you mean"),
         (
             ["--model", "RandomForest", "--data", "train.txt", "--learning-rate", "0.1"],
-            "RandomForest has no learning_rate; GBRT has",
+            "RandomForest has no learning_rate; AveragedGBRT, GBRT",
         ),
         (
             ["--model", "RandomForest", "--data", "train.txt", "--n-trees", "many"],

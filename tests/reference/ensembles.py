@@ -73,3 +73,29 @@ def boosted_scores(features, labels, n_trees, learning_rate, weights=None, **lim
         tree.fit(features, labels - scores, sample_weight=weights)
         scores = scores + learning_rate * tree.predict(features)
     return scores
+
+
+def mean_of_runs(scores_of_run) -> list[float]:
+    """The mean over runs of each row's score."""
+    return [sum(of_row) / len(of_row) for of_row in zip(*scores_of_run, strict=True)]
+
+
+def starts_from_forest(predictions, counts, residuals) -> list[float]:
+    """What boosting that starts from a forest takes as the forest's prediction of each training row."""
+    in_bag = [float(np.mean([tree[row] for tree in predictions])) for row in range(len(counts[0]))]
+    if residuals == "in-bag":
+        return in_bag
+    means, numbers = out_of_bag(predictions, counts)
+    return [
+        mean if number else seen for mean, number, seen in zip(means, numbers, in_bag, strict=True)
+    ]
+
+
+def ordinal_score(cumulative, worths, clip) -> float:
+    """The expected worth of one document, from its T_0 … T_{K-2}."""
+    upper = [*cumulative, 1.0]
+    probabilities = [high - low for high, low in zip(upper, [0.0, *cumulative], strict=True)]
+    if clip:
+        kept = [max(0.0, probability) for probability in probabilities]
+        probabilities = [probability / sum(kept) for probability in kept]
+    return sum(worth * p for worth, p in zip(worths, probabilities, strict=True))

@@ -8,15 +8,16 @@ from rankwood.cli import printing
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
+    from rankwood.models.ordinal import OrdinalModel
 
 _FEATURES_SHOWN = 15
 
 
 def show(path: str, as_json: bool) -> None:
     """The model's kind, parameters, training, size and most important features."""
-    from rankwood.models.format import load_forest
+    from rankwood.models.kinds import load_model
 
-    forest, meta = load_forest(path)
+    forest, meta = load_model(path)
     important = _important(forest)
     facts = {
         "estimator": meta.get("estimator") or "a bare forest",
@@ -42,7 +43,7 @@ def show(path: str, as_json: bool) -> None:
     printing.show_facts([(name, f"{share:.1%}") for name, share in important[:_FEATURES_SHOWN]])
 
 
-def _important(forest: Forest) -> list[tuple[str, float]]:
+def _important(forest: Forest | OrdinalModel) -> list[tuple[str, float]]:
     """Features by their share of the gain, the greatest first; those without a split are left out."""
     gains = forest.importance("gain")
     total = float(gains.sum()) or 1.0

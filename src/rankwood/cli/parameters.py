@@ -14,6 +14,7 @@ from rankwood.ensembles.parameters import OF_THE_RUN
 from rankwood.errors import ParameterError, UnknownName
 
 _PANEL = "Parameters of the model"
+_BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
 
 
 def options() -> list[inspect.Parameter]:
@@ -28,19 +29,35 @@ def options() -> list[inspect.Parameter]:
 
 
 def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of estimator ``kind`` from texts or TOML values; None means not given."""
+    """The parameters of estimator ``kind`` from texts or TOML values; None means not given.
+
+    An estimator that is built on another one has its name in ``base``; what it does not know itself is base's.
+    """
     known = _parameters(estimators()[kind])
+    given = {name: value for name, value in given.items() if value is not None}
     values = {}
+    if _BASE in known:
+        others = {name: given.pop(name) for name in list(given) if name not in known}
+        values[_BASE] = _base(given.pop(_BASE, None), others)
     for name, value in given.items():
-        if value is None:
-            continue
         if name not in known:
             owners = [other for other, each in estimators().items() if name in _parameters(each)]
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
-            raise ParameterError(f"{kind} has no {name}; {', '.join(owners)} has.")
+            verb = "has" if len(owners) == 1 else "have"
+            raise ParameterError(f"{kind} has no {name}; {', '.join(owners)} {verb}.")
         values[name] = _value(name, value) if isinstance(value, str) else value
     return values
+
+
+def _base(name: Any, given: dict[str, Any]) -> Any:
+    """The estimator that another one is built on; None where nothing was said of it."""
+    if name is None and not given:
+        return None
+    name = _DEFAULT_BASE if name is None else name
+    if not isinstance(name, str) or name not in estimators():
+        raise UnknownName(_BASE, str(name), estimators())
+    return estimators()[name](**read(name, given))
 
 
 def _parameters(kind: type) -> dict[str, inspect.Parameter]:
@@ -74,6 +91,8 @@ def _descriptions(kind: type) -> dict[str, str]:
         r"^(\w[\w, ]*)\n((?:    .*\n?)+)", section.group(1) if section else "", re.M
     ):
         line = " ".join(text.split()).replace("[", r"\[")
+        if line.startswith("As for "):
+            continue  # the estimator it names says more
         texts |= {name.strip(): line for name in names.split(",")}
     return texts
 

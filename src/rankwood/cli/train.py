@@ -145,12 +145,12 @@ def _read_config(path: Path | None) -> dict[str, Any]:
 
 
 def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
-    forest = fitted.forest_
+    model = getattr(fitted, fitted._model)
     training = fitted.training_
     facts = [
         ("model", type(fitted).__name__),
         ("trained on", f"{training['rows']:,} documents of {training['queries']:,} queries"),
-        ("trees", f"{forest.n_trees:,} with {forest.n_leaves:,} leaves in all"),
+        ("trees", f"{model.n_trees:,} with {model.n_leaves:,} leaves in all"),
         ("time", f"{training['seconds']:,.1f} s"),
     ]
     estimate = getattr(fitted, "oob_ndcg_", None)
@@ -159,7 +159,15 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     history = getattr(fitted, "history_", None)
     if history:
         rounds = getattr(fitted, "best_iteration_", len(history))
+        value = history[rounds - 1] if rounds else fitted.forest_measure_  # boosting added nothing
         facts.append(
-            (f"validation {fitted.measure}", f"{history[rounds - 1]:.4f} with {rounds:,} trees")
+            (f"validation {fitted.measure}", f"{value:.4f} with {rounds:,} {_unit(fitted)}")
         )
     return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
+
+
+def _unit(fitted: Any) -> str:
+    """What ``history_`` has one value for."""
+    return {"AveragedGBRT": "trees per run", "InitializedGBRT": "boosted trees"}.get(
+        type(fitted).__name__, "trees"
+    )

@@ -45,6 +45,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         What the model was trained on: rows, queries, features, seconds, version.
     """
 
+    _model = "forest_"  # the attribute that holds what was learned
+    _regresses = False  # whether scores are estimates of the labels themselves
     forest_: Forest
     max_bins: int
     seed: int
@@ -93,7 +95,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Columns with names are put in the order of those ``fit`` saw; other names are refused. A bare array is taken
         by position.
         """
-        check_is_fitted(self, "forest_")
+        table = self._table(X)
+        scores: Floats = getattr(self, self._model).predict(table, n_threads=self.n_threads)
+        return scores
+
+    def _table(self, X: Any) -> Any:  # noqa: N803
+        """What ``predict`` was given, as the model takes it."""
+        check_is_fitted(self, self._model)
         if isinstance(X, BinnedData):
             X = X.data  # noqa: N806
         refuse_other_than_tables(X)
@@ -102,7 +110,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return self.forest_.predict(X, n_threads=self.n_threads)
+        return X
 
     def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
         """NDCG@10 over the queries; without queries, the coefficient of determination R²."""
@@ -124,12 +132,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         resolve_threads(self.n_threads)
         check_listeners(self.progress, self.callbacks)
 
+    def _as_chosen(self) -> dict[str, Any]:
+        """Parameters that give the model there is, with nothing left to be chosen on validation data."""
+        return self._with_trees(self.forest_.n_trees)
+
+    def _with_trees(self, n_trees: int) -> dict[str, Any]:
+        """Parameters that give so many trees in all."""
+        return {"n_trees": n_trees, "early_stopping": None}
+
     @property
     def feature_importances_(self) -> Floats:
         """The share of each feature in the gain of all splits."""
-        if not hasattr(self, "forest_"):
+        if not hasattr(self, self._model):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
-        gains = self.forest_.importance("gain")
+        gains: Floats = getattr(self, self._model).importance("gain")
         total = float(gains.sum())
         return gains / total if total > 0 else gains
 

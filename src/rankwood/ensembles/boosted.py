@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class Boosted(Ranker):
     A method names its loss in ``_loss``; parameters mean the same in all of them, see ``GBRT``.
     """
 
+    _least_trees = 1
     n_trees: int
     max_leaves: int | None
     learning_rate: float
@@ -52,8 +54,7 @@ class Boosted(Ranker):
         raise NotImplementedError
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        if self.early_stopping is not None and valid is None:
-            raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
+        self._refuse_nothing_to_stop_by(valid)
         checkpoint = Checkpoint(self, train, valid)
         loss = self._loss(train)
         plan = self._plan(train)
@@ -61,17 +62,24 @@ class Boosted(Ranker):
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self.n_trees, self.progress, callbacks, len(state.trees))
+        watch = Watch(plan.n_trees, self.progress, callbacks, len(state.trees))
         boost(loss, plan, state, checkpoint, watch)
         self._keep(state)
+
+    def _refuse_nothing_to_stop_by(self, valid: RankingData | None) -> None:
+        if self.early_stopping is not None and valid is None:
+            raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
 
     def _keep(self, state: BoostingState) -> None:
         """The trees up to the best value where early stopping asked for it, else all of them."""
         forest = state.trees.forest()
-        self.history_ = list(state.stopping.history)
-        self.best_iteration_ = state.stopping.best_iteration or forest.n_trees
-        if self.early_stopping is not None and self.best_iteration_ < forest.n_trees:
-            forest = forest.take_trees(slice(0, self.best_iteration_))
+        n_rounds = self._rounds_of(forest.n_trees)
+        stopping = state.stopping
+        self.history_ = list(stopping.history)
+        is_known = stopping.best_iteration > 0 or not math.isnan(stopping.start)
+        self.best_iteration_ = stopping.best_iteration if is_known else n_rounds
+        if self.early_stopping is not None and self.best_iteration_ < n_rounds:
+            forest = forest.take_trees(slice(0, self._trees_of(self.best_iteration_)))
         self.forest_ = forest
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
@@ -92,7 +100,7 @@ class Boosted(Ranker):
             train.matrix,
             self._policies(train.data),
             bags,
-            self.n_trees,
+            self._trees_of(self.n_trees),
             float(self.learning_rate),
             self.seed,
             resolve_threads(self.n_threads),
@@ -150,16 +158,27 @@ class Boosted(Ranker):
                 "warm_start goes on with the same features in the same order; "
                 "set warm_start=False to start afresh."
             )
-        if self.n_trees < forest.n_trees:
+        if self._trees_of(self.n_trees) < forest.n_trees:
             raise ParameterError(
-                f"n_trees is {self.n_trees}, but the model to go on from has {forest.n_trees} trees. "
-                "Set warm_start=False to start afresh."
+                f"n_trees is {self.n_trees}, but the model to go on from has "
+                f"{self._rounds_of(forest.n_trees)} trees. Set warm_start=False to start afresh."
             )
-        return forest, self.history_[: forest.n_trees]
+        return forest, self.history_[: self._rounds_of(forest.n_trees)]
+
+    def _trees_of(self, n_rounds: int) -> int:
+        """How many trees the model has after so many rounds of boosting."""
+        return n_rounds
+
+    def _rounds_of(self, n_trees: int) -> int:
+        """How many rounds of boosting a model of so many trees had."""
+        return n_trees
+
+    def _with_trees(self, n_trees: int) -> dict[str, Any]:
+        return super()._with_trees(self._rounds_of(n_trees))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _checks.whole_number("n_trees", self.n_trees, 1)
+        _checks.whole_number("n_trees", self.n_trees, self._least_trees)
         _checks.real_number("learning_rate", self.learning_rate, "(0, 1]")
         _checks.real_number("subsample", self.subsample, "(0, 1]")
         _checks.one_of("subsample_by", self.subsample_by, UNITS)

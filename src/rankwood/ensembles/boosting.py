@@ -2,7 +2,7 @@
 
 Words used here
     total     the sum of what the trees so far say about a row, times the learning rate
-    score     the start, the same for all rows, plus the total
+    score     the start plus the total; the start is the same for all rows, unless boosting starts from a model
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ class BoostingState:
     totals: Floats  # of the training rows
     validation: Validation | None
     stopping: EarlyStopping
+    starts: Floats | None = None  # of the training rows, where they do not all start at the base
 
     @property
     def scores(self) -> Floats:
         """Of the training rows."""
-        return self.totals + self.trees.base
+        return self.totals + (self.trees.base if self.starts is None else self.starts)
 
     def add(self, tree: Tree, n_threads: int) -> float | None:
         """Add a tree to the model and its values to all scores; gives the validation figure."""

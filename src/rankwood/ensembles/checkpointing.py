@@ -49,7 +49,7 @@ class Checkpoint:
     """The file a fit writes to now and then; without a path it does nothing."""
 
     def __init__(self, estimator: Any, train: TrainingSet, valid: RankingData | None) -> None:
-        self._path = _path_of(estimator.checkpoint)
+        self._path = path_of(estimator.checkpoint)
         self._written_at = time.monotonic()
         if self._path is not None:
             self._names = train.data.feature_names
@@ -127,7 +127,7 @@ class Checkpoint:
             raise ModelError(f"the checkpoint {self._path} was made on other data. {afresh}")
 
 
-def _path_of(path: Any) -> Path | None:
+def path_of(path: Any) -> Path | None:
     """The argument ``checkpoint``; what cannot be written to is refused before the work begins, not after."""
     if path is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -12,13 +13,14 @@ class EarlyStopping:
     patience: int | None  # rounds without improvement; None never stops
     is_minimised: bool
     history: list[float] = field(default_factory=list)
+    start: float = math.nan  # the measure before the first round, where that is a model too
 
     @property
     def best_iteration(self) -> int:
-        """How many rounds gave the best value; 0 while there is none. NaN is never the best."""
-        best, found = 0, 0.0
+        """How many rounds gave the best value; 0 while there is none, or the start is best. NaN is never the best."""
+        best, found = 0, self.start
         for place, value in enumerate(self.history):
-            if value == value and (best == 0 or self._is_better(value, found)):  # noqa: PLR0124 - NaN
+            if not math.isnan(value) and (math.isnan(found) or self._is_better(value, found)):
                 best, found = place + 1, value
         return best
 

@@ -31,6 +31,7 @@ _WEIGHTINGS = ("reweight", "resample")
 class _Forest(Ranker):
     """What the three forests share: bags, growing side by side, out-of-bag estimates."""
 
+    _regresses = True
     _thresholds = "best"
     n_trees: int
     max_leaves: int | None

@@ -60,6 +60,8 @@ class GBRT(Boosted):
         The share of each feature in the gain of all splits.
     """
 
+    _regresses = True
+
     def __init__(
         self,
         n_trees: int = 100,

@@ -13,13 +13,17 @@ from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.parameters import plain_parameters
 from rankwood.errors import ModelError
 from rankwood.models.forest import Forest
-from rankwood.models.format import load_forest, save_forest
+from rankwood.models.format import save_forest
+from rankwood.models.kinds import load_model, save_model
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
+    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
+    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
+    "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
 }
 
@@ -42,7 +46,7 @@ def save(model: Ranker | Forest, path: str | os.PathLike[str]) -> None:
         return
     if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
         raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
-    if not hasattr(model, "forest_"):
+    if not hasattr(model, model._model):
         raise ModelError(
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
@@ -60,28 +64,51 @@ def save(model: Ranker | Forest, path: str | os.PathLike[str]) -> None:
         "training": training,
         "measures": measures,
     }
-    save_forest(model.forest_, path, meta)
+    save_model(getattr(model, model._model), path, meta)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """The estimator of a model file, which predicts the same to the bit; a bare forest where the file has no more."""
-    forest, meta = load_forest(path)
+    learned, meta = load_model(path)
     name = meta.get("estimator")
     if name is None:
-        return forest
+        return learned
+    model = _rebuilt(name, meta.get("parameters") or {}, path)
+    if isinstance(learned, Forest) != (model._model == "forest_"):
+        raise ModelError(f"{os.fspath(path)} holds a model of another kind than {name} learns.")
+    setattr(model, model._model, learned)
+    _set_fitted(model, learned, meta.get("training") or {})
+    return model
+
+
+def _rebuilt(name: str, parameters: dict[str, Any], path: str | os.PathLike[str]) -> Any:
+    """The estimator that a file names, unfitted; estimators among its parameters are rebuilt likewise."""
     if name not in _MODULE_OF:
         known = ", ".join(sorted(_MODULE_OF))
         raise ModelError(
             f"{os.fspath(path)} holds a '{name}', which this version does not know. Known: {known}."
         )
     kind = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    parameters = meta.get("parameters") or {}
     unknown = sorted(set(parameters) - set(kind().get_params()))
     if unknown:
         raise ModelError(f"{os.fspath(path)}: {name} has no parameter '{unknown[0]}'.")
-    model = kind(**parameters)
-    _set_fitted(model, forest, meta.get("training") or {})
-    return model
+    values = {
+        key: _rebuilt(value["estimator"], value["parameters"], path)
+        if _is_estimator(value)
+        else value
+        for key, value in parameters.items()
+    }
+    return kind(**values)
+
+
+def _is_estimator(value: Any) -> bool:
+    """Whether a parameter in a file is an estimator with parameters of its own."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"estimator", "parameters"}
+        and isinstance(value["estimator"], str)
+        and isinstance(value["parameters"], dict)
+    )
 
 
 def n_features_of(model: Any) -> int:
@@ -89,11 +116,10 @@ def n_features_of(model: Any) -> int:
     return int(getattr(model, "n_features_in_", None) or model.n_features)
 
 
-def _set_fitted(model: Any, forest: Forest, training: dict[str, Any]) -> None:
-    model.forest_ = forest
-    model.n_features_in_ = forest.n_features
-    if forest.feature_names is not None:
-        model.feature_names_in_ = np.array(forest.feature_names, dtype=object)
+def _set_fitted(model: Any, learned: Any, training: dict[str, Any]) -> None:
+    model.n_features_in_ = learned.n_features
+    if learned.feature_names is not None:
+        model.feature_names_in_ = np.array(learned.feature_names, dtype=object)
     record = dict(training)
     history = record.pop("history", None)
     if isinstance(history, list):

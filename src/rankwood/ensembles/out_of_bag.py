@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
+from rankwood.ensembles.bags import Bags
 from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.parsing import parse_measure
+from rankwood.models.forest import Forest
 from rankwood.trees.grower import Tree
 
 
@@ -30,6 +33,18 @@ class OutOfBag:
         from rankwood.ensembles.score_kernels import add_out_of_bag
 
         add_out_of_bag(counts, tree.leaf_of_row, tree.value, self.sums, self.n_trees)
+
+    @classmethod
+    def of_forest(cls, forest: Forest, bags: Bags, data: RankingData) -> OutOfBag:
+        """The estimates of trees that are grown already, to the bit as if they had been added one by one."""
+        found = cls.empty(data.n_documents)
+        for tree in range(forest.n_trees):
+            one = forest.take_trees([tree])
+            left_out = bags.counts(tree) == 0
+            values = dataclasses.replace(one, tree_weights=np.ones(1), base=0.0).predict(data)
+            found.sums[left_out] += values[left_out]
+            found.n_trees[left_out] += 1
+        return found
 
     @property
     def scores(self) -> Floats:

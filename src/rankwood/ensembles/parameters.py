@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwood.errors import ParameterError
 from rankwood.measures.measure import Measure
@@ -37,4 +38,6 @@ def plain(name: str, value: Any) -> Any:
         ]
     if isinstance(value, dict):
         return {str(key): plain(name, item) for key, item in value.items()}
+    if isinstance(value, BaseEstimator):
+        return {"estimator": type(value).__name__, "parameters": plain_parameters(value)}
     raise ParameterError(f"{name} cannot be written to a file: it is {type(value).__name__}.")

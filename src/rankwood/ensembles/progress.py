@@ -38,6 +38,7 @@ class Watch:
         self._listener = progress
         self._callbacks = callbacks
         self._done_before = done
+        self.was_stopped = False
         self._start = time.perf_counter()
 
     @property
@@ -55,7 +56,8 @@ class Watch:
         if self._listener is not None:
             self._listener(news)
         answers = [callback(news) for callback in self._callbacks]  # everyone hears of every tree
-        return any(answer is True for answer in answers)
+        self.was_stopped = any(answer is True for answer in answers)
+        return self.was_stopped
 
 
 def check_listeners(progress: Any, callbacks: Any) -> tuple[Callback, ...]:

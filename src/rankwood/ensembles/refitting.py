@@ -20,14 +20,14 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
     It has as many trees as ``estimator`` ended up with, so that nothing is left to be chosen on validation data. The
     queries of the two parts stay apart, even where they share an id.
     """
-    if not hasattr(estimator, "forest_"):
+    if not hasattr(estimator, estimator._model):
         raise ParameterError(
             f"this {type(estimator).__name__} is not fitted yet: refit needs to know how many trees were chosen."
         )
     model = clone(estimator)
-    known = model.get_params(deep=False)
-    changes = {"n_trees": estimator.forest_.n_trees, "early_stopping": None, "warm_start": False}
-    changes["checkpoint"] = None  # that of the fit before belongs to other data
+    known = model.get_params()
+    # A checkpoint of the fit before belongs to other data.
+    changes = {**estimator._as_chosen(), "warm_start": False, "checkpoint": None}
     model.set_params(**{name: value for name, value in changes.items() if name in known})
     return model.fit(join(train, valid))
 

@@ -114,7 +114,13 @@ def save_forest(
 
 def load_forest(path: str | os.PathLike[str]) -> tuple[Forest, dict[str, Any]]:
     """The forest of a model file, and what else the file says about it."""
-    stored = read_model(path)
+    return stored_forest(read_model(path), path)
+
+
+def stored_forest(
+    stored: StoredModel, path: str | os.PathLike[str]
+) -> tuple[Forest, dict[str, Any]]:
+    """The forest of what was read from ``path``, and what else is said about it."""
     if stored.kind != "forest":
         raise ModelError(f"{os.fspath(path)} holds a model of kind '{stored.kind}', not a forest.")
     meta = dict(stored.meta)

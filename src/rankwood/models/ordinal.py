@@ -1,0 +1,233 @@
+"""``OrdinalModel``: a cumulative probability for each grade but the highest, and what each grade is worth.
+
+Words used here
+    grade        a value that labels have; there are K of them, in ascending order
+    cumulative   T_c, the probability that a document's grade is c or lower; 1 for the highest grade, and not stored
+    worth        F(c), what a grade counts in the score
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood.dtypes import Array, Floats
+from rankwood.errors import ModelError
+from rankwood.models.forest import Forest
+from rankwood.models.format import StoredModel, forest_from_arrays, forest_to_arrays
+from rankwood.models.inputs import features_in_order
+
+KIND = "ordinal"
+_ARRAYS = {
+    "tree_counts": np.int64,
+    "starts": np.float64,
+    "grades": np.float64,
+    "worths": np.float64,
+}
+_PREFIX, _PREFIX_OF_TREES = "ordinal.", "trees."
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalModel:
+    """Scores documents by the expected worth of their grade: Σ F(c) · P(y = c), with P(y = c) = T_c - T_{c-1}.
+
+    Parameters
+    ----------
+    trees
+        The trees of T_0, then those of T_1, and so on, as one sum with base 0.
+    tree_counts, starts
+        For each grade but the highest: how many of the trees are its own, and the constant they are added to.
+    grades, worths
+        The K grades, ascending, and F of each.
+    clip
+        Whether probabilities below 0 become 0, and the others are scaled to a sum of 1. Else the score is a weighted
+        sum of trees, which ``forest`` holds.
+    """
+
+    trees: Forest
+    tree_counts: Array
+    starts: Floats
+    grades: Floats
+    worths: Floats
+    clip: bool
+
+    def __post_init__(self) -> None:
+        for name, dtype in _ARRAYS.items():
+            array = np.ascontiguousarray(getattr(self, name), dtype)
+            object.__setattr__(self, name, _checks.read_only(array))
+        self._check()
+
+    @classmethod
+    def of_forests(
+        cls, cumulative: Sequence[Forest], empty: Forest, grades: Floats, worths: Floats, clip: bool
+    ) -> OrdinalModel:
+        """The model of one forest per grade but the highest; ``empty`` is a forest of the same features, no trees."""
+        sums = [_without_base(forest) for forest in cumulative]
+        return cls(
+            Forest.concatenate([empty, *sums]),
+            np.array([forest.n_trees for forest in cumulative], np.int64),
+            np.array([forest.base for forest in cumulative], np.float64),
+            grades,
+            worths,
+            clip,
+        )
+
+    @functools.cached_property
+    def forest(self) -> Forest:
+        """The score as one weighted sum of trees: F(highest) + Σ (F(c) - F(c + 1)) · T_c.
+
+        It gives the scores up to rounding in the last places, since factors are multiplied before they are summed.
+        """
+        if self.clip:
+            raise ModelError(
+                "clipped probabilities are no sum of trees, so this model cannot be written as one forest. "
+                "Fit with clip=False."
+            )
+        factors = -np.diff(self.worths)
+        weights = self.trees.tree_weights * np.repeat(factors, self.tree_counts)
+        base = float(self.worths[-1] + (factors * self.starts).sum())
+        return dataclasses.replace(self.trees, tree_weights=weights, base=base)
+
+    def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
+        """The score of each row, in row order; the same to the bit for any number of threads and rows beside it."""
+        if not self.clip:
+            return self.forest.predict(features, n_threads=n_threads)
+        return self.expected_worth(self.cumulative(features, n_threads=n_threads))
+
+    def cumulative(self, features: Any, *, n_threads: int | None = None) -> Floats:
+        """T_c of each row: rows × K - 1, as the trees say it; not forced into [0, 1] or into ascending order."""
+        matrix = features_in_order(features, self.n_features, self.feature_names)
+        found: Floats = np.empty((len(matrix), self.tree_counts.size))
+        for grade, forest in enumerate(self._forests):
+            found[:, grade] = forest.predict(matrix, n_threads=n_threads)
+        return found
+
+    def probabilities(self, features: Any, *, n_threads: int | None = None) -> Floats:
+        """P(y = c) of each row: rows × K; a row's sum is 1."""
+        return self.probabilities_of(self.cumulative(features, n_threads=n_threads))
+
+    def probabilities_of(self, cumulative: Floats) -> Floats:
+        """P(y = c) = T_c - T_{c-1}, clipped if the model clips."""
+        found: Floats = np.diff(cumulative, axis=1, prepend=0.0, append=1.0)
+        if self.clip:
+            found = np.maximum(found, 0.0)
+            # At least one is positive: before clipping they sum to 1.
+            found /= found.sum(axis=1, keepdims=True)
+        return found
+
+    def expected_worth(self, cumulative: Floats) -> Floats:
+        """Σ F(c) · P(y = c) of each row."""
+        scores: Floats = np.zeros(len(cumulative))
+        for grade, probability in enumerate(self.probabilities_of(cumulative).T):
+            scores += self.worths[grade] * probability
+        return scores
+
+    @functools.cached_property
+    def _forests(self) -> list[Forest]:
+        """T_c, one forest each."""
+        ends = np.cumsum(self.tree_counts).tolist()
+        parts = zip([0, *ends], ends, self.starts.tolist(), strict=False)
+        return [
+            dataclasses.replace(self.trees.take_trees(slice(first, last)), base=start)
+            for first, last, start in parts
+        ]
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document has."""
+        return self.trees.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """One name per feature."""
+        return self.trees.feature_names
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees of all grades."""
+        return self.trees.n_trees
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return self.trees.n_leaves
+
+    @property
+    def max_depth(self) -> int:
+        """Splits on the longest way from a root to a leaf."""
+        return self.trees.max_depth
+
+    def importance(self, kind: str = "gain") -> Floats:
+        """What each feature contributes to the trees of all grades."""
+        return self.trees.importance(kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OrdinalModel, tuple(getattr(self, field.name) for field in fields(self))
+
+    def _check(self) -> None:
+        """Raise a ``ModelError`` that names the first thing wrong."""
+        n_grades = self.grades.size
+        for name, length in (
+            ("worths", n_grades),
+            ("tree_counts", n_grades - 1),
+            ("starts", n_grades - 1),
+        ):
+            array = getattr(self, name)
+            if array.shape != (length,) or not np.isfinite(array).all():
+                raise ModelError(
+                    f"{name} must be {length:,} finite numbers for {n_grades:,} grades."
+                )
+        if n_grades < 1 or not np.isfinite(self.grades).all() or (np.diff(self.grades) <= 0).any():
+            raise ModelError("grades must be finite and ascend; there is at least one.")
+        is_whole = self.tree_counts.size == 0 or self.tree_counts.min() >= 0
+        if not is_whole or self.tree_counts.sum() != self.trees.n_trees:
+            raise ModelError(
+                f"tree_counts must sum to the number of trees ({self.trees.n_trees:,})."
+            )
+        if self.trees.average or self.trees.base != 0.0:
+            raise ModelError("the trees must be summed, with base 0.")
+        if not isinstance(self.clip, bool):
+            raise ModelError(f"clip must be True or False, got {self.clip!r}.")
+
+
+def ordinal_to_arrays(model: OrdinalModel) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What ``model.json`` says of the model, and its arrays."""
+    record, arrays = forest_to_arrays(model.trees, _PREFIX_OF_TREES)
+    own = {_PREFIX + name: getattr(model, name) for name in _ARRAYS}
+    return {"clip": model.clip, "trees": record}, {**arrays, **own}
+
+
+def ordinal_from_arrays(stored: StoredModel) -> OrdinalModel:
+    """The model that ``ordinal_to_arrays`` took apart, with all its checks."""
+    record: Any = stored.meta.get(KIND)
+    if not isinstance(record, Mapping) or set(record) != {"clip", "trees"}:
+        raise ModelError("its record must hold clip and trees and nothing else.")
+    names = stored.meta.get("feature_names")
+    trees = forest_from_arrays(record["trees"], stored.arrays, names, _PREFIX_OF_TREES)
+    found = {}
+    for name, dtype in _ARRAYS.items():
+        array = stored.arrays.get(_PREFIX + name)
+        if array is None or array.dtype.newbyteorder("=") != np.dtype(dtype) or array.ndim != 1:
+            raise ModelError(
+                f"array '{_PREFIX + name}' must be there, one dimension of {np.dtype(dtype)}."
+            )
+        found[name] = array
+    known = {_PREFIX + name for name in _ARRAYS}
+    strangers = [n for n in stored.arrays if not n.startswith(_PREFIX_OF_TREES) and n not in known]
+    if strangers:
+        raise ModelError(f"array '{strangers[0]}' does not belong to an ordinal model.")
+    return OrdinalModel(trees, clip=record["clip"], **found)
+
+
+def _without_base(forest: Forest) -> Forest:
+    """The trees as a sum, whatever they were, and no base."""
+    weights = forest.tree_weights
+    if forest.average:
+        weights = weights / weights.sum()
+    return dataclasses.replace(forest, tree_weights=weights, average=False, base=0.0)

@@ -1,0 +1,247 @@
+"""``InitializedGBRT``: boosting that starts from a forest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.tree import DecisionTreeRegressor
+
+import rankwood as rw
+from rankwood.ensembles import checkpointing
+from rankwood.ensembles.bags import Bags
+from rankwood.ensembles.early_stopping import EarlyStopping
+from rankwood.errors import ParameterError, UnknownName
+from tests.reference import ensembles as slow
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.make_ranking(40, 12, 8, seed=3)
+
+
+@pytest.fixture(scope="module")
+def other():
+    return rw.make_ranking(20, 12, 8, seed=4)
+
+
+def initialized(n_trees=5, forest_trees=8, **options):
+    defaults = {"max_leaves": 6, "min_leaf": 3, "forest_leaves": 10, "forest_trees": forest_trees}
+    return rw.InitializedGBRT(n_trees, **{**defaults, **options})
+
+
+def forest_like(model, **options):
+    return rw.RandomForest(
+        model.forest_trees, model.forest_leaves, seed=model.seed, bag=model.forest_bag, **options
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("forest_bag", ["row", "query"])
+def test_the_first_trees_are_the_random_forests(weighted, forest_bag, data, other):
+    weights = np.linspace(0, 2, data.n_documents) if weighted else None
+    model = initialized(seed=7, forest_bag=forest_bag).fit(data, sample_weight=weights)
+    forest = forest_like(model).fit(data, sample_weight=weights).forest_
+    first = model.forest_.take_trees(slice(0, 8))
+    for name in ("feature", "threshold", "left", "right", "missing", "value", "cover", "gain"):
+        assert np.array_equal(getattr(first, name), getattr(forest, name)), name
+    assert model.forest_.tree_weights.tolist() == [1 / 8] * 8 + [0.1] * 5
+    assert not model.forest_.average
+    alone = initialized(0, seed=7, forest_bag=forest_bag).fit(data, sample_weight=weights)
+    np.testing.assert_allclose(alone.predict(other), forest.predict(other), rtol=1e-12)
+
+
+@pytest.mark.parametrize("residuals", ["oob", "in-bag"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_forest", [3, 12])  # of three trees a quarter of the rows is in all bags
+def test_scores_equal_a_plain_loop_over_recorded_trees(residuals, weighted, n_forest, rng):
+    # Distinct values below 256 per feature: bins are exact; real labels: no two splits gain the same.
+    features = rng.permuted(np.arange(600).reshape(200, 3), axis=0).astype(np.float32)
+    labels = rng.random(200)
+    weights = rng.random(200) + 0.5 if weighted else None
+    model = rw.InitializedGBRT(
+        4,
+        max_leaves=5,
+        min_leaf=7,
+        learning_rate=0.3,
+        forest_trees=n_forest,
+        forest_leaves=6,
+        residuals=residuals,
+    )
+    model.fit(features, labels, sample_weight=weights)
+    forest = rw.RandomForest(n_forest, max_leaves=6).fit(features, labels, sample_weight=weights)
+    trees = [forest.forest_.take_trees([tree]).predict(features) for tree in range(n_forest)]
+    counts = [Bags(200).counts(tree) for tree in range(n_forest)]
+    if n_forest == 3:
+        assert any(min(of_row) > 0 for of_row in zip(*counts, strict=True))
+    left = labels - np.array(slow.starts_from_forest(trees, counts, residuals))
+    expected = forest.predict(features)
+    for _ in range(4):
+        tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=7, random_state=0)
+        step = 0.3 * tree.fit(features, left, sample_weight=weights).predict(features)
+        left, expected = left - step, expected + step
+    np.testing.assert_allclose(model.predict(features), expected, rtol=1e-6)
+
+
+def test_the_two_kinds_of_residuals_differ(data):
+    one, two = (initialized(residuals=kind).fit(data) for kind in ("oob", "in-bag"))
+    assert one.forest_.take_trees(slice(0, 8)) == two.forest_.take_trees(slice(0, 8))
+    # In-bag residuals are smaller, so there is less that the first boosted tree finds to remove.
+    left, right = (model.forest_.take_trees([8]).gain.sum() for model in (one, two))
+    assert left > right > 0
+
+
+def test_the_same_bytes_for_any_number_of_threads(data, other):
+    models = [initialized(n_threads=n).fit(data, valid=other) for n in (1, 2, 8)]
+    assert all(model.forest_ == models[0].forest_ for model in models)
+    assert all(model.history_ == models[0].history_ for model in models)
+
+
+def test_history_counts_boosted_trees(data, other):
+    model = initialized(4, measure="rmse").fit(data, valid=other)
+
+    def rmse(n_trees):
+        scores = model.forest_.predict(other, first_trees=n_trees)
+        return float(np.sqrt(np.mean((scores - other.labels) ** 2)))
+
+    assert model.forest_measure_ == pytest.approx(rmse(8), abs=1e-12)
+    assert model.history_ == pytest.approx([rmse(8 + n) for n in range(1, 5)], abs=1e-12)
+    assert np.isnan(initialized(1).fit(data).forest_measure_)
+    assert initialized(1).fit(data).best_iteration_ == 1
+
+
+def test_early_stopping_keeps_the_best_boosted_trees(data):
+    parts = rw.split_queries(data, (0.7, 0.3), seed=1)
+    options = {"measure": "rmse", "learning_rate": 0.5, "residuals": "oob"}
+    everything = initialized(20, **options).fit(parts[0], valid=parts[1])
+    stopped = initialized(20, early_stopping=3, **options).fit(parts[0], valid=parts[1])
+    values = [everything.forest_measure_, *everything.history_]
+    best = int(np.argmin(values))
+    assert stopped.best_iteration_ == best < 17
+    assert len(stopped.history_) == best + 3
+    assert stopped.forest_ == everything.forest_.take_trees(slice(0, 8 + best))
+
+
+def test_a_forest_that_boosting_does_not_improve_stays_alone(data):
+    # On labels without any signal every boosted tree learns noise.
+    rng = np.random.default_rng(1)
+    noise = rw.RankingData(data.features, rng.integers(0, 5, data.n_documents), data.query_ids)
+    train, vali = rw.split_queries(noise, (0.7, 0.3), seed=1)
+    model = initialized(15, 20, early_stopping=5, measure="rmse", learning_rate=1.0, min_leaf=1)
+    model.fit(train, valid=vali)
+    assert min(model.history_) > model.forest_measure_
+    assert model.best_iteration_ == 0
+    assert len(model.history_) == 5
+    assert model.forest_.n_trees == 20
+    again = rw.refit(model, train, vali)
+    assert (again.n_trees, again.forest_.n_trees) == (0, 20)
+
+
+def test_early_stopping_counts_the_start():
+    stopping = EarlyStopping(2, True, start=1.0)
+    stopping.history.extend([2.0, 1.0])
+    assert stopping.best_iteration == 0  # of equal values the first
+    assert stopping.is_over()
+    stopping.history.append(0.5)
+    assert stopping.best_iteration == 3
+
+
+def test_a_warm_start_equals_one_fit(data, other, tmp_path):
+    once = initialized(7).fit(data, valid=other)
+    model = initialized(3, warm_start=True).fit(data, valid=other)
+    rw.save(model, tmp_path / "model")
+    model.set_params(n_trees=7).fit(data, valid=other)
+    assert model.forest_ == once.forest_
+    assert model.history_ == once.history_
+    loaded = rw.load(tmp_path / "model").set_params(n_trees=7, warm_start=True)
+    assert loaded.fit(data, valid=other).forest_ == once.forest_
+    with pytest.raises(ParameterError, match="n_trees is 3, but the model to go on from has 7"):
+        model.set_params(n_trees=3).fit(data)
+    with pytest.raises(ParameterError, match="goes on with the same forest_trees"):
+        model.set_params(n_trees=20, forest_trees=4).fit(data)
+
+
+class Stopped(Exception):
+    """Raised by a callback."""
+
+
+@pytest.mark.parametrize("residuals", ["oob", "in-bag"])
+def test_a_stopped_fit_resumes_to_the_same_bytes(residuals, data, other, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+
+    def stop_at(moment):
+        def stop(news):
+            if news.iteration == moment:
+                raise Stopped("now")
+
+        return [stop]
+
+    options = {"residuals": residuals, "subsample": 0.8}
+    whole = initialized(**options).fit(data, valid=other)
+    path = tmp_path / "checkpoint"
+    for moment in (3, 8, 10):  # in the forest, at its last tree, while boosting
+        with pytest.raises(Stopped, match="now"):
+            initialized(**options, checkpoint=path, callbacks=stop_at(moment)).fit(
+                data, valid=other
+            )
+    seen = []
+    model = initialized(**options, checkpoint=path, progress=seen.append).fit(data, valid=other)
+    assert [news.iteration for news in seen] == [11, 12, 13]
+    assert {news.total for news in seen} == {13}
+    for name, fitted in {"whole": whole, "resumed": model}.items():
+        rw.save(fitted, tmp_path / name)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
+    again = initialized(**options, checkpoint=path, progress=seen.append).fit(data, valid=other)
+    assert len(seen) == 3  # a finished checkpoint gives the model at once
+    assert again.forest_ == whole.forest_
+
+
+@pytest.mark.parametrize("moment", [3, 8, 10])
+def test_a_callback_can_stop_the_growing(moment, data):
+    model = initialized(callbacks=[lambda news: news.iteration == moment], warm_start=True)
+    model.fit(data)
+    assert model.forest_.n_trees == moment
+    model.set_params(callbacks=()).fit(data)  # and what lacks can be grown later
+    assert model.forest_ == initialized().fit(data).forest_
+
+
+def test_save_and_load(data, other, tmp_path):
+    model = initialized(residuals="in-bag").fit(data, valid=other)
+    rw.save(model, tmp_path / "model")
+    back = rw.load(tmp_path / "model")
+    assert back.get_params() == model.get_params() == clone(model).get_params()
+    assert back.predict(other).tobytes() == model.predict(other).tobytes()
+    assert back.history_ == model.history_
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"forest_trees": 0}, ParameterError, "forest_trees must be a whole number of at least 1"),
+        ({"forest_leaves": 0}, ParameterError, "forest_leaves must be"),
+        ({"forest_depth": -1}, ParameterError, "forest_depth must be"),
+        ({"forest_min_leaf": 0}, ParameterError, "forest_min_leaf must be"),
+        ({"forest_features": 1.5}, ParameterError, r"forest_features must be in \(0, 1\]"),
+        ({"forest_bag": None}, UnknownName, "forest_bag 'None' is not known"),
+        ({"residuals": "bag"}, UnknownName, "residuals 'bag' is not known.*'in-bag'"),
+        ({"n_trees": -1}, ParameterError, "n_trees must be a whole number of at least 0, got -1"),
+        ({"max_leaves": 0}, ParameterError, "max_leaves must be"),
+        ({"early_stopping": 2}, ParameterError, "early_stopping needs validation data"),
+        ({"seed": -1}, ParameterError, "seed must be"),
+    ],
+)
+def test_wrong_parameters_are_named(options, error, message, data):
+    with pytest.raises(error, match=message):
+        initialized(**options).fit(data)
+
+
+def test_tiny_data(data):
+    one = data.take_rows([0])
+    assert initialized(2).fit(one).predict(one)[0] == pytest.approx(one.labels[0])
+    same = rw.RankingData(data.features, np.full(data.n_documents, 3.0), data.query_ids)
+    assert initialized(2).fit(same).predict(data) == pytest.approx(3.0)
+    huge = rw.RankingData(data.features, data.labels * 1e100, data.query_ids)
+    expected = initialized(2).fit(data).predict(data)
+    np.testing.assert_allclose(
+        initialized(2).fit(huge).predict(data), 1e100 * expected, rtol=1e-6, atol=1e94
+    )
