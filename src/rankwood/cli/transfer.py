@@ -102,10 +102,11 @@ def _ranker(kind: str, texts: list[str], seed: int, n_threads: int | None) -> An
         if not (name and equals and value):
             raise ParameterError(f"--set takes name=value, as in --set n_trees=100; got '{text}'.")
         given[name.strip().replace("-", "_")] = value.strip()
-    made = estimators()[kind](**parameters.read(kind, given))
-    own = made.get_params(deep=False)
-    run = {"n_threads": n_threads} | ({} if "seed" in given else {"seed": seed})
-    return made.set_params(**{name: value for name, value in run.items() if name in own})
+    own = estimators()[kind]().get_params(deep=False)
+    if "seed" in own or "base" in own:  # a ranker built on another one hands the seed on
+        given.setdefault("seed", seed)
+    values = parameters.read(kind, given)
+    return estimators()[kind](**values | ({"n_threads": n_threads} if "n_threads" in own else {}))
 
 
 def _named(parts: list[RankingData], absent: str) -> list[RankingData]:

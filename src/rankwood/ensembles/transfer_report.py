@@ -112,7 +112,7 @@ def transfer_report(
     Parameters
     ----------
     model
-        The ranker to train; it is not changed. With ``early_stopping`` it is stopped by the same validation data.
+        The ranker to train; it is not changed. If it needs validation data, for early stopping say, it gets these.
     without, with_transfer
         The two sets of training rows.
     valid, valid_with
@@ -168,10 +168,16 @@ def check_comparison(model: Any, valid: Any) -> None:
 
 def trained_scores(model: Ranker, train: RankingData, valid: RankingData) -> Floats:
     """The validation scores of a copy of ``model`` that was trained on ``train``."""
-    copy = clone(model)
-    stops_early = getattr(model, "early_stopping", None) is not None
-    scores: Floats = copy.fit(train, valid=valid if stops_early else None).predict(valid)
+    needed = valid if _needs_validation(model) else None
+    scores: Floats = clone(model).fit(train, valid=needed).predict(valid)
     return scores
+
+
+def _needs_validation(model: Ranker) -> bool:
+    """Whether the ranker, or one that it is built on, stops early or fits its weights by validation data."""
+    values = model.get_params(deep=True).items()
+    stops = any(name.endswith("early_stopping") and value is not None for name, value in values)
+    return stops or getattr(model, "fitted_on", "train") != "train"
 
 
 def paired_p_value(differences: Floats) -> float:
