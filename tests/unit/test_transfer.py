@@ -14,6 +14,9 @@ from rankwood.ensembles.transfer_features import varying_columns
 from rankwood.ensembles.transfer_report import TransferReport, paired_p_value
 from rankwood.errors import DataError, ParameterError, UnknownName
 
+# Whole forests by the dozen, and no kernel that other tests do not run as plain Python.
+pytestmark = pytest.mark.jit_only
+
 LEAST_AUC = 0.9  # of the similarity, on the planted truth
 SMALL = rw.RandomForest(10, max_leaves=20, seed=1, n_threads=1)
 
