@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rankwood.data.normalise import normalise_per_query
     from rankwood.data.splits import sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking
+    from rankwood.data.synthetic_transfer import make_transfer
     from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
+    from rankwood.ensembles.transfer import select_similar
+    from rankwood.ensembles.transfer_features import add_model_features, common_features
+    from rankwood.ensembles.transfer_report import transfer_report
     from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
@@ -63,13 +67,16 @@ _MODULE_OF = {
     "RankBoost": "rankwood.ensembles.rankboost",
     "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
+    "add_model_features": "rankwood.ensembles.transfer_features",
     "bin": "rankwood.binning.binned:bin_data",
+    "common_features": "rankwood.ensembles.transfer_features",
     "compare_missing": "rankwood.evaluation.compare_missing",
     "evaluate": "rankwood.evaluation.evaluate",
     "from_frame": "rankwood.data.tables",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
+    "make_transfer": "rankwood.data.synthetic_transfer",
     "normalise_per_query": "rankwood.data.normalise",
     "parse_measure": "rankwood.measures.parsing",
     "quality_cost_curve": "rankwood.evaluation.curves",
@@ -79,7 +86,9 @@ _MODULE_OF = {
     "refit": "rankwood.ensembles.refitting",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.ensembles.loading",
+    "select_similar": "rankwood.ensembles.transfer",
     "split_queries": "rankwood.data.splits",
+    "transfer_report": "rankwood.ensembles.transfer_report",
     "write_letor": "rankwood.data.letor",
     "write_table": "rankwood.data.tables",
 }
@@ -103,13 +112,16 @@ __all__ = [
     "RankBoost",
     "RankSVM",
     "RankingData",
+    "add_model_features",
     "bin",
+    "common_features",
     "compare_missing",
     "evaluate",
     "from_frame",
     "load",
     "make_folds",
     "make_ranking",
+    "make_transfer",
     "normalise_per_query",
     "parse_measure",
     "quality_cost_curve",
@@ -119,7 +131,9 @@ __all__ = [
     "refit",
     "sample_queries",
     "save",
+    "select_similar",
     "split_queries",
+    "transfer_report",
     "write_letor",
     "write_table",
 ]

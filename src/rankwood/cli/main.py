@@ -22,6 +22,7 @@ from rankwood.cli import (
     late,
     printing,
     score,
+    transfer,
     versions,
     warm_up,
 )
@@ -45,6 +46,7 @@ app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
+app.command("transfer")(reports_errors(transfer.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

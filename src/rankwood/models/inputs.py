@@ -50,15 +50,16 @@ def _refuse_other_names(names: tuple[str, ...], known: tuple[str, ...]) -> None:
         return
     parts = []
     if missing:
-        parts.append(f"the data lack {_some(missing)}")
+        parts.append(f"the data lack {some_names(missing)}")
     if unknown:
-        parts.append(f"the model does not know {_some(unknown)}")
+        parts.append(f"the model does not know {some_names(unknown)}")
     raise DataError(
         f"the data's feature names are not the model's: {'; '.join(parts)}. "
         "Rename the columns, or pass a bare array in the model's order."
     )
 
 
-def _some(names: Sequence[str]) -> str:
+def some_names(names: Sequence[str]) -> str:
+    """The first few names in quotes, and how many more there are."""
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
     return ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN]) + more

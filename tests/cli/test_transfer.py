@@ -1,0 +1,115 @@
+"""``rankwood transfer``: what Python gives, from files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+import rankwood as rw
+
+SMALL = ("--set", "n_trees=5", "--set", "max-leaves=8", "--threads", 1)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return rw.make_transfer(12, 12, 15, 9, shift=2, seed=1)
+
+
+@pytest.fixture
+def parts(planted, tmp_path):
+    """The source, the target's training part and its validation part, each also as a table and as LETOR text."""
+    train, valid = rw.split_queries(planted.target, (0.5, 0.5), seed=0)
+    parts = {"source": planted.source, "target": train, "valid": valid}
+    for name, part in parts.items():
+        bare = dataclasses.replace(part, doc_ids=None)
+        rw.write_table(bare, tmp_path / f"{name}.parquet")
+        rw.write_letor(bare, tmp_path / f"{name}.txt")
+    return parts
+
+
+def in_python(parts, model=None):
+    return rw.select_similar(
+        parts["source"],
+        parts["target"],
+        0.3,
+        valid=parts["valid"],
+        model=rw.RandomForest(5, max_leaves=8, seed=4) if model is None else model,
+        seed=4,
+    )
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "txt"])
+def test_the_command_gives_what_python_gives(rankwood, parts, suffix):
+    names = [f"--{name}={name}.{suffix}" for name in parts]
+    call = ("transfer", *names, "--share", 0.3, "--seed", 4, *SMALL)
+    outcome = rankwood(*call, "--json", "--out", "joined.parquet")
+    assert outcome.code == 0, outcome.err
+    expected = in_python(parts)
+    found = json.loads(outcome.out)
+    assert found["report"] == expected.report.to_dict()
+    assert (found["added"], found["auc"]) == (expected.rows.size, expected.auc)
+    joined = rw.read_table("joined.parquet")
+    assert (joined.features == expected.data.features).all()
+    assert (joined.query_ids == expected.data.query_ids).all()
+    shown = rankwood(*call)
+    assert str(expected.report).splitlines()[1] in shown.out
+
+
+def test_a_ranker_that_is_built_on_another(rankwood, parts):
+    names = [f"--{name}={name}.parquet" for name in parts]
+    call = ("transfer", *names, "--share", 0.3, "--seed", 4, "--model", "OrdinalRanker", *SMALL)
+    outcome = rankwood(*call, "--json")
+    assert outcome.code == 0, outcome.err
+    model = rw.OrdinalRanker(rw.RandomForest(5, max_leaves=8, seed=4))
+    assert json.loads(outcome.out)["report"] == in_python(parts, model=model).report.to_dict()
+
+
+def test_letor_text_may_leave_out_the_last_features(rankwood, parts, tmp_path):
+    narrow = rw.RankingData(
+        parts["source"].features[:, :6], parts["source"].labels, parts["source"].query_ids
+    )
+    rw.write_letor(narrow, tmp_path / "narrow.txt")
+    outcome = rankwood(
+        "transfer", "--source", "narrow.txt", "--target", "target.txt", "--valid", "valid.txt",
+        "--json", *SMALL,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert found["features"] == 6
+    assert found["report"]["without_with_all_features"] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--share", 0), "share must be in (0, 1], got 0.0"),
+        (("--share", 0.0001), "nothing would be transferred"),
+        (("--model", "GBTR"), "model 'GBTR' is not known. Did you mean 'GBRT'?"),
+        (("--set", "n_trees"), "--set takes name=value"),
+        (("--set", "learning_rate=0.1"), "RandomForest has no learning_rate;"),
+        (("--measure", "ndgc"), "measure 'ndgc' is not known"),
+        (("--out", "nowhere/joined.txt"), "the folder of nowhere/joined.txt does not exist"),
+    ],
+)
+def test_mistakes_are_named(rankwood, parts, options, message):
+    outcome = rankwood("transfer", *[f"--{n}={n}.txt" for n in parts], *options)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+
+
+def test_collections_with_other_features(rankwood, parts, tmp_path):
+    other = rw.RankingData(
+        parts["source"].features[:, :2],
+        parts["source"].labels,
+        parts["source"].query_ids,
+        feature_names=["x", "y"],
+    )
+    rw.write_table(other, tmp_path / "other.parquet")
+    outcome = rankwood(
+        "transfer", "--source", "other.parquet", "--target", "target.parquet",
+        "--valid", "valid.parquet",
+    )  # fmt: skip
+    assert outcome.code == 2
+    assert "no feature in common: source has 'x', 'y'" in outcome.err
