@@ -115,7 +115,10 @@ def test_a_configuration_file(rankwood, parts):
         (["--learning-rate", "0.1"], "RandomForest has no learning_rate; "),
         (["--base", "GBRT", "--scoring", "least_squares"], "needs out-of-bag estimates"),
         (["--scoring", "expect"], "Did you mean 'expected'?"),
-        (["--model", "GBRT", "--base", "GBRT"], "GBRT has no base; OrdinalRanker has."),
+        (
+            ["--model", "GBRT", "--base", "GBRT"],
+            "GBRT has no base; it is a parameter of OrdinalRanker.",
+        ),
         (["--model", "AveragedGBRT", "--features-per-node", "none"], "nothing is random"),
     ],
 )

@@ -250,7 +250,7 @@ def test_a_saved_estimator_comes_back(name, tmp_path, data, other):
     assert (record["rows"], record["queries"], record["features"]) == (data.n_documents, 30, 6)
     for attribute in ("best_iteration_", "stopped_because_"):
         assert getattr(back, attribute, None) == getattr(model, attribute, None)
-    assert back.fit(data).forest_.n_trees == 8  # it can learn again
+    assert back.fit(data).forest_.n_trees == model.forest_.n_trees  # it can learn again
     rw.save(rw.load(path), tmp_path / "again")
     _, meta = load_model(tmp_path / "again")
     assert meta["parameters"] == load_model(path)[1]["parameters"]

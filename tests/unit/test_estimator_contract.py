@@ -38,6 +38,12 @@ OF_PAIRS = [  # they need queries
 KINDS = [type(model) for model in SMALL + OF_PAIRS if type(model) is not rw.OrdinalRanker]
 
 
+def small(kind):
+    """An estimator of two trees or rounds."""
+    length = "n_rounds" if "n_rounds" in kind().get_params() else "n_trees"
+    return kind(**{length: 2})
+
+
 class AllInOneQuery:
     """A ranker that takes rows without query ids for one query: scikit-learn's checks know of no queries."""
 
@@ -248,7 +254,7 @@ WRONG = {
 def test_one_clear_error_for_each_wrong_input(kind, case):
     change, message = WRONG[case]
     with pytest.raises(DataError, match=message):
-        kind(n_trees=2).fit(**{**GOOD, **change})
+        small(kind).fit(**{**GOOD, **change})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -256,14 +262,14 @@ def test_what_ranking_data_bring_is_not_passed_twice(kind, data):
     binned = rw.bin(data)
     for given in (data, binned):
         with pytest.raises(DataError, match="y was passed beside a RankingData, which has its own"):
-            kind(n_trees=2).fit(given, data.labels)
+            small(kind).fit(given, data.labels)
         with pytest.raises(DataError, match="qid was passed beside a RankingData"):
-            kind(n_trees=2).fit(given, qid=data.query_ids)
+            small(kind).fit(given, qid=data.query_ids)
     weighted = rw.RankingData(data.features, data.labels, row_weights=np.ones(data.n_documents))
     with pytest.raises(
         DataError, match="sample_weight was passed beside RankingData that have weights"
     ):
-        kind(n_trees=2).fit(weighted, sample_weight=np.ones(data.n_documents))
+        small(kind).fit(weighted, sample_weight=np.ones(data.n_documents))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -274,10 +280,10 @@ def test_an_unfitted_model_says_so(kind, data):
         _ = kind().feature_importances_
 
 
-@pytest.mark.parametrize("small", SMALL + OF_PAIRS, ids=lambda model: type(model).__name__)
-def test_another_number_of_features_is_refused(small, data):
-    model = clone(small).fit(data.features, data.labels, data.query_ids)
-    message = f"X has 4 features, but {type(small).__name__} is expecting 5 features as input"
+@pytest.mark.parametrize("ranker", SMALL + OF_PAIRS, ids=lambda model: type(model).__name__)
+def test_another_number_of_features_is_refused(ranker, data):
+    model = clone(ranker).fit(data.features, data.labels, data.query_ids)
+    message = f"X has 4 features, but {type(ranker).__name__} is expecting 5 features as input"
     with pytest.raises(DataError, match=message):
         model.predict(data.features[:, :4])
     with pytest.raises(DataError, match="knows 5 features, but the data have 4"):

@@ -150,15 +150,16 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     if history:
         rounds = getattr(fitted, "best_iteration_", len(history))
         last = history[rounds - 1] if rounds else fitted.forest_measure_  # boosting added nothing
-        facts += _figures(fitted.measure, last, _after(fitted, rounds))
+        facts += _figures(fitted, last, rounds)
     return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
 
 
-def _figures(measure: str, last: Any, after: str) -> list[tuple[str, str]]:
+def _figures(fitted: Any, last: Any, rounds: int) -> list[tuple[str, str]]:
     """The last figure of the history; a record of a round has several."""
+    measure, after = fitted.measure, _after(fitted, rounds)
     if not isinstance(last, dict):
         return [(f"validation {measure}", f"{last:.4f}{after}")]
-    facts = [("error of the last round", f"{last['error'] or 0:.3f}")]
+    facts = [("rounds", f"{rounds:,}, the last with error {last['error'] or 0:.3f}")]
     if last["valid"] is not None:
         facts.append((f"validation {measure}", f"{last['valid']:.4f}{after}"))
     return facts
