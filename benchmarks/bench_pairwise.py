@@ -94,8 +94,7 @@ def count_pairs(data: rw.RankingData) -> int:
     return total
 
 
-def main() -> None:
-    n_queries = int(sys.argv[1]) if len(sys.argv) > 1 else N_QUERIES
+def main(n_queries: int = N_QUERIES) -> None:
     everything = rw.make_ranking(n_queries + N_TEST_QUERIES, 120, 136, seed=1)
     train = everything.take_queries(range(n_queries))
     test = everything.take_queries(range(n_queries, n_queries + N_TEST_QUERIES))
@@ -125,4 +124,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*(int(argument) for argument in sys.argv[1:]))
