@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rankwood.data import letor_reading, table_files
@@ -62,6 +62,7 @@ def test_the_parts_together_are_the_file(tmp_path, monkeypatch, ending, data, n_
 
 
 @given(queries=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14), n_rows=st.integers(1, 5))
+@example(queries=list("aaaabcba"), n_rows=4)  # b comes again within its part, a after its own
 @pytest.mark.filterwarnings("ignore::rankwood.errors.DataWarning")
 @pytest.mark.parametrize("ending", [".txt", ".csv"])
 def test_no_query_is_in_two_parts(tmp_path, ending, queries, n_rows):

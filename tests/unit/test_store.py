@@ -391,7 +391,7 @@ def test_a_cache_folder_that_cannot_be_made_is_no_error(
     blocker = tmp_path / "blocker"
     blocker.write_text("a file where the folder should be")
     monkeypatch.setenv("RANKWOOD_CACHE_DIR", str(blocker))
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="rankwood"):
         assert store.cached(path, OPTIONS, reader) == reader.data
     assert "is not cached" in caplog.text
     assert store.cached(path, OPTIONS, reader) == reader.data

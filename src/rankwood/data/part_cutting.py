@@ -94,14 +94,14 @@ class Returns:
             )
         ]
         if not self._seen.isdisjoint(ids):
-            where = self._first_return(part, set(self._seen))
+            where = self._first_of(part, self._seen)
             raise DataError(
                 f"{where} comes again, but its first rows were handed on already: reading in parts "
                 "needs the rows of a query together. Sort the rows by query, or read the file as a "
                 "whole (rankwood score --whole)."
             )
         if len(set(ids)) != len(ids):
-            self._tell_of_separated(self._first_return(part, set()))
+            self._tell_of_separated(self._first_return(part))
         self._seen.update(ids)
 
     def _tell_of_separated(self, where: str) -> None:
@@ -115,13 +115,26 @@ class Returns:
             )
             warnings.warn(message, DataWarning, stacklevel=5)
 
-    def _first_return(self, part: Sequence[Chunk], seen: set[Hashable]) -> str:
-        """The place and id of the first query that was left before for another one."""
+    def _first_of(self, part: Sequence[Chunk], seen: set[Hashable]) -> str:
+        """The place and id of the first query that an earlier part had."""
+        return next(
+            self._described(chunk, run)
+            for chunk in part
+            for run, query in enumerate(chunk.query_ids)
+            if query in seen
+        )
+
+    def _first_return(self, part: Sequence[Chunk]) -> str:
+        """The place and id of the first query that was left within the part for another one."""
+        seen: set[Hashable] = set()
         last: Hashable = None
         for chunk in part:
             for run, query in enumerate(chunk.query_ids):
                 if query != last and query in seen:
-                    return f"{self._name}{self._place(chunk, run)}: query {query}"
+                    return self._described(chunk, run)
                 seen.add(query)
                 last = query
         raise AssertionError("no query comes again")  # pragma: no cover - asked only if one does
+
+    def _described(self, chunk: Chunk, run: int) -> str:
+        return f"{self._name}{self._place(chunk, run)}: query {chunk.query_ids[run]}"
