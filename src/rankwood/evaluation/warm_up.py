@@ -85,7 +85,8 @@ def _grow_forests() -> None:
     matrix = lay_out(binned.codes, binned.bins)
     grow_tree(matrix, data.labels, Policies(), n_threads=2)  # small data are grown by one thread
     forest.predict(data)
-    EarlyExit(every=1, drop=0.5).score(forest, data, cost="path")
+    for cost in ("all", "path"):
+        EarlyExit(every=1, drop=0.5).score(forest, data, cost=cost)
     forest.leaf_ids(data)
     forest.predict_binned(binned.codes, binned.bins)
 

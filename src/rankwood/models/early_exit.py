@@ -23,6 +23,7 @@ from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models import scoring
 from rankwood.models.exit_kernels import mark_leaving
+from rankwood.models.exit_scoring_kernels import ROUNDING, Exits, Trees, score_queries
 from rankwood.models.forest import Forest
 from rankwood.models.lazy import FeatureSource
 from rankwood.models.path_kernels import add_paths
@@ -31,7 +32,6 @@ from rankwood.models.usage import cost_of_trees, count_features, features_of
 SCOPES = ("query", "all")
 COUNTED = ("all", "path")
 _LEAST_WALKS = 50_000  # documents × trees per thread: below, a thread costs more than it saves
-_ROUNDING = 1e-9  # a share such as 0.29 of 100 documents is 29 of them, not 28.999…
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +133,57 @@ class EarlyExit:
             on its own way through them ("path").
         """
         journey = Journey.start(model, data, costs=costs, cost=cost, n_threads=n_threads)
-        for _ in self.stages(journey):
-            pass
+        if self._is_by_query(journey):
+            self._score_queries(journey)
+        else:
+            for _ in self.stages(journey):
+                pass
         return journey.result()
+
+    def _is_by_query(self, journey: Journey) -> bool:
+        """Whether queries can be taken through all trees one after the other: nobody waits, or looks, at the exits."""
+        return (
+            self.scope == "query"
+            and not journey.counts_paths
+            and journey.source.fetch is None
+            and journey.forest.n_trees > 0
+            and journey.forest.packed.wide.size == 0
+        )
+
+    def _score_queries(self, journey: Journey) -> None:
+        """All trees at once: a document's keys are made once, not at every exit."""
+        forest = journey.forest
+        stops = np.array([*range(self.every, forest.n_trees, self.every), forest.n_trees])
+        groups = self._groups(journey.source)
+        order = np.argsort(groups, kind="stable")
+        begins = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
+        packed = forest.packed
+        _threads.run_blocks(
+            score_queries,
+            begins.size - 1,
+            _checks.read_only(begins),
+            _checks.read_only(order),
+            scoring.bits_of(journey.source.matrix),
+            Trees(
+                packed.columns,
+                packed.missing_keys,
+                packed.offsets,
+                packed.packed,
+                packed.left_shift,
+                packed.values,
+            ),
+            Exits(
+                _checks.read_only(stops),
+                _checks.read_only(scoring.divisors(forest)[stops]),
+                forest.base,
+                float(self.drop),
+            ),
+            journey.totals,
+            journey.n_trees,
+            n_threads=journey.n_threads,
+            least=max(1, _LEAST_WALKS // forest.n_trees),
+        )
+        journey.scores = journey.totals / scoring.divisors(forest)[journey.n_trees] + forest.base
 
     def stages(self, journey: Journey, also: Iterable[int] = ()) -> Iterator[int]:
         """Take documents through all trees; pauses before each exit, at ``also`` numbers of trees and at the end."""
@@ -164,7 +212,7 @@ class EarlyExit:
         """Which of ``rows`` leave: of each group the share with the lowest scores; the scores are theirs."""
         groups = group_of_row[rows]
         sizes = np.bincount(groups)
-        n_leaving = np.floor(self.drop * sizes + _ROUNDING).astype(np.int64)
+        n_leaving = np.floor(self.drop * sizes + ROUNDING).astype(np.int64)
         begins = np.cumsum(sizes) - sizes
         order, leaves = np.empty(rows.size, np.int64), np.zeros(rows.size, np.uint8)
         mark_leaving(scores, groups, n_leaving, begins, order, leaves)

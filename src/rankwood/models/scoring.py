@@ -38,7 +38,7 @@ def predict(
     n_trees = _tree_count(forest, first_trees)
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
     totals = np.zeros(len(matrix), SCORE)
-    _traverse(forest.packed, 0, n_trees, _bits(matrix), _NO_CODES, totals, _NO_LEAVES, n_threads)
+    _traverse(forest.packed, 0, n_trees, bits_of(matrix), _NO_CODES, totals, _NO_LEAVES, n_threads)
     return scores_of(forest, totals, n_trees)
 
 
@@ -48,7 +48,7 @@ def predict_stages(
     """Numbers of trees and the scores of that many; what is wrong is said at the call, not at the first stage."""
     step = _checks.whole_number("every", every, 1)
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
-    return _stages(forest, _bits(matrix), step, n_threads)
+    return _stages(forest, bits_of(matrix), step, n_threads)
 
 
 def _stages(
@@ -87,7 +87,7 @@ def leaf_ids(forest: Forest, features: Any, n_threads: int | None) -> Array:
     """The number of the leaf of each row in each tree."""
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
     leaves = np.empty((len(matrix), forest.n_trees), NODE)
-    bits = _bits(matrix)
+    bits = bits_of(matrix)
     _traverse(forest.packed, 0, forest.n_trees, bits, _NO_CODES, _NO_TOTALS, leaves, n_threads)
     return leaves
 
@@ -102,7 +102,7 @@ def add_trees(
     n_threads: int | None,
 ) -> None:
     """Add what trees ``first_tree`` to ``last_tree`` say about ``rows`` of a matrix to these rows' totals."""
-    bits = _bits(matrix)
+    bits = bits_of(matrix)
     for begin in range(0, rows.size, _GATHERED_ROWS):
         chosen = rows[begin : begin + _GATHERED_ROWS]
         sums = totals[chosen]
@@ -161,11 +161,17 @@ def _traverse(
 def scores_of(forest: Forest, totals: Floats, n_trees: int) -> Floats:
     """Scores from sums over the first trees, written in their place."""
     if forest.average:
-        weight = float(np.cumsum(forest.tree_weights[:n_trees])[-1]) if n_trees else 0.0
-        if weight > 0:
-            totals /= weight
+        totals /= divisors(forest)[n_trees]
     totals += forest.base
     return totals
+
+
+def divisors(forest: Forest) -> Floats:
+    """What the sum of the first trees is divided by, from none of them to all: their weight, or 1 where trees are summed."""
+    weights = np.zeros(forest.n_trees + 1)
+    if forest.average:
+        np.cumsum(forest.tree_weights, out=weights[1:])
+    return np.where(weights > 0, weights, 1.0)
 
 
 def _tree_count(forest: Forest, first_trees: int | None) -> int:
@@ -174,7 +180,8 @@ def _tree_count(forest: Forest, first_trees: int | None) -> int:
     return _checks.whole_number("first_trees", first_trees, 0, forest.n_trees)
 
 
-def _bits(matrix: Features) -> Array:
+def bits_of(matrix: Features) -> Array:
+    """The bits of the values, which the kernels make keys of."""
     return _checks.read_only(matrix.view(np.uint32))
 
 

@@ -107,14 +107,19 @@ def fill_keys(
     for document in range(size):
         group, lane = document // LANES, document % LANES
         for column in range(columns.size):
-            value = int(bits[start + document, columns[column]])
-            magnitude = value & 0x7FFFFFFF
-            key = (
-                magnitude if value == magnitude else -magnitude
-            )  # the bits without, or with, a sign
-            if magnitude > _INFINITY:
-                key = int(missing_keys[column])
-            keys[group, LANES * column + lane] = key
+            keys[group, LANES * column + lane] = key_of(
+                bits[start + document, columns[column]], missing_keys[column]
+            )
+
+
+@kernel
+def key_of(bits: int, missing_key: int) -> int:
+    """The key of a float32 value from its bits; a missing one has a key of its own."""
+    value = int(bits)
+    magnitude = value & 0x7FFFFFFF
+    if magnitude > _INFINITY:
+        return int(missing_key)
+    return magnitude if value == magnitude else -magnitude  # the bits without, or with, a sign
 
 
 @kernel
