@@ -167,7 +167,7 @@ def scores_of(forest: Forest, totals: Floats, n_trees: int) -> Floats:
 
 
 def divisors(forest: Forest) -> Floats:
-    """What the sum of the first trees is divided by, from none of them to all: their weight, or 1 where trees are summed."""
+    """What the sum of so many first trees is divided by: their weight where they are averaged, else 1."""
     weights = np.zeros(forest.n_trees + 1)
     if forest.average:
         np.cumsum(forest.tree_weights, out=weights[1:])
