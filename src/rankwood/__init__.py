@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
+    from rankwood.ensembles.deep_forest import DeepForest
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
@@ -41,6 +42,7 @@ _MODULE_OF = {
     "AdaRank": "rankwood.ensembles.adarank",
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
+    "DeepForest": "rankwood.ensembles.deep_forest",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
@@ -75,6 +77,7 @@ __all__ = [
     "AdaRank",
     "AveragedGBRT",
     "CompletelyRandomForest",
+    "DeepForest",
     "ExtraTrees",
     "InitializedGBRT",
     "LambdaMART",
