@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from rankwood import _checks
-from rankwood._threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.ensembles.base import SCORED_BY, Ranker

@@ -117,7 +117,7 @@ def held_out_value(measure: Measure, scores: Floats, data: RankingData) -> float
         return math.nan
     if data.query_ids is None:
         return float(np.sqrt(np.mean((scores[rows] - labels) ** 2)))
-    of_query = None
+    of_query: Any = None
     if data.query_weights is not None:
         of_query = dict(zip(data.queries.tolist(), data.query_weights.tolist(), strict=True))
     part = RankingData(
@@ -155,7 +155,7 @@ def _choose_rows(
     is_chosen = selection.rows(layer.held_out, data)
     if weights is not None:
         is_chosen &= weights > 0
-    if np.unique(data.labels[is_chosen]).size < 2:  # noqa: PLR2004
+    if np.unique(data.labels[is_chosen]).size < 2:
         state.note = KEPT_ROWS
         warnings.warn(
             f"layer {len(state.layers) + 1}: boost='{selection.boost}' left {int(is_chosen.sum()):,} rows of fewer "

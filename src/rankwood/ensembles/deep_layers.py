@@ -203,7 +203,7 @@ def _folds(data: RankingData, is_trained: Array, n_folds: int, draw: tuple[int, 
     by_query = data.query_ids is not None
     unit_of_row = data.query_of_row if by_query else np.arange(data.n_documents)
     units = np.unique(unit_of_row[is_trained])
-    if units.size < 2:  # noqa: PLR2004
+    if units.size < 2:
         what = "query" if by_query else "row"
         raise DataError(
             f"held-out scores need at least two folds, but there is one {what} to learn from. "

@@ -16,7 +16,7 @@ _NDCG = "ndcg@10"
 
 @dataclass(frozen=True)
 class Selection:
-    """The rule of S3.3.1 (queries with an NDCG@10 below ``alpha``) or S3.3.2 (documents with an error above ``beta``)."""
+    """Queries with an NDCG@10 below ``alpha`` (S3.3.1), or documents with an error above ``beta`` (S3.3.2)."""
 
     boost: str | None
     alpha: float
@@ -27,13 +27,12 @@ class Selection:
         if self.boost is None:
             return np.ones(data.n_documents, bool)
         is_known = ~np.isnan(scores)
-        ranked = np.where(is_known, scores, -np.inf)
         if self.boost == "query":
-            lowest = float(ranked[is_known].min(initial=0.0)) - 1.0
+            lowest = float(scores[is_known].min(initial=0.0)) - 1.0
             ndcg = parse_measure(_NDCG).per_query(np.where(is_known, scores, lowest), data)
             is_chosen: Array = (ndcg < self.alpha)[data.query_of_row]
         else:
-            is_chosen = height_errors(ranked, data) > self.beta
+            is_chosen = height_errors(np.where(is_known, scores, -np.inf), data) > self.beta
         return is_chosen & is_known
 
 

@@ -98,7 +98,7 @@ def _by_model(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     parts: dict[str, dict[str, Array]] = {}
     for name, array in arrays.items():
         pieces = name.split(".", 3)
-        if len(pieces) == 4:  # noqa: PLR2004 - layers, layer, model, name
+        if len(pieces) == 4:
             parts.setdefault(".".join(pieces[:3]) + ".", {})[pieces[3]] = array
     return parts
 
