@@ -30,10 +30,8 @@ CALLS = {
         lambda: rw.DeepForest(n_forests=2, n_trees=3, max_layers=2, augment="trees"),
     ),
     "lambdamart": (
-        tuple(
-            "--layer lambdamart --n-forests 2 --n-trees 3 --patience none --max-layers 2".split()
-        ),
-        lambda: rw.DeepForest.lambdamart(2, 3, patience=None, max_layers=2),
+        ("--layer", "lambdamart", "--n-forests", 2, "--n-trees", 3, "--max-layers", 2),
+        lambda: rw.DeepForest.lambdamart(2, 3, max_layers=2),
     ),
 }
 
