@@ -63,8 +63,8 @@ class DeepForest(Ranker):
     max_leaves
         Leaves of a tree of the random forests of "forests"; None is no limit, as in the source.
     min_split
-        Rows a node of the completely random forests of "forests" must have to be split; 2 is no limit, as in the
-        source.
+        Different rows a node of the completely random forests of "forests" must have to be split; 1 is no limit, as in
+        the source.
     features_per_node
         Features a node of the random forests of "forests" looks at: a number, a share, or None for all.
     max_layers

@@ -46,7 +46,7 @@ class _Forest(Ranker):
     history_: list[float]
     # What a forest may leave out of its parameters.
     min_gain: float = 0.0
-    min_split: int = 2
+    min_split: int = 1
     features_per_node: int | float | None = None
     monotone: Any = None
 
@@ -327,7 +327,7 @@ class CompletelyRandomForest(_Forest):
     Parameters
     ----------
     min_split
-        Rows a node must have to be split; smaller ones are leaves.
+        Different rows a node must have to be split; smaller ones are leaves.
     """
 
     _thresholds = "completely_random"
@@ -350,7 +350,7 @@ class CompletelyRandomForest(_Forest):
         progress: Callback | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
-        min_split: int = 2,
+        min_split: int = 1,
     ) -> None:
         self.n_trees = n_trees
         self.max_leaves = max_leaves

@@ -41,7 +41,7 @@ class Growth:
     min_leaf: int = 1
     min_gain: float = 0.0
     min_weight: float = 0.0
-    min_split: int = 2  # a node of fewer rows is a leaf
+    min_split: int = 1  # a node of fewer different rows is a leaf
 
     def __post_init__(self) -> None:
         if self.max_leaves is not None:
@@ -51,7 +51,7 @@ class Growth:
         whole_number("min_leaf", self.min_leaf, 1)
         real_number("min_gain", self.min_gain, "[0, inf)")
         real_number("min_weight", self.min_weight, "[0, inf)")
-        whole_number("min_split", self.min_split, 2)
+        whole_number("min_split", self.min_split, 1)
 
 
 @dataclass(frozen=True, eq=False)
