@@ -16,6 +16,7 @@ from rankwood.ensembles.deep_augmenting import mean_correlations, pareto_front
 from rankwood.ensembles.deep_columns import Room, original_columns
 from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
 from rankwood.models import cascade as cascade_module
+from rankwood.trees import layout
 from tests.reference import deep_forest as reference
 
 FORESTS = [
@@ -99,6 +100,7 @@ MEMORISERS = {
 }
 
 
+@pytest.mark.jit_only
 @pytest.mark.parametrize("name", MEMORISERS)
 def test_augmented_features_do_not_know_labels_by_heart(noise, name):
     layer = MEMORISERS[name]
@@ -112,6 +114,7 @@ def test_augmented_features_do_not_know_labels_by_heart(noise, name):
         assert abs(np.corrcoef(held_out, noise.labels)[0, 1]) < 0.15
 
 
+@pytest.mark.jit_only
 @pytest.mark.parametrize("augment", ["trees", "pareto"])
 def test_trees_that_are_passed_on_do_not_know_labels_by_heart(noise, augment):
     how = {"select": "pareto"} if augment == "pareto" else {"augment": "trees"}
@@ -119,6 +122,7 @@ def test_trees_that_are_passed_on_do_not_know_labels_by_heart(noise, augment):
     assert abs(np.corrcoef(model.oob_scores_, noise.labels)[0, 1]) < 0.15
 
 
+@pytest.mark.jit_only
 def test_a_rows_own_label_does_not_move_its_out_of_bag_score(noise):
     layer = MEMORISERS["forests"]
     one = rw.DeepForest(layer, max_layers=1).fit(noise).oob_scores_
@@ -130,6 +134,7 @@ def test_a_rows_own_label_does_not_move_its_out_of_bag_score(noise):
     assert not np.allclose(one, other)
 
 
+@pytest.mark.jit_only
 @pytest.mark.parametrize("name", ["boosted trees", "pairs", "foreign", "graded"])
 def test_the_labels_of_a_fold_do_not_move_its_held_out_scores(noise, name):
     more = {"graded": [rw.NDCGBoost(3, min_leaf=1), rw.RankBoost(3), rw.RankSVM()]}
@@ -246,7 +251,7 @@ def test_threads_do_not_change_the_file(parts, layer, tmp_path):
 def test_huge_and_constant_labels(parts):
     train, _ = parts
     model = rw.DeepForest(FORESTS, max_layers=3, patience=1)
-    huge = rw.RankingData(train.features, train.labels * 1e300, train.query_ids)
+    huge = rw.RankingData(train.features, train.labels * 1e30, train.query_ids)
     assert np.isfinite(clone(model).fit(huge).predict(train)).all()
     constant = rw.RankingData(train.features, np.full(train.n_documents, 2.0), train.query_ids)
     assert clone(model).fit(constant).predict(train) == pytest.approx(2.0)
@@ -276,6 +281,20 @@ def test_original_codes_are_never_copied(parts):
     columns.take(encoded, keep=True)
     assert columns.train.codes is not before
     assert columns.width == 9
+
+
+@pytest.mark.parametrize("variant", ["default", "trees", "queries", "folds"])
+def test_the_order_that_rows_are_laid_out_in_changes_nothing(parts, variant, monkeypatch):
+    train, valid = parts
+    layer, how = (BOOSTED, {}) if variant == "folds" else (FORESTS, VARIANTS[variant])
+    model = rw.DeepForest(layer, max_layers=3, patience=None, **how)
+    expected = clone(model).fit(train, valid=valid)
+    monkeypatch.setattr(layout, "_LEAST_ROWS", 50)  # as if the data were large
+    columns = original_columns(train, train, None, Room(255, 0, False, 1))
+    assert not np.array_equal(columns.train.source_of_row, np.arange(train.n_documents))
+    found = clone(model).fit(train, valid=valid)
+    assert np.array_equal(found.predict(valid), expected.predict(valid))
+    assert np.array_equal(found.oob_scores_, expected.oob_scores_, equal_nan=True)
 
 
 def test_binned_data_give_the_same_model_and_stay_as_they_are(parts):
@@ -331,6 +350,13 @@ def test_height_errors_equal_the_slow_twin(rng):
         data = rw.RankingData(np.zeros((n_rows, 1)), labels, np.zeros(n_rows, int))
         found = deep_selection.height_errors(scores, data)
         assert found.tolist() == pytest.approx(reference.height_errors(labels, scores))
+
+
+def test_scores_beyond_float32_become_its_greatest_number():
+    column = cascade_module.as_feature(np.array([1e300, -1e300, 0.5, np.nan]))
+    most = np.finfo(np.float32).max
+    assert column.dtype == np.float32
+    np.testing.assert_array_equal(column, np.array([most, -most, 0.5, np.nan], np.float32))
 
 
 def test_a_height_error_by_hand():
