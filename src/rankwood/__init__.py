@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
     from rankwood.ensembles.broof import BROOF
+    from rankwood.ensembles.deep_forest import DeepForest
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
@@ -53,6 +54,7 @@ _MODULE_OF = {
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "BROOF": "rankwood.ensembles.broof",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
+    "DeepForest": "rankwood.ensembles.deep_forest",
     "EarlyExit": "rankwood.models.early_exit",
     "ExtraTrees": "rankwood.ensembles.forests",
     "FillMissing": "rankwood.ensembles.missing",
@@ -99,6 +101,7 @@ __all__ = [
     "AdaRank",
     "AveragedGBRT",
     "CompletelyRandomForest",
+    "DeepForest",
     "EarlyExit",
     "ExtraTrees",
     "FillMissing",

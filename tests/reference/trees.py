@@ -35,6 +35,7 @@ class Problem:
     max_leaves: int = 31
     max_depth: int = 10**9
     min_leaf: int = 1
+    min_split: int = 1
     min_gain: float = 0.0
     min_weight: float = 0.0
     per_node: int | None = None
@@ -148,6 +149,8 @@ def find_split(problem: Problem, node: Node) -> None:
     """The best split of a node: first feature, then right before left, then first cut, wins a tie."""
     n_rows = sum(problem.counts[r] for r in node.rows)
     if node.depth >= problem.max_depth or n_rows < 2 * problem.min_leaf:
+        return
+    if len(node.rows) < problem.min_split:
         return
     if all_alike(problem, node.rows):
         return

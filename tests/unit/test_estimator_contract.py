@@ -29,13 +29,15 @@ SMALL = [
     rw.InitializedGBRT(n_trees=3, forest_trees=5, min_leaf=1),
     rw.OrdinalRanker(rw.RandomForest(n_trees=3)),
     rw.BROOF(n_rounds=3, n_trees=5),
+    rw.DeepForest(n_forests=2, n_trees=3, max_layers=2),
 ]
 OF_PAIRS = [  # they need queries
     rw.LambdaMART(n_trees=5, min_leaf=1),
     rw.NDCGBoost(n_rounds=5, min_leaf=1),
     rw.RankBoost(n_rounds=5),
 ]
-KINDS = [type(model) for model in SMALL + OF_PAIRS if type(model) is not rw.OrdinalRanker]
+BUILT_ON_OTHERS = (rw.OrdinalRanker, rw.DeepForest)  # their first parameter is no number of trees
+KINDS = [type(model) for model in SMALL + OF_PAIRS if type(model) not in BUILT_ON_OTHERS]
 
 
 def small(kind):
@@ -92,6 +94,7 @@ def expected_failures(model) -> dict[str, str]:
         rw.BROOF: bootstrap,
         rw.InitializedGBRT: bootstrap,
         rw.OrdinalRanker: bootstrap,
+        rw.DeepForest: bootstrap,
         rw.GBRT: rounding,
         rw.AveragedGBRT: rounding,
     }.get(type(model))

@@ -55,6 +55,7 @@ def random_problem(seed):
             max_depth=int(rng.integers(0, 5)) if rng.random() < 0.3 else None,
             min_leaf=int(rng.integers(1, 6)),
             min_weight=float(rng.choice([0.0, 0.0, 2.5])),
+            min_split=int(rng.choice([1, 1, 9])),
         ),
         FeatureChoice(int(rng.integers(1, n_features + 1))),
         thresholds="random" if rng.random() < 0.3 else "best",
@@ -83,6 +84,7 @@ def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
         max_leaves=growth.max_leaves,
         max_depth=10**9 if growth.max_depth is None else growth.max_depth,
         min_leaf=growth.min_leaf,
+        min_split=growth.min_split,
         min_weight=growth.min_weight * packed.weight_unit,
         per_node=policies.features.per_node,
         threshold_rule=policies.thresholds,
@@ -351,6 +353,7 @@ def test_trees_are_the_same_bytes_for_any_number_of_threads():
     [
         (lambda: Growth(max_leaves=0), "max_leaves must be a whole number of at least 1, got 0"),
         (lambda: Growth(min_leaf=0), "min_leaf"),
+        (lambda: Growth(min_split=0), "min_split"),
         (lambda: Growth(max_depth=-1), "max_depth"),
         (lambda: Growth(min_gain=float("nan")), "min_gain"),
         (lambda: Growth(min_weight=-1.0), "min_weight"),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankwood.dtypes import Floats
+    from rankwood.models.cascade import Cascade
     from rankwood.models.forest import Forest
     from rankwood.models.linear import LinearModel
 
@@ -48,7 +49,7 @@ def show(path: str, as_json: bool) -> None:
     show_features(model)
 
 
-def _describe_forest(forest: Forest) -> dict[str, Any]:
+def _describe_forest(forest: Forest | Cascade) -> dict[str, Any]:
     return {
         "trees": forest.n_trees,
         "leaves": forest.n_leaves,
@@ -56,6 +57,11 @@ def _describe_forest(forest: Forest) -> dict[str, Any]:
         "features": forest.n_features,
         "features used": int((forest.importance("splits") > 0).sum()),
     }
+
+
+def _describe_cascade(cascade: Cascade) -> dict[str, Any]:
+    layers = [len(layer.models) for layer in cascade.layers]
+    return {"layers": cascade.n_layers, "models per layer": layers, **_describe_forest(cascade)}
 
 
 def _show_gains(forest: Forest) -> None:
@@ -99,6 +105,7 @@ _OF_KIND: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], None]
     "forest": (_describe_forest, _show_gains),
     "linear": (_describe_linear, _show_weights),
     "ordinal": (_describe_forest, _show_gains),
+    "cascade": (_describe_cascade, _show_gains),
 }
 
 

@@ -176,7 +176,11 @@ def _size(model: Any) -> tuple[str, str]:
 
 def _after(fitted: Any, rounds: int) -> str:
     """How much of a model ``history_`` has one value for."""
-    units = {"AveragedGBRT": "trees per run", "InitializedGBRT": "boosted trees"}
+    units = {
+        "AveragedGBRT": "trees per run",
+        "InitializedGBRT": "boosted trees",
+        "DeepForest": "layers",
+    }
     unit = units.get(type(fitted).__name__)
     if unit is None:
         unit = next((name for name in ("rounds", "trees") if hasattr(fitted, f"n_{name}")), None)

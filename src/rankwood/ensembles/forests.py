@@ -47,6 +47,7 @@ class _Forest(Ranker):
     history_: list[float]
     # What a forest may leave out of its parameters.
     min_gain: float = 0.0
+    min_split: int = 1
     features_per_node: int | float | None = None
     monotone: Any = None
     feature_costs: Any = None
@@ -121,7 +122,7 @@ class _Forest(Ranker):
 
     def _policies(self, data: RankingData) -> Policies:
         return Policies(
-            Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain),
+            self._growth(),
             self._features(),
             self._thresholds,
             self.missing,
@@ -142,8 +143,17 @@ class _Forest(Ranker):
             raise ParameterError(
                 "weighting='resample' draws rows by weight: it needs a bag with replacement."
             )
-        Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain)
+        self._growth()
         self._features().count(1)
+
+    def _growth(self) -> Growth:
+        return Growth(
+            self.max_leaves,
+            self.max_depth,
+            self.min_leaf,
+            self.min_gain,
+            min_split=self.min_split,
+        )
 
     def _features(self) -> FeatureChoice:
         return FeatureChoice(self.features_per_node)
@@ -346,7 +356,12 @@ class CompletelyRandomForest(_Forest):
     """Trees whose features and cuts are drawn blindly, grown until the labels of a leaf agree (Liu et al. 2008).
 
     Only the leaves' values look at the labels. Parameters and attributes are those of ``RandomForest``, without what
-    a blind choice has no use for.
+    a blind choice has no use for, and with ``min_split``.
+
+    Parameters
+    ----------
+    min_split
+        Different rows a node must have to be split; smaller ones are leaves.
     """
 
     _thresholds = "completely_random"
@@ -369,6 +384,7 @@ class CompletelyRandomForest(_Forest):
         progress: Callback | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
+        min_split: int = 1,
     ) -> None:
         self.n_trees = n_trees
         self.max_leaves = max_leaves
@@ -386,6 +402,7 @@ class CompletelyRandomForest(_Forest):
         self.progress = progress
         self.callbacks = callbacks
         self.checkpoint = checkpoint
+        self.min_split = min_split
 
     def _features(self) -> FeatureChoice:
         # Blind splits draw their feature themselves; with one candidate a node needs one histogram.

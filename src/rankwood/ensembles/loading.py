@@ -21,6 +21,7 @@ _MODULE_OF = {
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "BROOF": "rankwood.ensembles.broof",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
+    "DeepForest": "rankwood.ensembles.deep_forest",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
@@ -39,6 +40,7 @@ _FOUND = (
     "stopped_because_",
     "n_iter_",
     "objective_",
+    "layers_",
 )
 
 
@@ -107,13 +109,16 @@ def _rebuilt(name: str, parameters: dict[str, Any], path: str | os.PathLike[str]
     unknown = sorted(set(parameters) - set(kind().get_params()))
     if unknown:
         raise ModelError(f"{os.fspath(path)}: {name} has no parameter '{unknown[0]}'.")
-    values = {
-        key: _rebuilt(value["estimator"], value["parameters"], path)
-        if _is_estimator(value)
-        else value
-        for key, value in parameters.items()
-    }
-    return kind(**values)
+    return kind(**{key: _rebuilt_value(value, path) for key, value in parameters.items()})
+
+
+def _rebuilt_value(value: Any, path: str | os.PathLike[str]) -> Any:
+    """A parameter as it was, where it is an estimator or a list of them."""
+    if isinstance(value, list):
+        return [_rebuilt_value(item, path) for item in value]
+    if _is_estimator(value):
+        return _rebuilt(value["estimator"], value["parameters"], path)
+    return value
 
 
 def _is_estimator(value: Any) -> bool:
@@ -147,8 +152,9 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
 
 
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: a figure that is none becomes null."""
+    """JSON has no NaN: a figure that is none becomes null. Times are left out."""
     if isinstance(value, list):
-        # A record per round has no NaN.
-        return [None if isinstance(item, float) and math.isnan(item) else item for item in value]
-    return value
+        return [_without_nan(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items() if name != "seconds"}
+    return None if isinstance(value, float) and math.isnan(value) else value

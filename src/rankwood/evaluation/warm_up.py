@@ -67,6 +67,7 @@ def _grow_forests() -> None:
     import numpy as np
 
     from rankwood.binning.binned import bin_data
+    from rankwood.ensembles.deep_forest import DeepForest
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.models.early_exit import EarlyExit
     from rankwood.trees.grower import grow_tree
@@ -89,6 +90,7 @@ def _grow_forests() -> None:
         EarlyExit(every=1, drop=0.5).score(forest, data, cost=cost)
     forest.leaf_ids(data)
     forest.predict_binned(binned.codes, binned.bins)
+    DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None).fit(data).predict(data)
 
 
 def _boost() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from rankwood.dtypes import Array
 from rankwood.models import forest_checks, linear
+from rankwood.models.cascade import Cascade
+from rankwood.models.cascade_arrays import cascade_from_arrays, cascade_to_arrays
 from rankwood.models.forest import Forest
 from rankwood.models.linear import LinearModel
 from rankwood.models.model_arrays import (
@@ -62,10 +64,24 @@ def _bare_forest(record: Any, arrays: Mapping[str, Array], feature_names: Any) -
     return forest
 
 
-KINDS: dict[str, Kind] = {
+_OF_LAYERS: dict[str, Kind] = {  # what a layer of a cascade may hold
     "forest": Kind(Forest, "forest", forest_to_arrays, _bare_forest),
     "linear": Kind(LinearModel, "linear model", _linear_to_arrays, _linear_from_arrays),
     "ordinal": Kind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
+}
+
+
+def _cascade_to_arrays(model: Cascade) -> tuple[Record, Arrays]:
+    return cascade_to_arrays(model, _OF_LAYERS)
+
+
+def _cascade_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Cascade:
+    return cascade_from_arrays(record, arrays, feature_names, _OF_LAYERS)
+
+
+KINDS: dict[str, Kind] = {
+    **_OF_LAYERS,
+    "cascade": Kind(Cascade, "cascade", _cascade_to_arrays, _cascade_from_arrays),
 }
 
 

@@ -180,6 +180,7 @@ def _rules(
         max_leaves,
         UNLIMITED if growth.max_depth is None else growth.max_depth,
         growth.min_leaf,
+        growth.min_split,
         n_candidates,
         THRESHOLD_RULES[policies.thresholds],
         MISSING_RULES[policies.missing],

@@ -105,6 +105,8 @@ def can_split(node, bag, rules, nodes):
     """Whether depth and rows allow a split and the targets are not all alike."""
     if nodes.depth[node] >= rules.max_depth or nodes.n_rows[node] < 2 * rules.min_leaf:
         return False
+    if nodes.end[node] - nodes.begin[node] < rules.min_split:
+        return False
     mask = (np.int64(1) << rules.bits) - 1
     total = np.int64(0)
     weight = np.int64(0)

@@ -31,13 +31,17 @@ UNLIMITED = np.iinfo(np.int32).max
 
 @dataclass(frozen=True)
 class Growth:
-    """When a tree stops: leaves, splits from the root, rows and weight in a leaf, least gain. None is no limit."""
+    """When a tree stops: leaves, splits from the root, rows and weight in a leaf, least gain, rows to split.
+
+    None is no limit.
+    """
 
     max_leaves: int | None = 31
     max_depth: int | None = None
     min_leaf: int = 1
     min_gain: float = 0.0
     min_weight: float = 0.0
+    min_split: int = 1  # a node of fewer different rows is a leaf
 
     def __post_init__(self) -> None:
         if self.max_leaves is not None:
@@ -47,6 +51,7 @@ class Growth:
         whole_number("min_leaf", self.min_leaf, 1)
         real_number("min_gain", self.min_gain, "[0, inf)")
         real_number("min_weight", self.min_weight, "[0, inf)")
+        whole_number("min_split", self.min_split, 1)
 
 
 @dataclass(frozen=True, eq=False)

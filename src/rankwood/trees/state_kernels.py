@@ -41,6 +41,7 @@ class Rules(NamedTuple):
     max_leaves: int
     max_depth: int
     min_leaf: int
+    min_split: int  # different rows that a node needs to be split, however often they were drawn
     n_candidates: int  # features looked at per node
     threshold_rule: int
     missing_rule: int

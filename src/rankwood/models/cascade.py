@@ -1,0 +1,232 @@
+"""``Cascade``: layers of models, each of which also sees what the layer before it said.
+
+Words used here
+    layer       models that see the same columns; the mean of their scores is the layer's score
+    output      a score that a layer passes on: that of one of its models, or of one tree of a forest
+    augmented   columns that are outputs of earlier layers; they stand behind the original features
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood.dtypes import FEATURE, Array, Features, Floats
+from rankwood.errors import DataError, ModelError
+from rankwood.models.forest import Forest
+from rankwood.models.inputs import features_in_order
+from rankwood.models.model_checks import check_names
+
+WHOLE = -1  # in place of a tree: the output is the score of the whole model
+_BLOCK_ROWS = (
+    1 << 16
+)  # rows that go through all layers together: bounds the memory of their columns
+_MOST = float(np.finfo(FEATURE).max)
+
+
+def as_feature(scores: Floats) -> Features:
+    """Scores as a column of features; what is beyond float32 becomes its greatest number."""
+    column: Features = np.clip(scores, -_MOST, _MOST).astype(FEATURE)
+    return column
+
+
+def mean_score(scores: Sequence[Floats]) -> Floats:
+    """The mean of the models' scores, added in their order."""
+    total: Floats = np.zeros(len(scores[0]))
+    for each in scores:
+        total += each
+    total /= len(scores)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignModel:
+    """A learner of another library in a cascade: it scores, but no file of ours can hold it."""
+
+    learner: Any
+    n_features: int
+
+    def predict(self, features: Features, *, n_threads: int | None = None) -> Floats:  # noqa: ARG002
+        """The learner's scores: finite, one per row."""
+        name = type(self.learner).__name__
+        scores = np.asarray(self.learner.predict(features), np.float64)
+        if scores.shape != (len(features),):
+            raise DataError(
+                f"{name}.predict gave {' × '.join(map(str, scores.shape))} numbers for "
+                f"{len(features):,} rows. A base learner must give one score per row."
+            )
+        if not np.isfinite(scores).all():
+            raise DataError(f"{name}.predict gave a score that is not finite.")
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Models side by side, and what they pass on.
+
+    ``outputs`` are pairs (model, tree), int32: which model, and which of its trees, or ``WHOLE``.
+    """
+
+    models: tuple[Any, ...]
+    outputs: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(self.models))
+        outputs = np.asarray(self.outputs)
+        if outputs.dtype.kind not in "iu" or outputs.ndim != 2 or outputs.shape[1] != 2:
+            raise ModelError("the outputs of a layer must be pairs (model, tree) of int32.")
+        object.__setattr__(self, "outputs", _checks.read_only(outputs.astype(np.int32)))
+
+    def columns(self, inputs: Features, scores: Sequence[Floats], n_threads: int | None) -> Any:
+        """The outputs of each row as columns: rows × outputs, float32."""
+        found: Features = np.empty((len(inputs), len(self.outputs)), FEATURE)
+        leaves: dict[int, Array] = {}
+        for place, (model, tree) in enumerate(self.outputs.tolist()):
+            if tree == WHOLE:
+                found[:, place] = as_feature(scores[model])
+                continue
+            forest = self.models[model]
+            if model not in leaves:
+                leaves = {model: forest.leaf_ids(inputs, n_threads=n_threads)}
+            nodes = forest.tree_offsets[tree] + leaves[model][:, tree]
+            found[:, place] = as_feature(forest.value[nodes])
+        return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cascade:
+    """Scores documents layer by layer; the score is the mean of the last layer's models.
+
+    Parameters
+    ----------
+    layers
+        First to last. The first sees the original features; each other one sees also the outputs of the one before
+        it, as columns behind them. The last has no outputs.
+    n_features
+        How many original features a document has.
+    keep_augmented
+        Whether a layer sees the outputs of all layers before it, in their order, and not of the last one only.
+    feature_names
+        One name per original feature. The layers' models have none.
+    """
+
+    layers: tuple[Layer, ...]
+    n_features: int
+    keep_augmented: bool = False
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        names = None if self.feature_names is None else tuple(self.feature_names)
+        object.__setattr__(self, "feature_names", names)
+        self._check()
+
+    def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
+        """The score of each row, in row order; the same to the bit for any number of threads and rows beside it."""
+        return np.ascontiguousarray(self.predict_layers(features, n_threads=n_threads)[:, -1])
+
+    def predict_layers(self, features: Any, *, n_threads: int | None = None) -> Floats:
+        """The score of each row as each layer gives it, as if it were the last: rows × layers."""
+        matrix = features_in_order(features, self.n_features, self.feature_names)
+        found: Floats = np.empty((len(matrix), len(self.layers)))
+        for first in range(0, len(matrix), _BLOCK_ROWS):
+            rows = slice(first, first + _BLOCK_ROWS)
+            self._score(matrix[rows], n_threads, found[rows])
+        return found
+
+    def _score(self, matrix: Features, n_threads: int | None, found: Floats) -> None:
+        """Write what each layer says about the rows of ``matrix``."""
+        augmented = matrix[:, :0]
+        for number, layer in enumerate(self.layers):
+            inputs = np.hstack([matrix, augmented]) if augmented.shape[1] else matrix
+            scores = [model.predict(inputs, n_threads=n_threads) for model in layer.models]
+            found[:, number] = mean_score(scores)
+            columns = layer.columns(inputs, scores, n_threads)
+            augmented = np.hstack([augmented, columns]) if self.keep_augmented else columns
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+        return len(self.layers)
+
+    @property
+    def models(self) -> list[Any]:
+        """The models of all layers, first layer first."""
+        return [model for layer in self.layers for model in layer.models]
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees of all layers."""
+        return sum(getattr(model, "n_trees", 0) for model in self.models)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return sum(getattr(model, "n_leaves", 0) for model in self.models)
+
+    @functools.cached_property
+    def max_depth(self) -> int:
+        """Splits on the longest way from a root to a leaf, in any one tree."""
+        return max(getattr(model, "max_depth", 0) for model in self.models)
+
+    def importance(self, kind: str = "gain") -> Floats:
+        """What each original feature contributes to the trees of all layers; splits on outputs are left out."""
+        sums: Floats = np.zeros(self.n_features)
+        for model in self.models:
+            if hasattr(model, "trees") or isinstance(model, Forest):
+                sums += model.importance(kind)[: self.n_features]
+        return sums
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cascade, tuple(getattr(self, field.name) for field in fields(self))
+
+    def __repr__(self) -> str:
+        return (
+            f"Cascade({self.n_layers:,} layers, {len(self.models):,} models, {self.n_trees:,} trees, "
+            f"{self.n_features:,} features)"
+        )
+
+    def _check(self) -> None:
+        """Raise a ``ModelError`` that names the first thing wrong."""
+        n_features = self.n_features
+        if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
+            raise ModelError(
+                f"n_features must be a whole number of at least 1, got {n_features!r}."
+            )
+        if not isinstance(self.keep_augmented, bool):
+            raise ModelError(f"keep_augmented must be True or False, got {self.keep_augmented!r}.")
+        check_names(self.feature_names, n_features)
+        if not self.layers:
+            raise ModelError("a cascade has at least one layer.")
+        width = n_features
+        for number, layer in enumerate(self.layers, start=1):
+            _check_layer(number, layer, width, is_last=number == len(self.layers))
+            width = (width if self.keep_augmented else n_features) + len(layer.outputs)
+
+
+def _check_layer(number: int, layer: Layer, width: int, *, is_last: bool) -> None:
+    if not layer.models:
+        raise ModelError(f"layer {number} has no models.")
+    for place, model in enumerate(layer.models):
+        if model.n_features != width:
+            raise ModelError(
+                f"model {place} of layer {number} knows {model.n_features} features, but the layer sees {width:,}."
+            )
+    if is_last != (len(layer.outputs) == 0):
+        raise ModelError("every layer but the last has outputs, and the last has none.")
+    for model, tree in layer.outputs.tolist():
+        if not 0 <= model < len(layer.models):
+            raise ModelError(
+                f"an output of layer {number} names model {model}, which is not there."
+            )
+        forest = layer.models[model]
+        n_trees = forest.n_trees if isinstance(forest, Forest) else 0
+        if tree != WHOLE and not 0 <= tree < n_trees:
+            raise ModelError(
+                f"an output of layer {number} names tree {tree} of model {model}, which has {n_trees:,} trees."
+            )

@@ -1,0 +1,518 @@
+"""``DeepForest``: against its slow twin, without leaks, growing as it should, and clear about wrong input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
+
+import rankwood as rw
+from rankwood.ensembles import deep_selection
+from rankwood.ensembles.deep_augmenting import mean_correlations, pareto_front
+from rankwood.ensembles.deep_columns import Room, original_columns
+from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
+from rankwood.models import cascade as cascade_module
+from rankwood.trees import layout
+from tests.reference import deep_forest as reference
+
+FORESTS = [
+    rw.RandomForest(6, max_leaves=8),
+    rw.CompletelyRandomForest(6, bag="row", min_split=5),
+]
+BOOSTED = [
+    rw.LambdaMART(4, min_leaf=3, subsample=0.8, subsample_by="query", features_per_node=0.5),
+    rw.GBRT(4, min_leaf=3, max_leaves=6),
+]
+
+
+@pytest.fixture(scope="module")
+def parts():
+    data = rw.make_ranking(24, 8, 5, seed=3)
+    return data.take_queries(range(16)), data.take_queries(range(16, 24))
+
+
+VARIANTS = {
+    "default": {},
+    "trees": {"augment": "trees"},
+    "pareto": {"select": "pareto"},
+    "kept": {"keep_augmented": True},
+    "kept trees": {"augment": "trees", "keep_augmented": True},
+    "queries": {"boost": "query", "alpha": 0.8},
+    "documents": {"boost": "document", "beta": 0.4},
+}
+
+
+def check_against_the_twin(layer, parts, how):
+    train, valid = parts
+    model = rw.DeepForest(layer, max_layers=3, patience=None, seed=5, **how).fit(train, valid=valid)
+    held_out, of_valid, n_rows = reference.cascade(layer, train, valid, 3, seed=5, **how)
+    np.testing.assert_allclose(model.predict_layers(valid), of_valid, rtol=1e-12)
+    np.testing.assert_allclose(model.oob_scores_, held_out[:, -1], rtol=1e-12)
+    assert [report["rows"] for report in model.layers_] == n_rows
+    return model
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_forests_equal_the_slow_twin(parts, variant):
+    model = check_against_the_twin(FORESTS, parts, VARIANTS[variant])
+    if "boost" in VARIANTS[variant]:
+        n_rows = [report["rows"] for report in model.layers_]
+        assert n_rows[0] == parts[0].n_documents > n_rows[1]
+
+
+@pytest.mark.parametrize("variant", ["default", "kept", "queries"])
+def test_rankers_with_folds_equal_the_slow_twin(parts, variant):
+    check_against_the_twin(BOOSTED, parts, VARIANTS[variant])
+
+
+def test_the_measure_of_the_last_layer_is_that_of_predict(parts):
+    train, valid = parts
+    model = rw.DeepForest(FORESTS, max_layers=3, patience=None).fit(train, valid=valid)
+    scores = model.predict(valid)
+    assert np.array_equal(scores, model.predict_layers(valid)[:, -1])
+    found = rw.evaluate(scores, valid, "ndcg@10", n_bootstrap=0)["ndcg@10"].value
+    assert model.history_[-1] == pytest.approx(found, abs=1e-12)
+
+
+# --- Nothing leaks -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """Labels that only memorisation could predict: every row is unlike all others, and labels are drawn."""
+    rng = np.random.default_rng(7)
+    features = rng.normal(size=(600, 4))
+    return rw.RankingData(features, rng.integers(0, 5, 600), np.repeat(np.arange(60), 10))
+
+
+MEMORISERS = {
+    "forests": [
+        rw.RandomForest(20, max_leaves=None),
+        rw.CompletelyRandomForest(20, bag="row"),
+    ],
+    "boosted trees": [rw.GBRT(20, min_leaf=1, max_leaves=100, learning_rate=0.5)],
+    "pairs": [rw.LambdaMART(20, min_leaf=1, max_leaves=100, learning_rate=0.5)],
+    "foreign": [DecisionTreeRegressor()],
+}
+
+
+@pytest.mark.jit_only
+@pytest.mark.parametrize("name", MEMORISERS)
+def test_augmented_features_do_not_know_labels_by_heart(noise, name):
+    layer = MEMORISERS[name]
+    model = rw.DeepForest(layer, max_layers=3, patience=None).fit(noise)
+    by_heart = np.corrcoef(model.predict_layers(noise)[:, 0], noise.labels)[0, 1]
+    assert by_heart > 0.6  # the rankers do learn the noise
+    # 600 rows: the correlation of independent numbers has a standard deviation of 0.04
+    assert abs(np.corrcoef(model.oob_scores_, noise.labels)[0, 1]) < 0.15
+    for n_layers in (1, 2):
+        held_out = clone(model).set_params(max_layers=n_layers).fit(noise).oob_scores_
+        assert abs(np.corrcoef(held_out, noise.labels)[0, 1]) < 0.15
+
+
+@pytest.mark.jit_only
+@pytest.mark.parametrize("augment", ["trees", "pareto"])
+def test_trees_that_are_passed_on_do_not_know_labels_by_heart(noise, augment):
+    how = {"select": "pareto"} if augment == "pareto" else {"augment": "trees"}
+    model = rw.DeepForest(MEMORISERS["forests"], max_layers=2, patience=None, **how).fit(noise)
+    assert abs(np.corrcoef(model.oob_scores_, noise.labels)[0, 1]) < 0.15
+
+
+@pytest.mark.jit_only
+def test_a_rows_own_label_does_not_move_its_out_of_bag_score(noise):
+    layer = MEMORISERS["forests"]
+    one = rw.DeepForest(layer, max_layers=1).fit(noise).oob_scores_
+    labels = noise.labels.copy()
+    labels[17] = 4.0 - labels[17] if labels[17] != 2 else 4.0
+    changed = rw.RankingData(noise.features, labels, noise.query_ids)
+    other = rw.DeepForest(layer, max_layers=1).fit(changed).oob_scores_
+    assert other[17] == pytest.approx(one[17], abs=1e-12)
+    assert not np.allclose(one, other)
+
+
+@pytest.mark.jit_only
+@pytest.mark.parametrize("name", ["boosted trees", "pairs", "foreign", "graded"])
+def test_the_labels_of_a_fold_do_not_move_its_held_out_scores(noise, name):
+    more = {"graded": [rw.NDCGBoost(3, min_leaf=1), rw.RankBoost(3), rw.RankSVM()]}
+    layer = (MEMORISERS | more)[name]
+    model = rw.DeepForest(layer, max_layers=1, n_folds=2, seed=3)
+    one = clone(model).fit(noise).oob_scores_
+    is_held_out = reference.folds(noise, np.ones(600, bool), 2, 3, 0) == 0
+    labels = np.where(is_held_out, 4.0 - noise.labels, noise.labels)
+    changed = rw.RankingData(noise.features, labels, noise.query_ids)
+    other = clone(model).fit(changed).oob_scores_
+    np.testing.assert_allclose(other[is_held_out], one[is_held_out], rtol=1e-9, atol=1e-9)
+    assert not np.allclose(one[~is_held_out], other[~is_held_out])
+
+
+# --- Growing -------------------------------------------------------------------------------------
+
+
+def test_layers_up_to_the_best_are_kept(parts):
+    train, valid = parts
+    model = rw.DeepForest(FORESTS, max_layers=20, patience=2, seed=1).fit(train, valid=valid)
+    history = model.history_
+    best = int(np.argmax(history)) + 1
+    assert model.best_iteration_ == model.cascade_.n_layers == best
+    assert len(history) == len(model.layers_) == best + 2
+    assert model.stopped_because_ == "the measure has not improved"
+    assert [report["kept"] for report in model.layers_] == [
+        number < best for number in range(best + 2)
+    ]
+    assert [report["measure"] for report in model.layers_] == history
+    same = rw.DeepForest(FORESTS, max_layers=best, patience=None, seed=1).fit(train)
+    assert np.array_equal(same.predict(valid), model.predict(valid))
+
+
+def test_without_validation_data_held_out_scores_decide(parts):
+    train, _ = parts
+    model = rw.DeepForest(FORESTS, max_layers=6, patience=2, seed=2).fit(train)
+    assert model.history_ == []
+    measures = [report["measure"] for report in model.layers_]
+    assert model.best_iteration_ == int(np.argmax(measures)) + 1
+    assert max(measures) == pytest.approx(model.oob_ndcg_)
+
+
+def test_without_queries_rmse_decides(parts):
+    train, _ = parts
+    model = rw.DeepForest(FORESTS, max_layers=4).fit(train.features, train.labels)
+    measures = [report["measure"] for report in model.layers_]
+    assert model.best_iteration_ == int(np.argmin(measures)) + 1
+    rmse = np.sqrt(np.mean((model.oob_scores_ - train.labels) ** 2))
+    assert min(measures) == pytest.approx(rmse)
+
+
+def test_the_default_layer_is_half_and_half():
+    forests = rw.DeepForest(n_forests=5, max_leaves=7, min_split=9)._learners()
+    assert [type(forest) for forest in forests] == [rw.RandomForest] * 3 + [
+        rw.CompletelyRandomForest
+    ] * 2
+    assert {forest.n_trees for forest in forests} == {80}
+    assert all(forest.bag == "row" for forest in forests)
+    assert forests[0].max_leaves == 7
+    assert forests[-1].min_split == 9
+    learners = rw.DeepForest.lambdamart()._learners()
+    assert len(learners) == 8
+    assert {type(learner) for learner in learners} == {rw.LambdaMART}
+    assert learners[0].n_trees == 300
+
+
+def test_rankers_of_a_layer_differ_and_so_do_layers(parts):
+    train, valid = parts
+    same = [rw.RandomForest(3, max_leaves=5)] * 2
+    model = rw.DeepForest(same, max_layers=2, patience=None).fit(train)
+    (one, other), (later, _) = (layer.models for layer in model.cascade_.layers)
+    assert not np.array_equal(one.predict(valid), other.predict(valid))
+    assert later.n_features == train.n_features + 2
+    equal = rw.DeepForest.lambdamart(2, 3, max_layers=1).fit(train)
+    one, other = equal.cascade_.layers[0].models
+    assert not np.array_equal(one.predict(valid), other.predict(valid))
+
+
+@pytest.mark.parametrize(
+    "how", [{"boost": "query", "alpha": 0.0}, {"boost": "document", "beta": 1.0}]
+)
+def test_a_rule_that_leaves_no_rows_keeps_the_rows_before_and_says_so(parts, how):
+    train, valid = parts
+    model = rw.DeepForest(FORESTS, max_layers=2, patience=None, **how)
+    with pytest.warns(DataWarning, match=r"layer 2: boost='\w+' left 0 rows .* the layer before"):
+        model.fit(train, valid=valid)
+    assert [report["rows"] for report in model.layers_] == [train.n_documents] * 2
+    assert model.layers_[0]["note"] is None
+    assert "trained on the rows of the layer before" in model.layers_[1]["note"]
+
+
+def test_callbacks_hear_of_every_ranker_and_can_stop(parts):
+    heard = []
+
+    def listen(news):
+        heard.append((news.iteration, news.total))
+        return news.iteration == 3
+
+    model = rw.DeepForest(FORESTS, max_layers=5, patience=None, callbacks=[listen]).fit(parts[0])
+    assert heard == [(1, 10), (2, 10), (3, 10), (4, 10)]
+    assert model.cascade_.n_layers == 2
+    assert model.stopped_because_ == "a callback asked for it"
+
+
+@pytest.mark.parametrize("layer", [FORESTS, BOOSTED], ids=["forests", "boosted"])
+def test_threads_do_not_change_the_file(parts, layer, tmp_path):
+    train, valid = parts
+    for n_threads in (1, 2):
+        model = rw.DeepForest(layer, max_layers=2, patience=None, n_threads=n_threads)
+        rw.save(model.fit(train, valid=valid), tmp_path / f"{n_threads}")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+def test_huge_and_constant_labels(parts):
+    train, _ = parts
+    model = rw.DeepForest(FORESTS, max_layers=3, patience=1)
+    huge = rw.RankingData(train.features, train.labels * 1e30, train.query_ids)
+    assert np.isfinite(clone(model).fit(huge).predict(train)).all()
+    constant = rw.RankingData(train.features, np.full(train.n_documents, 2.0), train.query_ids)
+    assert clone(model).fit(constant).predict(train) == pytest.approx(2.0)
+    one = train.take_rows([0])
+    assert clone(model).fit(one).predict(one) == pytest.approx(one.labels)
+
+
+# --- Columns and models --------------------------------------------------------------------------
+
+
+def test_original_codes_are_never_copied(parts):
+    train, valid = parts
+    columns = original_columns(train, train, valid, Room(255, 2, False, 1))
+    before, codes = columns.train.codes, columns.train.codes[:5].copy()
+    for number in range(3):
+        scores = train.labels + number
+        encoded = [columns.encode(scores, valid.labels), columns.encode(-scores, -valid.labels)]
+        columns.take(encoded, keep=False)
+        assert columns.train.codes is before
+        assert columns.width == 7
+        assert np.array_equal(before[:5], codes)
+    binned = rw.bin(
+        rw.RankingData(np.column_stack([train.features, scores, -scores]), train.labels)
+    )
+    assert np.array_equal(columns.bins.thresholds, binned.bins.thresholds)
+    assert np.array_equal(columns.train.codes, binned.codes)
+    columns.take(encoded, keep=True)
+    assert columns.train.codes is not before
+    assert columns.width == 9
+
+
+@pytest.mark.parametrize("variant", ["default", "trees", "queries", "folds"])
+def test_the_order_that_rows_are_laid_out_in_changes_nothing(parts, variant, monkeypatch):
+    train, valid = parts
+    layer, how = (BOOSTED, {}) if variant == "folds" else (FORESTS, VARIANTS[variant])
+    model = rw.DeepForest(layer, max_layers=3, patience=None, **how)
+    expected = clone(model).fit(train, valid=valid)
+    monkeypatch.setattr(layout, "_LEAST_ROWS", 50)  # as if the data were large
+    columns = original_columns(train, train, None, Room(255, 0, False, 1))
+    assert not np.array_equal(columns.train.source_of_row, np.arange(train.n_documents))
+    found = clone(model).fit(train, valid=valid)
+    assert np.array_equal(found.predict(valid), expected.predict(valid))
+    assert np.array_equal(found.oob_scores_, expected.oob_scores_, equal_nan=True)
+
+
+def test_binned_data_give_the_same_model_and_stay_as_they_are(parts):
+    train, valid = parts
+    binned = rw.bin(train)
+    codes = binned.codes.copy()
+    model = rw.DeepForest(FORESTS, max_layers=2, patience=None)
+    expected = clone(model).fit(train, valid=valid)
+    found = clone(model).fit(binned, valid=rw.bin(valid))
+    assert np.array_equal(found.predict(valid), expected.predict(valid))
+    assert np.array_equal(binned.codes, codes)
+
+
+def test_rows_are_scored_in_blocks(parts, monkeypatch):
+    train, valid = parts
+    model = rw.DeepForest(FORESTS, max_layers=2, patience=None, augment="trees").fit(train)
+    expected = model.predict(valid)
+    monkeypatch.setattr(cascade_module, "_BLOCK_ROWS", 7)
+    assert np.array_equal(model.predict(valid), expected)
+    assert model.predict(np.ones((0, 5))).size == 0
+
+
+def test_names_of_columns_are_part_of_the_model(parts):
+    train, valid = parts
+    named = rw.RankingData(
+        train.features, train.labels, train.query_ids, feature_names=list("abcde")
+    )
+    turned = rw.RankingData(
+        valid.features[:, ::-1].copy(), valid.labels, valid.query_ids, feature_names=list("edcba")
+    )
+    model = rw.DeepForest(FORESTS, max_layers=3, patience=None).fit(named, valid=turned)
+    plain = rw.DeepForest(FORESTS, max_layers=3, patience=None).fit(train, valid=valid)
+    assert model.history_ == plain.history_
+    assert np.array_equal(model.predict(turned), plain.predict(valid))
+
+
+def test_weights_of_zero_leave_rows_out(parts):
+    train, valid = parts
+    weights = np.ones(train.n_documents)
+    weights[:40] = 0.0
+    labels = train.labels.copy()
+    model = rw.DeepForest(FORESTS, max_layers=2, patience=None)
+    one = clone(model).fit(train.features, labels, train.query_ids, sample_weight=weights)
+    labels[:40] = 4 - labels[:40]
+    other = clone(model).fit(train.features, labels, train.query_ids, sample_weight=weights)
+    np.testing.assert_allclose(one.predict(valid), other.predict(valid), rtol=1e-12)
+
+
+def test_height_errors_equal_the_slow_twin(rng):
+    for _ in range(20):
+        n_rows = int(rng.integers(1, 12))
+        labels, scores = rng.integers(0, 4, n_rows), rng.integers(0, 5, n_rows) / 4
+        data = rw.RankingData(np.zeros((n_rows, 1)), labels, np.zeros(n_rows, int))
+        found = deep_selection.height_errors(scores, data)
+        assert found.tolist() == pytest.approx(reference.height_errors(labels, scores))
+
+
+def test_scores_beyond_float32_become_its_greatest_number():
+    column = cascade_module.as_feature(np.array([1e300, -1e300, 0.5, np.nan]))
+    most = np.finfo(np.float32).max
+    assert column.dtype == np.float32
+    np.testing.assert_array_equal(column, np.array([most, -most, 0.5, np.nan], np.float32))
+
+
+def test_a_height_error_by_hand():
+    # Ranked 0, 2, 1: the 0 has both others below it (2 of 2), the 2 has the 0 above it, the 1 as well.
+    data = rw.RankingData(np.zeros((3, 1)), [1, 0, 2], [7, 7, 7])
+    found = deep_selection.height_errors(np.array([1.0, 3.0, 2.0]), data)
+    assert found.tolist() == [0.5, 1.0, 0.5]
+
+
+def test_the_pareto_front_by_hand():
+    quality = np.array([0.9, 0.8, 0.7, 0.9, 0.6])
+    likeness = np.array([0.5, 0.4, 0.4, 0.5, 0.1])
+    assert pareto_front(quality, likeness).tolist() == [0, 1, 3, 4]  # 2 has no more than 1
+
+
+def test_mean_correlations_by_hand():
+    scores = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, 5.0, 5.0], [1.0, np.nan, 3.0]])
+    # |r| of rows 0, 1 and 3 with each other is 1, with the constant row 0.
+    np.testing.assert_allclose(mean_correlations(scores), [2 / 3, 2 / 3, 1.0, 2 / 3])
+    assert mean_correlations(scores[:1]).tolist() == [0.0]
+
+
+# --- Saving, and learners of others --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_saved_model_predicts_the_same(parts, variant, tmp_path):
+    train, valid = parts
+    layer = [*FORESTS] if "trees" in variant or variant == "pareto" else [*FORESTS, *BOOSTED]
+    model = rw.DeepForest(layer, max_layers=3, patience=None, **VARIANTS[variant])
+    model.fit(train, valid=valid)
+    rw.save(model, tmp_path / "m")
+    loaded = rw.load(tmp_path / "m")
+    assert np.array_equal(loaded.predict_layers(valid), model.predict_layers(valid))
+    assert loaded.history_ == model.history_
+    assert loaded.layers_ == [
+        {name: value for name, value in report.items() if name != "seconds"}
+        for report in model.layers_
+    ]
+    assert [type(learner) for learner in loaded.layer] == [type(learner) for learner in layer]
+    assert np.array_equal(
+        clone(loaded).fit(train, valid=valid).predict(valid), model.predict(valid)
+    )
+
+
+def test_layers_may_hold_linear_and_ordinal_rankers(parts, tmp_path):
+    train, valid = parts
+    layer = [rw.RankSVM(), rw.OrdinalRanker(rw.RandomForest(3)), rw.RandomForest(3)]
+    model = rw.DeepForest(layer, max_layers=2, patience=None).fit(train, valid=valid)
+    rw.save(model, tmp_path / "m")
+    assert np.array_equal(rw.load(tmp_path / "m").predict(valid), model.predict(valid))
+    found = rw.evaluate(model.predict(valid), valid, "ndcg@10", n_bootstrap=0)["ndcg@10"].value
+    assert model.history_[-1] == pytest.approx(found, abs=1e-12)
+
+
+def test_learners_of_other_libraries(parts, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    train, valid = parts
+    ranker = lightgbm.LGBMRanker(n_estimators=3, min_child_samples=2, verbosity=-1)
+    layer = [rw.RandomForest(20), LinearRegression(), ranker]
+    model = rw.DeepForest(layer, max_layers=2, patience=None).fit(train, valid=valid)
+    assert [type(each).__name__ for each in model.cascade_.layers[1].models] == [
+        "Forest",
+        "ForeignModel",
+        "ForeignModel",
+    ]
+    found = rw.evaluate(model.predict(valid), valid, "ndcg@10", n_bootstrap=0)["ndcg@10"].value
+    assert model.history_[-1] == pytest.approx(found, abs=1e-12)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(valid), model.predict(valid))
+    with pytest.raises(ModelError, match=r"layer 1 has a sklearn LinearRegression, which a model"):
+        rw.save(model, tmp_path / "m")
+
+
+def test_refit_grows_as_many_layers_on_all_data(parts):
+    train, valid = parts
+    model = rw.DeepForest(FORESTS, max_layers=5, patience=1, seed=1).fit(train, valid=valid)
+    again = rw.refit(model, train, valid)
+    assert again.cascade_.n_layers == model.cascade_.n_layers
+    assert again.training_["rows"] == train.n_documents + valid.n_documents
+
+
+# --- Wrong input ---------------------------------------------------------------------------------
+
+
+class WrongShape(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):  # noqa: ARG002
+        return self
+
+    def predict(self, X):
+        return np.zeros((len(X), 2))
+
+
+class NotANumber(WrongShape):
+    def predict(self, X):
+        return np.full(len(X), np.nan)
+
+
+WRONG = {
+    "no forests": ({"n_forests": 0}, ParameterError, "n_forests must be"),
+    "an empty list": ({"layer": []}, ParameterError, "a list of at least one ranker"),
+    "no list": ({"layer": 3}, ParameterError, "layer must be one of forests, lambdamart"),
+    "a misspelt name": ({"layer": "forest"}, ParameterError, "Did you mean 'forests'"),
+    "a class": ({"layer": [rw.RandomForest]}, ParameterError, r"layer\[0\] .* class RandomForest"),
+    "no ranker": ({"layer": ["RandomForest"]}, ParameterError, r"fit and predict, got str"),
+    "nested": ({"layer": [rw.DeepForest()]}, ParameterError, "cascades do not nest"),
+    "wrong base": ({"layer": [rw.RandomForest(0)]}, ParameterError, "n_trees must be"),
+    "monotone": ({"layer": [rw.GBRT(monotone=[1] * 5)]}, ParameterError, r"has monotone set"),
+    "stopping": ({"layer": [rw.GBRT(early_stopping=3)]}, ParameterError, "has early_stopping set"),
+    "checkpoint": ({"layer": [rw.GBRT(checkpoint="x")]}, ParameterError, "has checkpoint set"),
+    "trees without bags": (
+        {"layer": [rw.ExtraTrees(3)], "augment": "trees"},
+        ParameterError,
+        "is no forest with bags",
+    ),
+    "pareto of boosted trees": (
+        {"layer": "lambdamart", "select": "pareto"},
+        ParameterError,
+        "is no forest with bags",
+    ),
+    "patience": ({"patience": 0}, ParameterError, "patience must be"),
+    "layers": ({"max_layers": 101}, ParameterError, "max_layers must be"),
+    "folds": ({"n_folds": 1}, ParameterError, "n_folds must be"),
+    "augment": ({"augment": "leaves"}, ParameterError, "augment"),
+    "select": ({"select": "best"}, ParameterError, "select"),
+    "boost": ({"boost": "row"}, ParameterError, "boost"),
+    "alpha": ({"alpha": 2}, ParameterError, "alpha must be"),
+    "beta": ({"beta": float("nan")}, ParameterError, "beta must be"),
+    "kept": ({"keep_augmented": "yes"}, ParameterError, "keep_augmented must be"),
+    "a wrong shape": ({"layer": [WrongShape()]}, DataError, "WrongShape.predict gave 156 × 2"),
+    "no numbers": ({"layer": [NotANumber()]}, DataError, "NotANumber.predict gave a score"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_clear_error_for_each_wrong_parameter(parts, case):
+    parameters, kind, message = WRONG[case]
+    with pytest.raises(kind, match=message):
+        rw.DeepForest(**parameters).fit(parts[0])
+
+
+def test_one_clear_error_for_data_that_do_not_fit(parts):
+    train, valid = parts
+    narrow = rw.RankingData(valid.features[:, :4], valid.labels, valid.query_ids)
+    small = rw.DeepForest(FORESTS, max_layers=2)
+    with pytest.raises(DataError, match="valid has 4 features, but the training data have 5"):
+        small.fit(train, valid=narrow)
+    with pytest.raises(DataError, match="valid has no query ids, which ndcg@10 needs"):
+        small.fit(train, valid=(valid.features, valid.labels))
+    with pytest.raises(DataError, match="have no query ids"):
+        rw.DeepForest(FORESTS, boost="query").fit(train.features, train.labels)
+    with pytest.raises(DataError, match="there is one query to learn from"):
+        rw.DeepForest([rw.GBRT(2)]).fit(train.take_queries([0]))
+    weighted = rw.DeepForest([WrongShape()])
+    with pytest.raises(DataError, match=r"WrongShape\.fit takes no sample_weight"):
+        weighted.fit(
+            train.features, train.labels, train.query_ids, sample_weight=np.arange(156) + 1.0
+        )
+    with pytest.raises(ModelError, match="not fitted yet: there is nothing to save"):
+        rw.save(rw.DeepForest(), "nowhere")
