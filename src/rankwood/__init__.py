@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.rankboost import RankBoost
     from rankwood.ensembles.ranksvm import RankSVM
     from rankwood.ensembles.refitting import refit
+    from rankwood.evaluation.bias_variance import bias_variance
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.parsing import parse_measure
 
@@ -51,6 +52,7 @@ _MODULE_OF = {
     "RankBoost": "rankwood.ensembles.rankboost",
     "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
+    "bias_variance": "rankwood.evaluation.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "evaluate": "rankwood.evaluation.evaluate",
     "from_frame": "rankwood.data.tables",
@@ -84,6 +86,7 @@ __all__ = [
     "RankBoost",
     "RankSVM",
     "RankingData",
+    "bias_variance",
     "bin",
     "evaluate",
     "from_frame",

@@ -13,6 +13,7 @@ import typer
 
 from rankwood import __version__
 from rankwood.cli import (
+    bias_variance,
     convert,
     data,
     demo,
@@ -42,6 +43,7 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(train_stub.command)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("bias-variance")(reports_errors(bias_variance.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

@@ -29,6 +29,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "boosted trees", _boost
     yield "boosting on pairs", _boost_on_pairs
     yield "linear rankers", _train_linear
+    yield "bias and variance", _compare_pairs
 
 
 def _read_and_write() -> None:
@@ -122,3 +123,14 @@ def _train_linear() -> None:
     data = _few_rows()
     RankSVM(n_threads=1).fit(data)
     AdaRank(1, n_threads=1).fit(data)
+
+
+def _compare_pairs() -> None:
+    import numpy as np
+
+    from rankwood.evaluation.pairs import Pairs
+
+    data = _few_rows()
+    scores = [np.arange(data.n_documents, dtype=np.float64)] * 2
+    for max_pairs in (1, 100):  # drawn, and all
+        Pairs.of(data, "all", max_pairs, seed=0).decompose(scores, "half", 1)
