@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
     from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import load, save
+    from rankwood.ensembles.mlp import MLPRanker
     from rankwood.ensembles.ndcgboost import NDCGBoost
     from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.rankboost import RankBoost
@@ -46,6 +47,7 @@ _MODULE_OF = {
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
+    "MLPRanker": "rankwood.ensembles.mlp",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",
@@ -80,6 +82,7 @@ __all__ = [
     "ExtraTrees",
     "InitializedGBRT",
     "LambdaMART",
+    "MLPRanker",
     "NDCGBoost",
     "OrdinalRanker",
     "RandomForest",

@@ -29,6 +29,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "boosted trees", _boost
     yield "boosting on pairs", _boost_on_pairs
     yield "linear rankers", _train_linear
+    yield "scoring", _score
     yield "bias and variance", _compare_pairs
 
 
@@ -123,6 +124,12 @@ def _train_linear() -> None:
     data = _few_rows()
     RankSVM(n_threads=1).fit(data)
     AdaRank(1, n_threads=1).fit(data)
+
+
+def _score() -> None:
+    from rankwood.models.warm_up import warm_up_scoring
+
+    warm_up_scoring()  # networks are trained by others, but scored by us
 
 
 def _compare_pairs() -> None:
