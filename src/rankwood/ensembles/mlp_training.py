@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ class Training:
 
 def _first_weights(plan: Plan) -> Iterator[tuple[Array, Array]]:
     """Weights and biases uniform in ±1/√inputs, PyTorch's own choice, drawn by our streams."""
-    for layer, (n_inputs, n_units) in enumerate(zip(plan.widths, plan.widths[1:], strict=False)):
+    for layer, (n_inputs, n_units) in enumerate(itertools.pairwise(plan.widths)):
         generator, bound = _random.stream(plan.seed, "weights", layer), 1.0 / math.sqrt(n_inputs)
         drawn = generator.uniform(-bound, bound, (n_inputs + 1, n_units)).astype(np.float32)
         yield drawn[:-1], drawn[-1]

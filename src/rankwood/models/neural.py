@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -77,7 +78,7 @@ class NeuralModel:
                 "the last layer has one."
             )
         lengths = {
-            "weights": sum(a * b for a, b in zip(widths, widths[1:], strict=False)),
+            "weights": sum(a * b for a, b in itertools.pairwise(widths)),
             "biases": sum(widths[1:]),
             "centre": widths[0],
             "spread": widths[0],
@@ -104,7 +105,7 @@ class NeuralModel:
     def layers(self) -> tuple[tuple[Array, Array], ...]:
         """The weights (inputs × units) and biases of each layer."""
         found, first_weight, first_bias = [], 0, 0
-        for n_inputs, n_units in zip(self.widths.tolist(), self.widths.tolist()[1:], strict=False):
+        for n_inputs, n_units in itertools.pairwise(self.widths.tolist()):
             weights = self.weights[first_weight : first_weight + n_inputs * n_units]
             biases = self.biases[first_bias : first_bias + n_units]
             found.append((weights.reshape(n_inputs, n_units), biases))
