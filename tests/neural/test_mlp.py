@@ -9,14 +9,38 @@ import threading
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwood as rw
 from rankwood.cli.main import main
 from rankwood.errors import DataError, ParameterError, RunError
 from rankwood.losses.ndcg_loss2 import gains_over_ideal, ndcg_loss2pp
 from tests.reference import ndcg_loss2 as reference
+from tests.unit.test_estimator_contract import AllInOneQuery
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+
+
+class OneQueryMLP(AllInOneQuery, rw.MLPRanker):
+    pass
+
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "our message says the same in our own words, and names the place",
+    "check_estimators_empty_data_messages": "our message says the same in our own words",
+    "check_fit2d_1sample": "our message says the same in our own words",
+    "check_sample_weight_equivalence_on_dense_data": "a document that is there twice is in twice as many pairs",
+    "check_sample_weight_equivalence_on_sparse_data": "a document that is there twice is in twice as many pairs",
+}
+
+
+@parametrize_with_checks(
+    [OneQueryMLP((8,), n_epochs=3, device="cpu")],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+)
+def test_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
 
 SMALL = {"hidden": (16, 8), "n_epochs": 4, "batch_size": 8, "dropout": 0.1, "device": "cpu"}
 

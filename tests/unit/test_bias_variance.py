@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.errors import DataError, MissingExtra, ParameterError, UnknownName
 from rankwood.evaluation.bias_variance import resample
 from rankwood.evaluation.pairs import Pairs
 from tests.reference import bias_variance as reference
@@ -263,6 +264,26 @@ def test_progress_is_told_of_every_training():
     models = {"a": ByFeature(), "b": AllEqual()}
     rw.bias_variance(models, train, test, trainings=3, progress=news.append)
     assert [(each.iteration, each.total) for each in news] == [(n, 6) for n in range(1, 7)]
+
+
+def test_trainings_share_no_checkpoint_and_leave_the_estimator_alone(tmp_path):
+    train, _, test = parts_of()
+    path = tmp_path / "forest.checkpoint"
+    kept = rw.RandomForest(3, max_leaves=4, checkpoint=path)
+    result = rw.bias_variance(kept, train, test, trainings=2)
+    assert not path.exists()
+    assert not hasattr(kept, "forest_")
+    assert kept.get_params()["checkpoint"] == path
+    plain = rw.bias_variance(rw.RandomForest(3, max_leaves=4), train, test, trainings=2)
+    assert figures(result["RandomForest"]) == figures(plain["RandomForest"])
+
+
+def test_a_plot_without_the_extra_names_it(monkeypatch, tmp_path):
+    train, _, test = parts_of()
+    result = rw.bias_variance(ByFeature(), train, test)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # what an import of it then finds: nothing
+    with pytest.raises(MissingExtra, match=r"pip install 'rankwood\[report\]'"):
+        result.plot(tmp_path / "bars.png")
 
 
 def test_result_as_json_csv_and_plot(tmp_path):

@@ -135,6 +135,8 @@ class _Job:
         if "seed" in known:
             drawn = _random.stream(known["seed"] or 0, "seed of a training", iteration)
             model.set_params(seed=int(drawn.integers(_LARGEST_SEED)))
+        if "checkpoint" in known:
+            model.set_params(checkpoint=None)  # trainings would go on with each other's trees
         if "n_threads" in known and known["n_threads"] is None:
             model.set_params(n_threads=self.n_threads)
         sample = resample(self.fold.train, _random.stream(self.seed, "resample", iteration))
