@@ -164,7 +164,7 @@ class BiasVariance:
         ]
         without = sum(fold.n_without_pairs for fold in folds)
         if without:
-            lines.append(f"{without:,} queries have no pairs and do not count")
+            lines.append(f"queries without pairs, which do not count: {without:,}")
         sampled = sum(fold.n_sampled for fold in folds)
         if sampled:
             lines.append(
