@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench docs clean
+.PHONY: help demo test test-slow test-neural check format bench docs clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[dev,docs,report]'
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.neural: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev,neural]'
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[bench]'
 	@touch $@ $(VENV)/.core
@@ -39,6 +43,9 @@ test: $(VENV)/.dev  ## the whole suite, but for what is marked slow
 
 test-slow: $(VENV)/.dev  ## what takes longer: JIT off, bounds checks, fuzzing, real data
 	$(PYTEST) -n $(WORKERS) -m slow
+
+test-neural: $(VENV)/.neural  ## networks, which need PyTorch: its package brings gigabytes
+	$(PYTEST) -n 0 tests/neural tests/unit/test_neural_model.py
 
 check: $(VENV)/.dev  ## lint, format, types, layers, spelling
 	$(BIN)/ruff check .

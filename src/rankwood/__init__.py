@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.loading import load, save
     from rankwood.ensembles.missing import FillMissing
     from rankwood.ensembles.missing_prediction import PredictMissing
+    from rankwood.ensembles.mlp import MLPRanker
     from rankwood.ensembles.ndcgboost import NDCGBoost
     from rankwood.ensembles.ordinal import OrdinalRanker
     from rankwood.ensembles.rankboost import RankBoost
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rankwood.ensembles.transfer import select_similar
     from rankwood.ensembles.transfer_features import add_model_features, common_features
     from rankwood.ensembles.transfer_report import transfer_report
+    from rankwood.evaluation.bias_variance import bias_variance
     from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
@@ -62,6 +64,7 @@ _MODULE_OF = {
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
     "LazyFeatures": "rankwood.models.lazy",
+    "MLPRanker": "rankwood.ensembles.mlp",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "OrdinalRanker": "rankwood.ensembles.ordinal",
     "PredictMissing": "rankwood.ensembles.missing_prediction",
@@ -70,6 +73,7 @@ _MODULE_OF = {
     "RankSVM": "rankwood.ensembles.ranksvm",
     "RankingData": "rankwood.data.dataset",
     "add_model_features": "rankwood.ensembles.transfer_features",
+    "bias_variance": "rankwood.evaluation.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "common_features": "rankwood.ensembles.transfer_features",
     "compare_missing": "rankwood.evaluation.compare_missing",
@@ -108,6 +112,7 @@ __all__ = [
     "InitializedGBRT",
     "LambdaMART",
     "LazyFeatures",
+    "MLPRanker",
     "NDCGBoost",
     "OrdinalRanker",
     "PredictMissing",
@@ -116,6 +121,7 @@ __all__ = [
     "RankSVM",
     "RankingData",
     "add_model_features",
+    "bias_variance",
     "bin",
     "common_features",
     "compare_missing",

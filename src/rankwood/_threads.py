@@ -16,6 +16,8 @@ from typing import Any
 
 from rankwood.errors import ParameterError
 
+_WORKER = "rankwood"  # what the names of our threads begin with
+
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -39,14 +41,17 @@ def resolve_threads(n_threads: int | None = None) -> int:
     """The number of threads to use: what was asked for, else the environment's, else every usable core.
 
     ``RANKWOOD_THREADS`` sets it for a process. ``NUMBA_NUM_THREADS`` is honoured too, because joblib's workers
-    set it to their fair share, so that jobs times threads does not exceed the cores.
+    set it to their fair share, so that jobs times threads does not exceed the cores. Work that one of our own
+    threads does is not cut up again: it has one, or a pool would wait for itself.
     """
     if n_threads is not None:
         given: Any = n_threads  # whatever it was declared to be; numpy's whole numbers are fine
         is_whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
         if not is_whole or given < 1:
             raise ParameterError(f"n_threads must be a whole number of at least 1, got {given!r}.")
-        return int(given)
+        return 1 if _is_worker() else int(given)
+    if _is_worker():
+        return 1
     for variable in ("RANKWOOD_THREADS", "NUMBA_NUM_THREADS"):
         text = os.environ.get(variable, "")
         if not text:
@@ -57,12 +62,16 @@ def resolve_threads(n_threads: int | None = None) -> int:
     return usable_cores()
 
 
+def _is_worker() -> bool:
+    return threading.current_thread().name.startswith(_WORKER)
+
+
 def submit(n_threads: int, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     """Start ``function(*arguments)`` on the pool of ``n_threads`` threads."""
     with _lock:
         pool = _pools.get(n_threads)
         if pool is None:
-            pool = ThreadPoolExecutor(n_threads, thread_name_prefix="rankwood")
+            pool = ThreadPoolExecutor(n_threads, thread_name_prefix=_WORKER)
             _pools[n_threads] = pool
     return pool.submit(function, *arguments)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwood.models.format import load_model, save_model
 from tests.golden import make_linear_v1 as linear
+from tests.golden import make_neural_v1 as neural
 from tests.golden.make_forest_v1 import META, PATH, make_forest
 
 
@@ -66,3 +67,21 @@ def contents(path):
     with zipfile.ZipFile(path) as archive:
         found = {name: archive.read(name) for name in archive.namelist()}
     return found | {"model.json": json.loads(found["model.json"])}
+
+
+def test_a_network_of_format_1_loads_and_scores_as_it_always_did(tmp_path):
+    model, meta = load_model(neural.PATH)
+    assert model == neural.make_neural()
+    assert meta == {**neural.META, "feature_names": ["bm25", "clicks", "constant"]}
+    documents = np.array([[3, 0, 9], [np.nan, 0, np.nan], [1, np.expm1(1), 0]], np.float32)
+    # Units relu(bm25 + clicks / 2) and relu(0.5 - bm25 + 2 clicks), of values as they enter; then 3, -1/4 and -1.
+    expected = [
+        3 * 1 - 0.25 * 0 - 1,  # bm25 (3 - 1) / 2 = 1: 1 and relu(-0.5)
+        3 * 0 - 0.25 * 0.5 - 1,  # missing is 0, and so is what has no spread
+        3 * 0.5 - 0.25 * 2.5 - 1,  # clicks log(1 + e - 1) = 1
+    ]
+    np.testing.assert_allclose(model.predict(documents), expected, rtol=1e-6)
+    save_model(neural.make_neural(), tmp_path / "now", neural.META)
+    now, then = (contents(path) for path in (tmp_path / "now", neural.PATH))
+    now["model.json"]["rankwood_version"] = then["model.json"]["rankwood_version"]
+    assert now == then

@@ -146,7 +146,7 @@ def test_arrays_that_are_no_linear_model(path, array, message):
         (lambda d: d.update(feature_names=["a"]), "has 1 names, but there are 3 features"),
         (lambda d: d.update(feature_names=["a", "a", "b"]), "a name more than once"),
         (lambda d: d.update(kind="forest"), "holds no usable forest: its record must hold"),
-        (lambda d: d.update(kind="neural"), "holds something of kind 'neural'.*Known: forest, lin"),
+        (lambda d: d.update(kind="spline"), "holds something of kind 'spline'.*Known: forest, lin"),
     ],
 )
 def test_documents_that_lie(path, edit, message):

@@ -94,3 +94,11 @@ def test_the_pool_works_again_after_a_fork():
 def test_a_number_of_threads_may_come_from_numpy():
     assert _threads.resolve_threads(np.int64(3)) == 3
     assert type(_threads.resolve_threads(np.int64(3))) is int
+
+
+def test_work_on_one_of_our_threads_is_not_cut_up_again():
+    # It would wait for a pool whose only threads are waiting for it.
+    assert _threads.submit(2, _threads.resolve_threads, 2).result(timeout=30) == 1
+    assert _threads.submit(2, _threads.resolve_threads).result(timeout=30) == 1
+    with pytest.raises(ParameterError, match="n_threads must be"):
+        _threads.submit(2, _threads.resolve_threads, 0).result(timeout=30)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rankwood.models.cascade import Cascade
     from rankwood.models.forest import Forest
     from rankwood.models.linear import LinearModel
+    from rankwood.models.neural import NeuralModel
 
 _FEATURES_SHOWN = 15
 
@@ -38,7 +39,9 @@ def show(path: str, as_json: bool) -> None:
             more["weights"] = {
                 row[0]: dict(zip(_COLUMNS[1:], row[1:], strict=True)) for row in _weights(model)
             }
-        printing.show_json({"model": path, **facts, **more, "importance": dict(_shares(model))})
+        if hasattr(model, "importance"):
+            more["importance"] = dict(_shares(model))
+        printing.show_json({"model": path, **facts, **more})
         return
     printing.heading(path)
     printing.show_facts([(name, _shown(value)) for name, value in facts.items()])
@@ -101,9 +104,26 @@ def _show_weights(model: LinearModel) -> None:
     printing.show_table(_COLUMNS, rows)
 
 
+def _describe_neural(model: NeuralModel) -> dict[str, Any]:
+    return {
+        "layers": "-".join(map(str, model.widths.tolist())),
+        "weights": int(model.weights.size + model.biases.size),
+        "features": model.n_features,
+        "features used": int((model.spread > 0).sum()),
+    }
+
+
+def _show_skewed(model: NeuralModel) -> None:
+    names = [name for name, skewed in zip(_names(model), model.is_skewed, strict=True) if skewed]
+    printing.heading(f"skewed features, whose logarithm is taken: {len(names):,}")
+    if names:
+        printing.say(", ".join(names[:_FEATURES_SHOWN]) + (", …" * (len(names) > _FEATURES_SHOWN)))
+
+
 _OF_KIND: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], None]]] = {
     "forest": (_describe_forest, _show_gains),
     "linear": (_describe_linear, _show_weights),
+    "neural": (_describe_neural, _show_skewed),
     "ordinal": (_describe_forest, _show_gains),
     "cascade": (_describe_cascade, _show_gains),
 }

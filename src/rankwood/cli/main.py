@@ -13,6 +13,7 @@ import typer
 
 from rankwood import __version__
 from rankwood.cli import (
+    bias_variance,
     convert,
     cost_curve,
     data,
@@ -47,6 +48,7 @@ app.command("evaluate")(reports_errors(evaluate.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
+app.command("bias-variance")(reports_errors(bias_variance.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

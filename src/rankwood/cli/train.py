@@ -168,9 +168,13 @@ def _figures(fitted: Any, last: Any, rounds: int) -> list[tuple[str, str]]:
 def _size(model: Any) -> tuple[str, str]:
     """How large a model is, whatever its kind."""
     from rankwood.models.linear import LinearModel
+    from rankwood.models.neural import NeuralModel
 
     if isinstance(model, LinearModel):
         return ("weights", f"of {model.used.size:,} of {model.n_features:,} features")
+    if isinstance(model, NeuralModel):
+        layers = "-".join(map(str, model.widths.tolist()))
+        return ("weights", f"{model.weights.size + model.biases.size:,} in layers {layers}")
     return ("trees", f"{model.n_trees:,} with {model.n_leaves:,} leaves in all")
 
 
@@ -183,5 +187,7 @@ def _after(fitted: Any, rounds: int) -> str:
     }
     unit = units.get(type(fitted).__name__)
     if unit is None:
-        unit = next((name for name in ("rounds", "trees") if hasattr(fitted, f"n_{name}")), None)
+        unit = next(
+            (name for name in ("rounds", "trees", "epochs") if hasattr(fitted, f"n_{name}")), None
+        )
     return "" if unit is None else f" with {rounds:,} {unit}"

@@ -26,6 +26,7 @@ _MODULE_OF = {
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
     "LambdaMART": "rankwood.ensembles.lambdamart",
+    "MLPRanker": "rankwood.ensembles.mlp",
     "NDCGBoost": "rankwood.ensembles.ndcgboost",
     "OrdinalRanker": "rankwood.ensembles.ordinal",
     "RandomForest": "rankwood.ensembles.forests",

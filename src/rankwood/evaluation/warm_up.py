@@ -29,6 +29,8 @@ def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "boosted trees", _boost
     yield "boosting on pairs", _boost_on_pairs
     yield "linear rankers", _train_linear
+    yield "scoring", _score
+    yield "bias and variance", _compare_pairs
 
 
 def _read_and_write() -> None:
@@ -130,3 +132,20 @@ def _train_linear() -> None:
     data = _few_rows()
     RankSVM(n_threads=1).fit(data)
     AdaRank(1, n_threads=1).fit(data)
+
+
+def _score() -> None:
+    from rankwood.models.warm_up import warm_up_scoring
+
+    warm_up_scoring()  # networks are trained by others, but scored by us
+
+
+def _compare_pairs() -> None:
+    import numpy as np
+
+    from rankwood.evaluation.pairs import Pairs
+
+    data = _few_rows()
+    scores = [np.arange(data.n_documents, dtype=np.float64)] * 2
+    for max_pairs in (1, 100):  # drawn, and all
+        Pairs.of(data, "all", max_pairs, seed=0).decompose(scores, "half", 1)

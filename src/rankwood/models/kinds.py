@@ -26,6 +26,7 @@ from rankwood.models.model_arrays import (
     native_arrays,
     refuse_others,
 )
+from rankwood.models.neural import NeuralModel, neural_from_arrays, neural_to_arrays
 from rankwood.models.ordinal import OrdinalModel, ordinal_from_arrays, ordinal_to_arrays
 
 _LINEAR_SCALARS = ("intercept",)
@@ -67,6 +68,7 @@ def _bare_forest(record: Any, arrays: Mapping[str, Array], feature_names: Any) -
 _OF_LAYERS: dict[str, Kind] = {  # what a layer of a cascade may hold
     "forest": Kind(Forest, "forest", forest_to_arrays, _bare_forest),
     "linear": Kind(LinearModel, "linear model", _linear_to_arrays, _linear_from_arrays),
+    "neural": Kind(NeuralModel, "neural network", neural_to_arrays, neural_from_arrays),
     "ordinal": Kind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
 }
 

@@ -6,9 +6,10 @@ import numpy as np
 
 
 def warm_up_scoring() -> None:
-    """Score one row with one split, and with one weight: every kernel of scoring is compiled for its set of types."""
+    """Score one row with one split, one weight, one unit: every kernel of scoring is compiled for its types."""
     from rankwood.models.forest import Forest
     from rankwood.models.linear import LinearModel
+    from rankwood.models.neural import NeuralModel
 
     split = {
         "feature": [0, -1, -1],
@@ -21,3 +22,5 @@ def warm_up_scoring() -> None:
     document = np.zeros((1, 1), np.float32)
     Forest.from_trees([split], n_features=1).predict(document)
     LinearModel(np.ones(1), np.zeros(1), np.ones(1)).predict(document)
+    one, unit = np.ones(1), np.ones(1, np.float32)
+    NeuralModel(np.ones(2, np.int64), unit, unit, one, one, np.zeros(1, np.uint8)).predict(document)

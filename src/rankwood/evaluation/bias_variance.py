@@ -1,0 +1,232 @@
+"""``bias_variance``: how far a ranker is off on average, and how much it depends on its training queries.
+
+After Shivaswamy & Chandrashekar, *Bias-variance decomposition for ranking*, WSDM 2021; ``pairs.py`` defines the terms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwood import _checks, _random
+from rankwood._threads import resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.data.folds import Fold
+from rankwood.dtypes import Floats
+from rankwood.ensembles.inputs import validation_data
+from rankwood.ensembles.progress import Callback, Watch, check_listeners
+from rankwood.ensembles.side_by_side import in_order
+from rankwood.errors import DataError, ParameterError
+from rankwood.evaluation.bias_variance_results import BiasVariance, Conventions, FoldResult
+from rankwood.evaluation.pairs import PAIRS, TIES, Pairs
+from rankwood.measures.grouping import check_scores
+
+__all__ = ["BiasVariance", "bias_variance"]
+
+Layers = list[Floats]  # the scores of the test rows after each layer, the last ones are the model's
+_LARGEST_SEED = 2**31
+
+
+def bias_variance(
+    estimator: Any,
+    data: Any,
+    test: RankingData | None = None,
+    *,
+    valid: Any = None,
+    trainings: int = 5,
+    pairs: str = "different",
+    ties: str = "half",
+    max_pairs: int = 10_000,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: Callback | None = None,
+) -> BiasVariance:
+    """Error, bias² and variance of the order of document pairs, over trainings on resampled queries.
+
+    Each training sees as many queries as there are, drawn with replacement: a query that is drawn twice is there
+    twice. Estimators that have a ``seed`` get another one in each training. All algorithms see the same samples and the
+    same pairs. Values are means over a query's pairs, then over queries (by their weights, if there are any), then
+    over folds.
+
+    Parameters
+    ----------
+    estimator
+        An estimator, or several by name. It is cloned, never fitted itself. One whose fitted model has
+        ``predict_layers(X)``, a list with the scores after each layer, is reported layer by layer too; a training with
+        fewer layers than others counts with its last one.
+    data
+        The training data, beside ``test``; or folds: (train, validation, test) each, as ``read_folds`` gives them.
+    test
+        The data whose pairs are looked at.
+    valid
+        Validation data for the fits, beside ``test``; the same ones in each training. Folds have their own.
+    trainings
+        How often each algorithm is trained, in each fold; at least 2.
+    pairs
+        ``"different"``: pairs whose labels differ. ``"all"``: every pair, where of two equal labels neither should be
+        above the other, so that any strict order of them is half wrong.
+    ties
+        What equal scores say of "above": ``"half"`` yes, or ``"strict"``: no.
+    max_pairs
+        The most pairs of a query that are looked at; of more, so many are drawn. The result says where.
+    seed
+        Same data, seed and version: same result, for any number of threads.
+    n_threads
+        How many trainings run side by side.
+    progress
+        A function that is told after each training.
+    """
+    algorithms = _algorithms(estimator)
+    trainings = _checks.whole_number("trainings", trainings, 2, 1_000_000)
+    max_pairs = _checks.whole_number("max_pairs", max_pairs, 1)
+    seed = _checks.whole_number("seed", seed, 0)
+    conventions = Conventions(
+        _checks.one_of("pairs", pairs, PAIRS), _checks.one_of("ties", ties, TIES), max_pairs, seed
+    )
+    check_listeners(progress, ())
+    threads = resolve_threads(n_threads)
+    folds = _folds(data, test, valid)
+    watch = Watch(len(folds) * trainings * len(algorithms), progress, ())
+    found: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
+    for number in range(len(folds)):
+        fold = _checked(folds[number])
+        test_pairs = Pairs.of(fold.test, conventions.pairs, max_pairs, seed)
+        job = _Job(list(algorithms.values()), fold, trainings, seed, number, threads)
+        for name, layers in zip(algorithms, job.scores(watch), strict=True):
+            values = [test_pairs.decompose(scores, ties, threads) for scores in layers]
+            found[name].append(FoldResult.of(values, test_pairs, fold.test))
+    return BiasVariance.of(found, trainings, conventions)
+
+
+@dataclass(eq=False)
+class _Job:
+    """The trainings of every algorithm in one fold."""
+
+    algorithms: list[Any]
+    fold: _Fold
+    trainings: int
+    seed: int
+    number: int  # of the fold
+    n_threads: int
+
+    def scores(self, watch: Watch) -> list[list[list[Floats]]]:
+        """The scores of the test rows, by algorithm, layer and training."""
+        n_jobs = len(self.algorithms) * self.trainings
+        by_algorithm: list[list[Layers]] = [[] for _ in self.algorithms]
+        done = self.number * n_jobs
+        threads = min(self.n_threads, n_jobs)
+        with contextlib.closing(in_order(self._train, range(n_jobs), threads)) as trained:
+            for job, layers in enumerate(trained):
+                by_algorithm[job // self.trainings].append(layers)
+                watch.says_stop(done + job + 1)
+        return [_by_layer(layers) for layers in by_algorithm]
+
+    def _train(self, job: int) -> Layers:
+        """Train an algorithm on a bootstrap sample of the queries; its scores of the test rows after each layer."""
+        algorithm, training = divmod(job, self.trainings)
+        iteration = self.number * self.trainings + training
+        model = clone(self.algorithms[algorithm])
+        known = model.get_params(deep=False)
+        if "seed" in known:
+            drawn = _random.stream(known["seed"] or 0, "seed of a training", iteration)
+            model.set_params(seed=int(drawn.integers(_LARGEST_SEED)))
+        if "checkpoint" in known:
+            model.set_params(checkpoint=None)  # trainings would go on with each other's trees
+        if "n_threads" in known and known["n_threads"] is None:
+            model.set_params(n_threads=self.n_threads)
+        sample = resample(self.fold.train, _random.stream(self.seed, "resample", iteration))
+        options = {} if self.fold.valid is None else {"valid": self.fold.valid}
+        model.fit(sample, **options)
+        predict_layers: Callable[[Any], Iterable[Any]] | None
+        predict_layers = getattr(model, "predict_layers", None)
+        test = self.fold.test
+        found = [model.predict(test)] if predict_layers is None else list(predict_layers(test))
+        if not found:
+            raise DataError(f"predict_layers of {type(model).__name__} gave no layer.")
+        return [check_scores(scores, test.n_documents) for scores in found]
+
+
+def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
+    """As many queries as there are, drawn with replacement; each draw is a query of its own."""
+    chosen = np.sort(generator.integers(data.n_queries, size=data.n_queries))
+    sizes = np.diff(data.query_offsets)[chosen]
+    ends = np.cumsum(sizes)
+    shifts = np.repeat(data.query_offsets[chosen] - (ends - sizes), sizes)
+    rows = data.row_order[np.arange(shifts.size) + shifts]
+    return RankingData(
+        data.features[rows],
+        data.labels[rows],
+        np.repeat(np.arange(chosen.size), sizes),
+        None,
+        None if data.row_weights is None else data.row_weights[rows],
+        None if data.query_weights is None else data.query_weights[chosen],
+        data.feature_names,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    train: RankingData
+    valid: RankingData | None
+    test: RankingData
+
+
+def _by_layer(trained: list[Layers]) -> list[list[Floats]]:
+    """The scores of each training, by layer; a training that has fewer layers answers with its last."""
+    n_layers = max(len(layers) for layers in trained)
+    return [
+        [layers[min(layer, len(layers) - 1)] for layers in trained] for layer in range(n_layers)
+    ]
+
+
+def _algorithms(estimator: Any) -> dict[str, Any]:
+    found = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
+    if not found:
+        raise ParameterError("estimator is empty; pass an estimator, or several by name.")
+    for name, each in found.items():
+        methods = ("fit", "predict", "get_params")
+        if isinstance(each, type) or not all(hasattr(each, method) for method in methods):
+            raise ParameterError(
+                f"'{name}' must be an estimator such as RandomForest(n_trees=50), got {each!r}."
+            )
+    return {str(name): each for name, each in found.items()}
+
+
+def _folds(data: Any, test: Any, valid: Any) -> Any:
+    """A sequence of folds, whatever was passed; folds are read when they are asked for."""
+    if isinstance(data, RankingData):
+        if test is None:
+            raise ParameterError(
+                "test is missing: pass the data whose pairs are to be looked at, or pass folds."
+            )
+        return [(data, valid, test)]
+    if test is not None or valid is not None:
+        raise ParameterError("folds have test and validation data of their own; leave out yours.")
+    folds = [data] if isinstance(data, Fold) else data
+    if not hasattr(folds, "__getitem__") or not hasattr(folds, "__len__") or len(folds) == 0:
+        raise ParameterError(
+            f"data must be RankingData or folds, as read_folds gives them; got {type(data).__name__}."
+        )
+    return folds
+
+
+def _checked(fold: Any) -> _Fold:
+    """The three parts of a fold; both data to train on and to test have queries."""
+    if not isinstance(fold, tuple | list) or len(fold) != 3:
+        raise ParameterError("a fold must be (train, validation, test); validation may be None.")
+    train, valid, test = fold
+    for name, part in (("training", train), ("test", test)):
+        if not isinstance(part, RankingData):
+            raise ParameterError(f"the {name} data must be RankingData, got {type(part).__name__}.")
+        if part.query_ids is None:
+            raise DataError(
+                f"the {name} data have no query ids, and pairs are made within queries."
+            )
+        if part.n_documents == 0:
+            raise DataError(f"the {name} data have no rows.")
+    return _Fold(train, validation_data(valid, train), test)

@@ -1,0 +1,203 @@
+"""``NeuralModel``: a network of fully connected layers, as plain arrays. Scoring needs no PyTorch."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood._threads import run_blocks
+from rankwood.dtypes import FEATURE, SCORE, Array, Features, Floats
+from rankwood.errors import DataError, ModelError
+from rankwood.models import model_checks
+from rankwood.models.inputs import features_in_order
+from rankwood.models.model_arrays import check_record, names_of, native_arrays, refuse_others
+
+ARRAYS: dict[str, type[np.generic]] = {
+    "widths": np.int64,
+    "weights": np.float32,
+    "biases": np.float32,
+    "centre": np.float64,
+    "spread": np.float64,
+    "is_skewed": np.uint8,
+}
+_ACTIVATION = "relu"  # of the hidden layers
+_ROWS_AT_ONCE = 2048  # 8 MB for a layer of 1,024 units
+_LEAST_ROWS = 64  # per thread
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NeuralModel:
+    """The score of a document is what the last unit of the network gives.
+
+    Parameters
+    ----------
+    widths
+        How many features there are, then how many units each layer has; the last layer has one. All but the last
+        cut their outputs at 0 (ReLU).
+    weights, biases
+        Of all layers, one after the other. The weights of a layer are inputs × units, line by line.
+    centre, spread
+        The mean and standard deviation of each feature in the training data. A value enters the network less the mean,
+        in units of the spread; a missing one, and any value of a feature without spread, enters as 0.
+    is_skewed
+        1 for a feature of whose values the logarithm is taken before that: sign(x) · log(1 + |x|); else 0.
+    feature_names
+        One name per feature. Data that have names must then have these, in any order.
+
+    Arrays are checked and read-only. Two models are equal when all they hold is equal.
+    """
+
+    widths: Array
+    weights: Array
+    biases: Array
+    centre: Floats
+    spread: Floats
+    is_skewed: Array
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, dtype in ARRAYS.items():
+            array = model_checks.typed(name, getattr(self, name), dtype)
+            object.__setattr__(self, name, _checks.read_only(array))
+        names = None if self.feature_names is None else tuple(self.feature_names)
+        object.__setattr__(self, "feature_names", names)
+        self.check()
+
+    def check(self) -> None:
+        """Raise a ``ModelError`` that names the first thing wrong; the constructor calls it."""
+        widths = [int(width) for width in self.widths]  # Python's numbers do not overflow
+        if len(widths) < 2 or min(widths) < 1 or widths[-1] != 1:
+            raise ModelError(
+                "widths must be the number of features, then of the units of each layer, at least 1 each; "
+                "the last layer has one."
+            )
+        lengths = {
+            "weights": sum(a * b for a, b in itertools.pairwise(widths)),
+            "biases": sum(widths[1:]),
+            "centre": widths[0],
+            "spread": widths[0],
+            "is_skewed": widths[0],
+        }
+        for name, length in lengths.items():
+            array = getattr(self, name)
+            if array.size != length:
+                raise ModelError(
+                    f"{name} has {array.size:,} values, but these widths need {length:,}."
+                )
+            model_checks.refuse_infinite(name, array)
+        model_checks.refuse_negative("spread", self.spread)
+        if self.is_skewed.max() > 1:
+            raise ModelError("is_skewed must be 0 or 1 for each feature.")
+        model_checks.check_names(self.feature_names, widths[0])
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document has."""
+        return int(self.widths[0])
+
+    @functools.cached_property
+    def layers(self) -> tuple[tuple[Array, Array], ...]:
+        """The weights (inputs × units) and biases of each layer."""
+        found, first_weight, first_bias = [], 0, 0
+        for n_inputs, n_units in itertools.pairwise(self.widths.tolist()):
+            weights = self.weights[first_weight : first_weight + n_inputs * n_units]
+            biases = self.biases[first_bias : first_bias + n_units]
+            found.append((weights.reshape(n_inputs, n_units), biases))
+            first_weight += n_inputs * n_units
+            first_bias += n_units
+        return tuple(found)
+
+    def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
+        """The score of each row, in row order.
+
+        ``features`` are rows × features: an array, a frame, a sparse matrix, a RankingData. Columns with names are
+        put in the model's order; without names they are taken by position. A row's score is the same to the bit for
+        any number of threads and rows beside it.
+        """
+        matrix = features_in_order(features, self.n_features, self.feature_names)
+        refuse_infinite(matrix)
+        scores: Floats = np.empty(len(matrix), SCORE)
+        with np.errstate(over="ignore", invalid="ignore"):  # found below, with its row
+            for first in range(0, len(matrix), _ROWS_AT_ONCE):
+                part = matrix[first : first + _ROWS_AT_ONCE]
+                scores[first : first + len(part)] = self._scores_of(part, n_threads)
+        finite = np.isfinite(scores)
+        if not finite.all():
+            raise DataError(f"the score of row {int(np.argmin(finite))} is beyond floating point.")
+        return scores
+
+    def _scores_of(self, matrix: Features, n_threads: int | None) -> Array:
+        from rankwood.models.neural_kernels import layer_outputs
+
+        values: Array = standardise(matrix, self.centre, self.spread, self.is_skewed)
+        for number, (weights, biases) in enumerate(self.layers, 1):
+            outputs = np.empty((len(matrix), biases.size), FEATURE)
+            layer = (_checks.read_only(values), weights, biases, number < len(self.layers), outputs)
+            run_blocks(layer_outputs, len(matrix), *layer, n_threads=n_threads, least=_LEAST_ROWS)
+            values = outputs
+        return values[:, 0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays can be written to; the constructor makes them read-only again, and checks them.
+        return NeuralModel, tuple(getattr(self, field.name) for field in fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NeuralModel):
+            return NotImplemented
+        return self.feature_names == other.feature_names and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in ARRAYS
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"NeuralModel({'-'.join(map(str, self.widths.tolist()))})"
+
+
+def refuse_infinite(matrix: Features) -> None:
+    """A unit cut at 0 would hide an infinite value, so they are looked for before."""
+    if np.isinf(matrix).any():
+        row, feature = (int(place[0]) for place in np.nonzero(np.isinf(matrix)))
+        raise DataError(
+            f"features[{row}, {feature}] is {float(matrix[row, feature])}: a neural network needs "
+            "finite values. Replace it by NaN (missing) or by a number."
+        )
+
+
+def standardise(matrix: Features, centre: Floats, spread: Floats, is_skewed: Array) -> Features:
+    """The features as a network sees them: around 0, in units of their spread, 0 where they are missing."""
+    values = matrix.astype(np.float64)
+    skewed = np.flatnonzero(is_skewed)
+    values[:, skewed] = signed_logarithm(values[:, skewed])
+    values -= centre
+    inverse = np.divide(1.0, spread, out=np.zeros(spread.size), where=spread > 0)
+    values *= inverse
+    values[np.isnan(matrix)] = 0.0
+    return values.astype(FEATURE)
+
+
+def signed_logarithm(values: Floats) -> Floats:
+    """sign(x) · log(1 + abs(x)): about x near 0, and the logarithm far from it."""
+    found: Floats = np.copysign(np.log1p(np.abs(values)), values)
+    return found
+
+
+def neural_to_arrays(model: NeuralModel) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What ``model.json`` says of the model, and its arrays."""
+    return {"activation": _ACTIVATION}, {name: getattr(model, name) for name in ARRAYS}
+
+
+def neural_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> NeuralModel:
+    """The model that ``neural_to_arrays`` took apart, with all its checks."""
+    check_record(record, ("activation",))
+    if record["activation"] != _ACTIVATION:
+        raise ModelError(f"activation must be '{_ACTIVATION}', got {record['activation']!r}.")
+    found = native_arrays(ARRAYS, arrays)
+    refuse_others(arrays, ARRAYS, "a neural network")
+    return NeuralModel(**found, feature_names=names_of(feature_names))
