@@ -18,10 +18,10 @@ from sklearn.base import clone
 from rankwood._random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
+from rankwood.ensembles.bagged import Bagged
 from rankwood.ensembles.bags import Bags, stream_number
 from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.deep_columns import Columns
-from rankwood.ensembles.forests import _Forest
 from rankwood.errors import DataError
 from rankwood.models.cascade import ForeignModel, mean_score
 
@@ -71,7 +71,7 @@ class LayerPlan:
 
 def is_bagged(learner: Any) -> bool:
     """Whether the learner's trees leave rows out, so that it has out-of-bag scores."""
-    return isinstance(learner, _Forest) and learner.bag is not None
+    return isinstance(learner, Bagged) and learner.bag is not None
 
 
 def sees_bins(learner: Any) -> bool:
