@@ -2,8 +2,8 @@
 
 Run as ``python -m benchmarks.bench_broof``. 720,000 × 136 rows, 100 leaves, 0.3 of the features per node, two
 threads; binning and compiling are apart. Both sides make out-of-bag estimates. The loop with scikit-learn's forest is
-timed for a fifth of a round, residues and all, and scaled. Goals: at most 1.15 times the plain forest's time, a fiftieth
-of scikit-learn's.
+timed for a fifth of a round, residues and all, and scaled. Goals: at most 1.15 times the plain forest's time, and a
+fiftieth of scikit-learn's.
 ``python -m benchmarks.bench_broof 300 4 10`` tries it on 300 queries, 4 rounds and 10 trees, and keeps nothing.
 """
 
