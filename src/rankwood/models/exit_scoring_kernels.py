@@ -14,7 +14,13 @@ import numpy as np
 from rankwood._jit import kernel
 from rankwood.dtypes import Array
 from rankwood.models.exit_kernels import is_worse, sift_down
-from rankwood.models.scoring_kernels import LANES, key_of, walk_documents
+from rankwood.models.scoring_kernels import (
+    BLOCK_KEYS,
+    LANES,
+    MOST_GROUPS,
+    key_of,
+    walk_documents,
+)
 
 ROUNDING = 1e-9  # a share such as 0.29 of 100 documents is 29 of them, not 28.999…
 
@@ -64,6 +70,7 @@ def score_queries(
     slots = np.empty(longest, np.int64)
     worst = np.empty(longest, np.int64)
     scores = np.empty(longest, np.float64)
+    sums = np.empty(longest, np.float64)
     for query in range(first, last):
         of_query = rows[begins[query] : begins[query + 1]]
         n_in_play = of_query.size
@@ -74,10 +81,14 @@ def score_queries(
         for stop in range(exits.stops.size):
             last_tree = exits.stops[stop]
             in_play = slots[:n_in_play]
-            pass_trees(first_tree, last_tree, of_query, in_play, trees, keys, places, totals)
-            for document in in_play:
+            for slot in range(n_in_play):
+                sums[slot] = totals[of_query[in_play[slot]]]
+            pass_trees(first_tree, last_tree, trees, keys, places, sums[:n_in_play])
+            for slot in range(n_in_play):
+                document = in_play[slot]
                 row = of_query[document]
-                scores[document] = totals[row] / exits.divisors[stop] + exits.base
+                totals[row] = sums[slot]
+                scores[document] = sums[slot] / exits.divisors[stop] + exits.base
                 n_trees[row] = last_tree
             first_tree = last_tree
             if stop + 1 < exits.stops.size:
@@ -98,22 +109,19 @@ def fill_slot(slot: int, bits: Array, trees: Trees, keys: Array) -> None:
 
 @kernel
 def pass_trees(
-    first_tree: int,
-    last_tree: int,
-    rows: Array,
-    in_play: Array,
-    trees: Trees,
-    keys: Array,
-    places: Array,
-    totals: Array,
+    first_tree: int, last_tree: int, trees: Trees, keys: Array, places: Array, sums: Array
 ) -> None:
-    """Add what the trees say about the documents in play to their totals, tree by tree."""
-    n_groups = (in_play.size + LANES - 1) // LANES
-    for tree in range(first_tree, last_tree):
-        root = trees.offsets[tree]
-        walk_documents(trees.packed[root:], keys, n_groups, trees.left_shift, places)
-        for slot in range(in_play.size):
-            totals[rows[in_play[slot]]] += trees.values[root + places[slot]]
+    """Add what the trees say about the documents in play to their sums, as many at a time as the cache holds."""
+    n_groups = max(1, min(MOST_GROUPS, BLOCK_KEYS // keys.shape[1]))
+    for first in range(0, sums.size, LANES * n_groups):
+        size = min(LANES * n_groups, sums.size - first)
+        of_block = keys[first // LANES :]
+        for tree in range(first_tree, last_tree):
+            root = trees.offsets[tree]
+            n_walking = (size + LANES - 1) // LANES
+            walk_documents(trees.packed[root:], of_block, n_walking, trees.left_shift, places)
+            for slot in range(size):
+                sums[first + slot] += trees.values[root + places[slot]]
 
 
 @kernel

@@ -32,8 +32,8 @@ from rankwood.dtypes import Array
 LEAST_KEY = -(2**31)  # below that of -inf
 GREATEST_KEY = 2**31 - 1  # above that of +inf
 LANES = 8
-_BLOCK_KEYS = 5120  # 20 KiB of keys beside a tree or two in 32 KiB of nearest cache
-_MOST_GROUPS = 8  # of eight documents in a block
+BLOCK_KEYS = 5120  # 20 KiB of keys beside a tree or two in 32 KiB of nearest cache
+MOST_GROUPS = 8  # of eight documents in a block
 _INFINITY = 0x7F800000  # the bits of +inf: greater ones, without the sign, are NaN
 
 
@@ -64,10 +64,10 @@ def traverse(
     Rows ``first`` to ``last`` are read from ``bits`` (rows × features, the bits of float32 values) or from ``codes``
     (features × rows, bin numbers). ``packed`` has no nodes if ``wide`` has; ``values`` and ``numbers`` are per node.
     """
-    n_groups = max(1, min(_MOST_GROUPS, _BLOCK_KEYS // (LANES * columns.size)))
+    n_groups = max(1, min(MOST_GROUPS, BLOCK_KEYS // (LANES * columns.size)))
     n_groups = min(n_groups, (last - first + LANES - 1) // LANES)
     keys = np.empty((n_groups, LANES * columns.size), np.int32)
-    places = np.empty(LANES * _MOST_GROUPS, np.int64)
+    places = np.empty(LANES * MOST_GROUPS, np.int64)
     is_wide = wide.shape[0] > 0
     for start in range(first, last, max(1, LANES * n_groups)):
         size = min(LANES * n_groups, last - start)
