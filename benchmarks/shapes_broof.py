@@ -64,13 +64,13 @@ def draw(
     mpl.rcParams |= {"svg.hashsalt": "rankwood", "svg.fonttype": "none", "font.size": 10}
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4))
+    figure, axes = plt.subplots(figsize=(8, 4))
     for name, (x, y) in lines.items():
         axes.plot(x, y, label=name, markevery=max(1, len(x) // 10), markersize=5, **STYLES[name])
     axes.set(xlabel=x_label, ylabel="NDCG@10 on test queries")
     axes.set_title(title, fontsize=9, loc="left")
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.tight_layout()
     figure.savefig(path, format="svg", metadata={"Date": None})
     plt.close(figure)
