@@ -14,7 +14,8 @@ import rankwood as rw
 from rankwood.data.splits import shuffled_queries
 from rankwood.ensembles.treatments import TREATMENTS, treated
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.compare_missing import _holm, _paired_test
+from rankwood.evaluation.compare_missing import _holm
+from rankwood.measures.paired import paired_t_test
 
 FAST = {"n_bootstrap": 20}
 
@@ -81,9 +82,9 @@ def test_holm_by_hand():
 
 
 def test_a_test_without_spread():
-    assert _paired_test(np.zeros(5)) == 1.0
-    assert _paired_test(np.full(5, 0.1)) == 0.0
-    assert np.isnan(_paired_test(np.array([0.1, np.nan])))
+    assert paired_t_test(np.zeros(5)) == 1.0
+    assert paired_t_test(np.full(5, 0.1)) == 0.0
+    assert np.isnan(paired_t_test(np.array([0.1, np.nan])))
 
 
 def test_folds_score_every_query_by_a_model_of_the_others(data):
@@ -105,7 +106,7 @@ def test_folds_score_every_query_by_a_model_of_the_others(data):
     assert "each scored by a model of the other folds (3 folds)" in str(comparison)
 
 
-def test_measures_of_all_documents_have_no_paired_test(parts):
+def test_measures_of_all_documents_have_nopaired_t_test(parts):
     comparison = rw.compare_missing(rw.RandomForest(3), *parts, "rmse", treatments=["mean"], **FAST)
     result = comparison["mean"]
     assert np.isnan([result.p_value, *result.difference_interval]).all()

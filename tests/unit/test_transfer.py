@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 
 import rankwood as rw
 from rankwood.ensembles.transfer_features import varying_columns
-from rankwood.ensembles.transfer_report import TransferReport, paired_p_value
+from rankwood.ensembles.transfer_report import TransferReport
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.measures.paired import paired_t_test
 
 # Whole forests by the dozen, and no kernel that other tests do not run as plain Python.
 pytestmark = pytest.mark.jit_only
@@ -268,12 +269,12 @@ def test_a_ranker_built_on_one_that_stops_early_gets_its_validation_data_too(par
 
 
 def test_paired_test_of_few_or_equal_differences():
-    assert paired_p_value(np.array([0.1, -0.2, 0.3, np.nan])) == pytest.approx(
+    assert paired_t_test(np.array([0.1, -0.2, 0.3, np.nan])) == pytest.approx(
         scipy.stats.ttest_1samp([0.1, -0.2, 0.3], 0).pvalue
     )
-    assert np.isnan(paired_p_value(np.array([0.1, np.nan])))
-    assert paired_p_value(np.zeros(3)) == 1.0
-    assert paired_p_value(np.full(3, 0.5)) == 0.0
+    assert np.isnan(paired_t_test(np.array([0.1, np.nan])))
+    assert paired_t_test(np.zeros(3)) == 1.0
+    assert paired_t_test(np.full(3, 0.5)) == 0.0
 
 
 def test_a_verdict_needs_queries_and_whole_to_agree():

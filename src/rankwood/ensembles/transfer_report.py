@@ -16,6 +16,7 @@ from rankwood.ensembles.base import Ranker
 from rankwood.ensembles.validation import is_minimised, mean_value
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import Measure
+from rankwood.measures.paired import paired_t_test
 from rankwood.measures.parsing import parse_measure
 
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
@@ -136,7 +137,7 @@ def transfer_report(
         parsed,
         mean_value(parsed, scores, valid),
         mean_value(parsed, scores_with, valid_with),
-        paired_p_value(differences),
+        paired_t_test(differences),
         differences,
         level,
     )
@@ -178,20 +179,6 @@ def _needs_validation(model: Ranker) -> bool:
     values = model.get_params(deep=True).items()
     stops = any(name.endswith("early_stopping") and value is not None for name, value in values)
     return stops or getattr(model, "fitted_on", "train") != "train"
-
-
-def paired_p_value(differences: Floats) -> float:
-    """Student's paired t test, two-sided: the chance of a mean as far from 0; queries without a value are left out."""
-    from scipy.special import stdtr  # heavy to load
-
-    found = differences[~np.isnan(differences)]
-    if found.size < 2:
-        return float("nan")
-    error = float(found.std(ddof=1)) / math.sqrt(found.size)
-    mean = float(found.mean())
-    if error == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
-    return float(2.0 * stdtr(found.size - 1, -abs(mean) / error))
 
 
 def _shown(p_value: float) -> str:

@@ -22,6 +22,7 @@ from rankwood.evaluation.evaluate import evaluate
 from rankwood.evaluation.missing_results import BASELINE, MissingComparison, TreatmentResult
 from rankwood.evaluation.results import MeasureResult
 from rankwood.measures.measure import Measure
+from rankwood.measures.paired import paired_t_test
 from rankwood.measures.parsing import parse_measure
 from rankwood.models.inputs import features_in_order
 
@@ -180,7 +181,7 @@ def _against_learned(
     values = [
         float("nan")
         if own.measure.is_pooled
-        else _paired_test(found[name][0].per_query - own.per_query)
+        else paired_t_test(found[name][0].per_query - own.per_query)
         for name in others
     ]
     p_of = dict(zip(others, _holm(values), strict=True)) | {BASELINE: float("nan")}
@@ -203,18 +204,6 @@ def _interval(differences: Floats, data: RankingData, sampling: Resampling) -> I
     weight = (weights * is_counted)[:, np.newaxis]
     weighted = weight * np.where(is_counted, differences, 0.0)[:, np.newaxis]
     return sampling.ratio_intervals(weighted, weight)[0]
-
-
-def _paired_test(differences: Floats) -> float:
-    """The p value of a paired t test: 1 where nothing differs, NaN where there are not two queries."""
-    from scipy.stats import ttest_1samp
-
-    counted = differences[~np.isnan(differences)]
-    if counted.size < 2:
-        return float("nan")
-    if (counted == counted[0]).all():  # no spread: certain, one way or the other
-        return 1.0 if counted[0] == 0 else 0.0
-    return float(ttest_1samp(counted, 0.0).pvalue)
 
 
 def _holm(values: Sequence[float]) -> list[float]:
