@@ -24,7 +24,7 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[dev,docs,report]'
+	$(PIP) --editable '.[dev,docs,report,chess,dask,onnx,serve,tune]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.neural: pyproject.toml | $(BIN)/python

@@ -1,0 +1,1 @@
+"""Experiments: cells of algorithms, folds and repetitions, their results, statistics and reports."""
