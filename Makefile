@@ -52,7 +52,7 @@ check: $(VENV)/.dev  ## lint, format, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests docs benchmarks README.md CHANGELOG.md CONTRIBUTING.md Makefile pyproject.toml
+	$(BIN)/codespell src tests docs examples benchmarks README.md CHANGELOG.md CONTRIBUTING.md Makefile pyproject.toml
 
 format: $(VENV)/.dev  ## put the code in order
 	$(BIN)/ruff check --fix .
@@ -62,7 +62,7 @@ bench: $(VENV)/.bench  ## every figure we claim, as ratios measured side by side
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.dev  ## the documentation as a site, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: site/index.html"
 
 clean:  ## remove what the targets above made
