@@ -23,6 +23,7 @@ from rankwood.cli import (
     late,
     printing,
     score,
+    serve,
     transfer,
     versions,
     warm_up,
@@ -49,6 +50,7 @@ app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))
+app.command("serve")(reports_errors(serve.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))
