@@ -81,6 +81,30 @@ def test_top_k_and_ties_keep_the_order_of_the_request(ask, model_file, data):
     assert [document["id"] for document in answer["documents"]] == [0, 1, 2]
 
 
+def test_contributions_add_up_to_the_score(ask, model_file, data):
+    documents = documents_of(data.features[:4])
+    documents[0]["features"][2] = None
+    status, answer = post(ask, [model_file], {"documents": documents, "explain": 6})
+    assert status == 200, answer
+    for document in answer["documents"]:
+        parts = document["contributions"]
+        total = answer["base"] + sum(part["contribution"] for part in parts)
+        assert total == pytest.approx(document["score"], abs=1e-9)
+        sizes = [abs(part["contribution"]) for part in parts]
+        assert sizes == sorted(sizes, reverse=True)
+    status, answer = post(ask, [model_file], {"documents": documents, "explain": 2})
+    assert max(len(document["contributions"]) for document in answer["documents"]) == 2
+
+
+def test_a_model_that_cannot_be_explained_says_so(ask, data, tmp_path):
+    path = tmp_path / "deep.rankwood"
+    rw.save(rw.DeepForest(n_forests=2, n_trees=3, max_layers=2, seed=1).fit(data), path)
+    body = {"documents": documents_of(data.features[:4]), "explain": 6}
+    status, answer = post(ask, [path], body)
+    assert (status, answer["error"]["field"]) == (422, "explain")
+    assert post(ask, [path], {**body, "explain": 0})[0] == 200
+
+
 GOOD = [0.0] * 6
 BAD_BODIES = [
     ({"documents": [{"id": "a", "features": [1, 2]}]}, "documents.0.features", "knows 6 features, but there are 2"),

@@ -7,7 +7,9 @@ from math import isnan
 from typing import Any
 
 from rankwood.dtypes import Features
-from rankwood.models.kinds import KINDS, kind_of
+from rankwood.errors import ModelError
+from rankwood.models.explain import contributions
+from rankwood.models.kinds import kind_of
 from rankwood.serve.schema import (
     Contribution,
     ModelAnswer,
@@ -60,14 +62,10 @@ def _explain(
     found: RankAnswer, request: RankRequest, served: ServedModel, matrix: Features
 ) -> None:
     """Add the largest contributions to each score."""
-    from rankwood.models.explain import contributions
-
-    if kind_of(served.model) != "forest":
-        noun = KINDS[str(kind_of(served.model))].noun
-        raise FieldError(
-            "explain", f"model '{served.name}' is a {noun}; only forests are explained."
-        )
-    values, base = contributions(served.model, matrix, n_threads=1)
+    try:
+        values, base = contributions(served.model, matrix, n_threads=1)
+    except ModelError as error:
+        raise FieldError("explain", f"model '{served.name}': {error}") from None
     found.base = float(base)
     for document, row, added in zip(found.documents, matrix, values, strict=True):
         largest = sorted(range(len(added)), key=lambda place: -abs(added[place]))

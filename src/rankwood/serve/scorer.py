@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from rankwood.dtypes import Features, Floats
-from rankwood.errors import DataError, UnknownName
+from rankwood.errors import DataError, ModelError, UnknownName
+from rankwood.models.explain import contributions
 from rankwood.models.format import load_model
 
 LARGEST = float(np.finfo(np.float32).max)  # of a feature value
@@ -87,7 +89,10 @@ def read_served(path: str | os.PathLike[str], name: str) -> ServedModel:
     places = {feature: place for place, feature in enumerate(names)}
     served = ServedModel(name, model, meta, tuple(names), places, digest)
     for n_rows in _WARM_UP_ROWS:
-        served.score(np.zeros((n_rows, len(names)), np.float32))
+        rows = np.zeros((n_rows, len(names)), np.float32)
+        served.score(rows)
+        with contextlib.suppress(ModelError):  # not every model can be explained
+            contributions(model, rows, n_threads=1)
     return served
 
 
