@@ -14,6 +14,7 @@ import typer
 from rankwood import __version__
 from rankwood.cli import (
     bias_variance,
+    compare,
     convert,
     cost_curve,
     data,
@@ -46,6 +47,7 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("compare")(reports_errors(compare.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
