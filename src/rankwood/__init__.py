@@ -43,10 +43,12 @@ if TYPE_CHECKING:
     from rankwood.evaluation.bias_variance import bias_variance
     from rankwood.evaluation.compare import compare
     from rankwood.evaluation.compare_missing import compare_missing
+    from rankwood.evaluation.convergence import convergence
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.evaluation.factorial import factorial
     from rankwood.evaluation.factorial_design import factorial_design
+    from rankwood.evaluation.learning_curve import learning_curve
     from rankwood.evaluation.significance import compare_values
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
@@ -83,10 +85,12 @@ _MODULE_OF = {
     "compare": "rankwood.evaluation.compare",
     "compare_missing": "rankwood.evaluation.compare_missing",
     "compare_values": "rankwood.evaluation.significance",
+    "convergence": "rankwood.evaluation.convergence",
     "evaluate": "rankwood.evaluation.evaluate",
     "factorial": "rankwood.evaluation.factorial",
     "factorial_design": "rankwood.evaluation.factorial_design",
     "from_frame": "rankwood.data.tables",
+    "learning_curve": "rankwood.evaluation.learning_curve",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
@@ -135,10 +139,12 @@ __all__ = [
     "compare",
     "compare_missing",
     "compare_values",
+    "convergence",
     "evaluate",
     "factorial",
     "factorial_design",
     "from_frame",
+    "learning_curve",
     "load",
     "make_folds",
     "make_ranking",

@@ -15,6 +15,7 @@ from rankwood import __version__
 from rankwood.cli import (
     bias_variance,
     compare,
+    convergence,
     convert,
     cost_curve,
     data,
@@ -23,6 +24,7 @@ from rankwood.cli import (
     factorial,
     inspect_data,
     late,
+    learning_curve,
     printing,
     score,
     transfer,
@@ -52,6 +54,8 @@ app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))
+app.command("learning-curve")(reports_errors(learning_curve.command))
+app.command("convergence")(reports_errors(convergence.command))
 app.command("factorial")(reports_errors(factorial.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))

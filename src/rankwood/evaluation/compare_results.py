@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +10,9 @@ from typing import Any
 from rankwood.dtypes import Floats
 from rankwood.errors import UnknownName
 from rankwood.evaluation.changes import ChangedQuery
-from rankwood.evaluation.results import Evaluation, aligned, as_html, show_number
+from rankwood.evaluation.results import Evaluation, show_number
 from rankwood.evaluation.significance import MARKS, Comparison
-from rankwood.evaluation.tables import show_p, write_csv
+from rankwood.evaluation.tables import show_p, tables_as_html, tables_as_text, write_csv
 from rankwood.measures.parsing import squeeze
 
 _TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t", "randomization": "randomisation"}
@@ -111,18 +110,10 @@ class SystemComparison:
         write_csv(path, self.rows())
 
     def __str__(self) -> str:
-        lines = []
-        for title, rows in self._tables().items():
-            lines += [title, *aligned(rows), ""]
-        return "\n".join([*lines, *self._legend(), *self.notes])
+        return tables_as_text(self._tables(), [*self._legend(), *self.notes])
 
     def _repr_html_(self) -> str:
-        parts = [
-            f"<h4>{html.escape(title)}</h4>{as_html(rows, ())}"
-            for title, rows in self._tables().items()
-        ]
-        notes = "<br>".join(html.escape(note) for note in [*self._legend(), *self.notes])
-        return "".join([*parts, f"<p>{notes}</p>"])
+        return tables_as_html(self._tables(), [*self._legend(), *self.notes])
 
     def _tables(self) -> dict[str, list[dict[str, str]]]:
         tables = {text: self.table(text) for text in self.comparisons}

@@ -12,7 +12,6 @@ mean square is its sum of squares divided by its degrees of freedom, and F is th
 
 from __future__ import annotations
 
-import html
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -25,8 +24,7 @@ from rankwood import _checks
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.evaluation.bootstrap import Interval
-from rankwood.evaluation.results import aligned, as_html
-from rankwood.evaluation.tables import show_p, write_csv, write_page
+from rankwood.evaluation.tables import show_p, tables_as_html, tables_as_text, write_csv, write_page
 
 __all__ = ["AnovaRow", "Effect", "Factorial", "analysis_of_variance", "factorial"]
 
@@ -165,18 +163,10 @@ class Factorial:
         }
 
     def __str__(self) -> str:
-        lines: list[str] = []
-        for title, rows in self.tables().items():
-            lines += [title, *aligned(rows), ""]
-        return "\n".join([*lines, *self.notes]).rstrip()
+        return tables_as_text(self.tables(), self.notes)
 
     def _repr_html_(self) -> str:
-        parts = [
-            f"<h4>{html.escape(title)}</h4>{as_html(rows, ())}"
-            for title, rows in self.tables().items()
-        ]
-        notes = "<br>".join(html.escape(note) for note in self.notes)
-        return "".join([*parts, f"<p>{notes}</p>"])
+        return tables_as_html(self.tables(), self.notes)
 
 
 def factorial(

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankwood._files import atomic_path, explained_writing
+from rankwood.evaluation.results import aligned, as_html
+
+Tables = Mapping[str, Sequence[Mapping[str, str]]]  # rows by title
 
 _STYLE = (
     ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;"
@@ -39,6 +42,21 @@ def write_page(path: str | os.PathLike[str], title: str, body: str) -> None:
     )
     with explained_writing(path), atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
+
+
+def tables_as_text(tables: Tables, notes: Sequence[str]) -> str:
+    """Titled tables one below the other, and notes at the end."""
+    lines: list[str] = []
+    for title, rows in tables.items():
+        lines += [title, *aligned(rows), ""]
+    return "\n".join([*lines, *notes]).rstrip()
+
+
+def tables_as_html(tables: Tables, notes: Sequence[str]) -> str:
+    """The same for notebooks and pages."""
+    parts = [f"<h4>{html.escape(title)}</h4>{as_html(rows, ())}" for title, rows in tables.items()]
+    below = "<br>".join(html.escape(note) for note in notes)
+    return "".join([*parts, f"<p>{below}</p>"])
 
 
 def show_p(value: float) -> str:
