@@ -32,7 +32,9 @@ def differences_chart(findings: Findings, width: float) -> Drawing:
     names = _compared(findings)
     found = {name: sorted_differences(findings, name) for name in names}
     extreme = max((float(np.abs(each).max(initial=0.0)) for each in found.values()), default=0.0)
-    n_columns = 1 if width < NARROW_BELOW else min(3, max(len(names), 1))
+    n_columns = (
+        1 if width < NARROW_BELOW else 2 if len(names) in (2, 4) else min(3, len(names) or 1)
+    )
     panel_width = min((width - _GAP * (n_columns - 1)) / n_columns, 420.0)
     n_lines = -(-len(names) // n_columns)
     height = n_lines * (_PANEL_HEIGHT + _GAP)
@@ -51,9 +53,7 @@ def _compared(findings: Findings) -> list[str]:
     return [name for name in findings.ranked() if name in known]
 
 
-def _panel(
-    findings: Findings, name: str, found: Floats, width: float, extreme: float
-) -> Drawing:
+def _panel(findings: Findings, name: str, found: Floats, width: float, extreme: float) -> Drawing:
     """The sorted differences of one algorithm around a line at 0."""
     assert findings.comparison is not None
     panel = Drawing(width, _PANEL_HEIGHT, "", "")
@@ -62,7 +62,7 @@ def _panel(
     panel.text(_LEFT, 14, shorten(name, 32), is_bold=True)
     pair = findings.comparison[name]
     panel.text(_LEFT, 30, f"mean {words.signed(pair.difference)}", role="muted", size=11)
-    for tick in linear_ticks(-extreme, extreme, 4):
+    for tick in linear_ticks(-extreme, extreme, 5):
         y = scale(tick)
         panel.line(_LEFT, y, width, y, "axis" if tick == 0 else "grid")
         text = tick_text(tick).replace("-", "−")
@@ -79,13 +79,15 @@ def _panel(
     return panel
 
 
-def _steps(found: Floats, scale: Scale, left: float, right: float) -> tuple[tuple[float, float], ...]:
+def _steps(
+    found: Floats, scale: Scale, left: float, right: float
+) -> tuple[tuple[float, float], ...]:
     """The outline of a bar per query; of many queries, of as many quantiles as can be told apart."""
     n_steps = min(found.size, _MOST_STEPS)
     heights = np.quantile(found, 1.0 - (np.arange(n_steps) + 0.5) / n_steps)
     if found.size <= _MOST_STEPS:
         heights = found
-    heights = np.concatenate([heights])
+    heights = heights.copy()
     heights[[0, -1]] = found[[0, -1]]  # the extremes are shown as they are
     edges = np.linspace(left, right, n_steps + 1)
     points = [(left, scale(0.0))]

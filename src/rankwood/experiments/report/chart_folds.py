@@ -28,11 +28,11 @@ def folds_chart(findings: Findings, width: float) -> Drawing:
     rows.draw_axis(sheet, scale, measure)
     for place, name in enumerate(names):
         standing, y = findings.standings[name, measure], rows.middle(place)
-        rows.draw_name(sheet, place, standing.is_best, words.number(standing.mean))
+        rows.draw_name(sheet, place, standing.is_best, words.number(standing.mean), 26.0)
         sheet.line(rows.left, y, rows.right, y, "grid")
         if not math.isnan(standing.mean):
             x = scale(standing.mean)
-            sheet.line(x, y + 9, x, y + 20, "accent", width=2.5)
+            sheet.line(x, y - 13, x, y + 13, "accent", width=3.0)
         _draw_folds(sheet, scale, y, by_fold[name])
     for line, text in enumerate(key):
         y = rows.height + _KEY_LINE * (line + 0.4)

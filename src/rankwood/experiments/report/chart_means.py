@@ -60,12 +60,14 @@ class Rows:
         middle = (self.left + self.right) / 2
         sheet.text(middle, self.bottom + 38, title, "middle", role="muted")
 
-    def draw_name(self, sheet: Drawing, place: int, is_bold: bool, value: str) -> None:
-        """The name of a row, and its value where the row has room for it."""
+    def draw_name(
+        self, sheet: Drawing, place: int, is_bold: bool, value: str, above: float = 12.0
+    ) -> None:
+        """The name of a row and its value: beside it, or ``above`` its line on a narrow sheet."""
         shown, y = shorten(self.names[place], 30), self.middle(place)
         if self.is_narrow:
-            sheet.text(self.left, y - 12, shown, is_bold=is_bold)
-            sheet.text(self.right, y - 12, value, "end", role="muted")
+            sheet.text(self.left, y - above, shown, is_bold=is_bold)
+            sheet.text(self.right, y - above, value, "end", role="muted")
         else:
             sheet.text(self.left - 12, y + 4, shown, "end", is_bold=is_bold)
             sheet.text(self.right + 12, y + 4, value, is_bold=is_bold)

@@ -88,7 +88,9 @@ def _draw_axes(sheet: Drawing, across: Scale, up: Scale, key: str) -> None:
 
 
 def _draw_line(sheet: Drawing, across: Scale, up: Scale, place: int, history: Floats) -> None:
-    chosen = np.unique(np.linspace(0, history.size - 1, min(history.size, _MOST_POINTS)).astype(int))
+    chosen = np.unique(
+        np.linspace(0, history.size - 1, min(history.size, _MOST_POINTS)).astype(int)
+    )
     points = [
         (across(round_ + 1), up(float(history[round_])))
         for round_ in chosen
@@ -111,14 +113,12 @@ def _draw_names(
     places = spread(ends, 15.0, up.end, up.start)
     for (name, values), end, y in zip(last.items(), ends, places, strict=True):
         role = series(findings.place(name))
-        sheet.line(across(values.size), end, across.end + 10, y, role, width=0.8)
+        sheet.line(across(values.size), end, across.end + 10, y, "axis", width=0.8)
         sheet.add(Mark(across.end + 10, y, shape_of(findings.place(name)), role, 4.0))
         sheet.text(across.end + 20, y + 4, shorten(name, 22))
 
 
-def _draw_key(
-    sheet: Drawing, findings: Findings, lines: Mapping[str, Floats], top: float
-) -> None:
+def _draw_key(sheet: Drawing, findings: Findings, lines: Mapping[str, Floats], top: float) -> None:
     """Below a narrow plot: a piece of each line, its mark, its name."""
     for line, name in enumerate(lines):
         place, y = findings.place(name), top + line * _KEY_LINE

@@ -59,7 +59,9 @@ def _free_spot(x: float, y: float, label: str, taken: list[_Spot], limits: _Spot
     width = width_of(label, _LABEL) + 4
     for distance in (10.0, 18.0, 30.0, 44.0, 60.0, 80.0, 104.0):
         for across, down in ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)):
-            left = x + distance * across - (width if across < 0 else width / 2 if across == 0 else 0)
+            left = (
+                x + distance * across - (width if across < 0 else width / 2 if across == 0 else 0)
+            )
             top = y + distance * down - _LINE / 2
             spot = (left, top, left + width, top + _LINE)
             is_inside = (

@@ -40,9 +40,7 @@ def charts_of(findings: Findings) -> list[Chart]:
         charts.insert(1, _differences(findings))
     if len(findings.results.folds) > 1 and charts:
         charts.append(_folds(findings))
-    charts += [
-        _rounds(findings, key, place) for place, key in enumerate(mean_histories(findings))
-    ]
+    charts += [_rounds(findings, key, place) for place, key in enumerate(mean_histories(findings))]
     if any(not math.isnan(findings.seconds(name, "fit")) for name in findings.results.algorithms):
         charts.append(_times(findings))
     return charts
@@ -82,7 +80,7 @@ def _folds(findings: Findings) -> Chart:
     return Chart(
         "folds",
         f"Mean {findings.primary} by fold",
-        "Each number is a fold, at the mean over its queries; the tick below is the mean over all queries.",
+        "Each number is a fold, at the mean over its queries; the upright bar is the mean over all queries.",
         lambda width: folds_chart(findings, width),
         folds_table(findings),
     )
@@ -92,7 +90,8 @@ def _rounds(findings: Findings, key: str, place: int) -> Chart:
     return Chart(
         "rounds" if place == 0 else f"rounds-{place + 1}",
         f"{key} by round",
-        "The mean over folds and repetitions, as far as all of them went.",
+        "The mean over folds and repetitions, as far as all of them went; on validation data, where the algorithm "
+        "was given some.",
         lambda width: rounds_chart(findings, key, width),
         rounds_table(findings, key),
     )

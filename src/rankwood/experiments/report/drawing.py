@@ -16,7 +16,8 @@ N_COLOURS = 8
 SHAPES = ("circle", "square", "triangle", "diamond", "plus", "cross", "wedge")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4")
 SIZE = 12.0  # of text
-_EM = 0.56  # the mean width of a letter, in sizes; a little more than sans-serif types have
+# Widths of letters in sizes, those of a wide sans-serif type: a label may be narrower than its room, not wider.
+_NARROW_LETTERS, _WIDE_LETTERS = frozenset("fijlrtI.,:;|!'()[] "), frozenset("mwMW%@")
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,15 @@ def dash_of(place: int) -> str:
 
 def width_of(text: str, size: float = SIZE) -> float:
     """About how wide a text is drawn."""
-    letters = sum(1.0 if unicodedata.east_asian_width(c) in "WF" else _EM for c in text)
-    return letters * size
+    return sum(map(_width_of_letter, text)) * size
+
+
+def _width_of_letter(letter: str) -> float:
+    if letter in _NARROW_LETTERS:
+        return 0.38
+    if letter in _WIDE_LETTERS or unicodedata.east_asian_width(letter) in "WF":
+        return 1.0
+    return 0.72 if letter.isupper() else 0.63
 
 
 def widest(texts: Iterable[str], size: float = SIZE) -> float:

@@ -39,7 +39,9 @@ class Findings:
 
     results: RunResults
     standings: Mapping[tuple[str, str], Standing]  # (algorithm, measure)
-    comparisons: Mapping[str, Comparison | None]  # by measure; None where there are not two to compare
+    comparisons: Mapping[
+        str, Comparison | None
+    ]  # by measure; None where there are not two to compare
     values: Mapping[tuple[str, str], Floats]  # (algorithm, measure) -> by query
 
     @property
@@ -137,9 +139,7 @@ def mean_of(values: Floats) -> float:
     return float(known.mean()) if known.size else math.nan
 
 
-def _compare(
-    results: RunResults, measure: str, by_name: Mapping[str, Floats]
-) -> Comparison | None:
+def _compare(results: RunResults, measure: str, by_name: Mapping[str, Floats]) -> Comparison | None:
     """Every algorithm that has values against the baseline; against the best where the baseline has none."""
     known = {name: values for name, values in by_name.items() if not np.isnan(values).all()}
     if len(known) < 2:
@@ -202,7 +202,7 @@ def _marked(
         standing.n_queries,
         marks=comparison.marks(name) if comparison and is_compared else "",
         is_best=name == best,
-        is_tied_with_best=bool(comparison) and is_compared and name in comparison.tied_with_best
-        if comparison
-        else False,
+        is_tied_with_best=comparison is not None
+        and is_compared
+        and name in comparison.tied_with_best,
     )

@@ -28,7 +28,7 @@ def escape(child: Any) -> Markup:
     return child if isinstance(child, Markup) else Markup(html.escape(clean(child)))
 
 
-def element(name: str, *children: Any, **attributes: Any) -> Markup:
+def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
     """An element with its children; None and "" among them are left out.
 
     A trailing underscore of an attribute's name is dropped, others become hyphens: ``class_``, ``aria_label``.

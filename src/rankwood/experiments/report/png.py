@@ -39,7 +39,9 @@ def write_png(drawing: Drawing, path: Path) -> None:
     for order, shape in enumerate(drawing.shapes):
         _draw(axes, shape, order)
     about = {"Title": drawing.title, "Description": drawing.description, "Software": "Rankwood"}
-    latin = {key: text.encode("latin-1", "replace").decode("latin-1") for key, text in about.items()}
+    latin = {
+        key: text.encode("latin-1", "replace").decode("latin-1") for key, text in about.items()
+    }
     with warnings.catch_warnings():
         # A name may hold letters that the type lacks; a box stands for them.
         warnings.filterwarnings("ignore", "Glyph .* missing from")

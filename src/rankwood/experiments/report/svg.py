@@ -9,7 +9,9 @@ from rankwood.experiments.report.drawing import Box, Drawing, Line, Mark, Shape,
 from rankwood.experiments.report.markup import Markup, element, escape
 from rankwood.experiments.report.palette import COLOURS, PAPER
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Helvetica, Arial, sans-serif"
+FONT = (
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Helvetica, Arial, sans-serif"
+)
 Paint = Callable[[str], dict[str, str]]
 
 

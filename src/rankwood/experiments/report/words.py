@@ -51,6 +51,11 @@ _CONVENTION_SENTENCES = {
 }
 
 
+def correction_text(correction: str) -> str:
+    """How p values were adjusted."""
+    return _CORRECTIONS.get(correction, correction)
+
+
 def number(value: float, digits: int = 4) -> str:
     """A value with four decimals, or a dash where there is none."""
     return f"{value:.{digits}f}".replace("-", "−") if math.isfinite(value) else _not_finite(value)
@@ -94,7 +99,13 @@ def duration(seconds: float) -> str:
 
 def memory(size: float) -> str:
     """Bytes in the unit that suits them."""
-    return "–" if not size else f"{size / 2**20:,.0f} MiB" if size < 2**33 else f"{size / 2**30:,.1f} GiB"
+    return (
+        "–"
+        if not size
+        else f"{size / 2**20:,.0f} MiB"
+        if size < 2**33
+        else f"{size / 2**30:,.1f} GiB"
+    )
 
 
 def count(amount: int, noun: str, plural: str = "") -> str:
