@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
+    from rankwood.experiments.reading import read_run
+    from rankwood.experiments.runner import run_experiment
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -88,8 +90,10 @@ _MODULE_OF = {
     "quality_cost_curve": "rankwood.evaluation.curves",
     "read_folds": "rankwood.data.folds",
     "read_letor": "rankwood.data.letor",
+    "read_run": "rankwood.experiments.reading",
     "read_table": "rankwood.data.tables",
     "refit": "rankwood.ensembles.refitting",
+    "run_experiment": "rankwood.experiments.runner",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.ensembles.loading",
     "select_similar": "rankwood.ensembles.transfer",
@@ -136,8 +140,10 @@ __all__ = [
     "quality_cost_curve",
     "read_folds",
     "read_letor",
+    "read_run",
     "read_table",
     "refit",
+    "run_experiment",
     "sample_queries",
     "save",
     "select_similar",

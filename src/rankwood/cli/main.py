@@ -19,6 +19,7 @@ from rankwood.cli import (
     data,
     demo,
     evaluate,
+    experiment,
     inspect_data,
     late,
     printing,
@@ -49,6 +50,7 @@ app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))
+app.command("experiment")(reports_errors(experiment.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))
