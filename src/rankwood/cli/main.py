@@ -23,6 +23,7 @@ from rankwood.cli import (
     inspect_data,
     late,
     printing,
+    report,
     score,
     transfer,
     versions,
@@ -51,6 +52,7 @@ app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))
 app.command("experiment")(reports_errors(experiment.command))
+app.command("report")(reports_errors(report.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

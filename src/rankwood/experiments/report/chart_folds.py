@@ -11,7 +11,7 @@ from rankwood.experiments.report.findings import Findings
 from rankwood.experiments.report.scales import Scale, value_range
 from rankwood.experiments.report.tables import Column, Table, name_cell, number_cell
 
-_RADIUS = 8.5
+_RADIUS = 7.5
 _KEY_LINE = 16.0
 
 
@@ -20,7 +20,7 @@ def folds_chart(findings: Findings, width: float) -> Drawing:
     measure, names = findings.primary, findings.ranked()
     by_fold = {name: findings.by_fold(name, measure) for name in names}
     known = [value for values in by_fold.values() for value in values]
-    rows = Rows.of(names, width, 46.0, 92.0)
+    rows = Rows.of(names, width, 48.0, 92.0)
     scale = Scale(*value_range(known), rows.left + 12, rows.right - 12)
     key = _key(findings, width)
     sheet = Drawing(width, rows.height + _KEY_LINE * len(key), f"Mean {measure} by fold", "")
@@ -28,7 +28,7 @@ def folds_chart(findings: Findings, width: float) -> Drawing:
     rows.draw_axis(sheet, scale, measure)
     for place, name in enumerate(names):
         standing, y = findings.standings[name, measure], rows.middle(place)
-        rows.draw_name(sheet, place, standing.is_best, words.number(standing.mean), 26.0)
+        rows.draw_name(sheet, place, standing.is_best, words.number(standing.mean), 27.0)
         sheet.line(rows.left, y, rows.right, y, "grid")
         if not math.isnan(standing.mean):
             x = scale(standing.mean)
@@ -46,11 +46,11 @@ def _draw_folds(sheet: Drawing, scale: Scale, y: float, values: list[float]) -> 
     order = sorted((v, fold) for fold, v in enumerate(values) if not math.isnan(v))
     for value, fold in order:
         x = scale(value)
-        height = next((h for h in (0.0, -12.0, 12.0) if _is_free(x, h, taken)), 0.0)
+        height = next((h for h in (0.0, -15.0, 15.0) if _is_free(x, h, taken)), 0.0)
         taken.append((x, height))
         hint = f"fold {fold + 1}: {words.number(value)}"
         sheet.add(Mark(x, y + height, "circle", "ink", _RADIUS, is_filled=False, hint=hint))
-        sheet.text(x, y + height + 3.8, str(fold + 1), "middle", size=10.5)
+        sheet.text(x, y + height + 3.4, str(fold + 1), "middle", size=9.5)
 
 
 def _is_free(x: float, height: float, taken: list[tuple[float, float]]) -> bool:

@@ -32,7 +32,7 @@ class Rows:
         """Room for names beside the rows on a wide sheet, above them on a narrow one."""
         is_narrow = width < NARROW_BELOW
         shown = [shorten(name) for name in names]
-        left = 12.0 if is_narrow else min(widest(shown) + 22.0, width * 0.34)
+        left = 12.0 if is_narrow else min(widest(shown) + 22.0, width * 0.4)
         room = 12.0 if is_narrow else value_room
         return cls(names, left, width - room, _HEAD, step + (20.0 if is_narrow else 0), is_narrow)
 
@@ -64,7 +64,7 @@ class Rows:
         self, sheet: Drawing, place: int, is_bold: bool, value: str, above: float = 12.0
     ) -> None:
         """The name of a row and its value: beside it, or ``above`` its line on a narrow sheet."""
-        shown, y = shorten(self.names[place], 30), self.middle(place)
+        shown, y = shorten(self.names[place]), self.middle(place)
         if self.is_narrow:
             sheet.text(self.left, y - above, shown, is_bold=is_bold)
             sheet.text(self.right, y - above, value, "end", role="muted")

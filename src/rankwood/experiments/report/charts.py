@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rankwood.experiments.report import words
 from rankwood.experiments.report.chart_differences import differences_chart, differences_table
 from rankwood.experiments.report.chart_folds import folds_chart, folds_table
 from rankwood.experiments.report.chart_means import means_chart, means_table
@@ -69,7 +70,7 @@ def _means(findings: Findings, measure: str, place: int) -> Chart:
 def _differences(findings: Findings) -> Chart:
     return Chart(
         "differences",
-        f"{findings.primary} of each query, less that of {findings.baseline}",
+        f"{findings.primary} of each query, less that of {words.brief(findings.baseline or '')}",
         "The queries of each algorithm from its largest gain to its largest loss. All panels share one scale.",
         lambda width: differences_chart(findings, width),
         differences_table(findings),

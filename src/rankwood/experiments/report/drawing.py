@@ -120,8 +120,8 @@ def dash_of(place: int) -> str:
 
 
 def width_of(text: str, size: float = SIZE) -> float:
-    """About how wide a text is drawn."""
-    return sum(map(_width_of_letter, text)) * size
+    """About how wide a text is drawn, in bold."""
+    return sum(map(_width_of_letter, text)) * size * 1.06
 
 
 def _width_of_letter(letter: str) -> float:

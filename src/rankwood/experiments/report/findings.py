@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Standing:
     marks: str = ""
     is_best: bool = False
     is_tied_with_best: bool = False
+    is_partial: bool = False  # cells failed, so others have values of more queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +71,15 @@ class Findings:
         return next((name for name in names if self.standings[name, measure].is_best), None)
 
     def ranked(self, measure: str | None = None) -> list[str]:
-        """The algorithms, the best first; those without a value last."""
+        """The algorithms, the best first; then those with values of some queries only, then those without a value."""
         chosen = measure or self.primary
         sign = 1.0 if is_lower_better(chosen) else -1.0
-        means = {name: self.standings[name, chosen].mean for name in self.results.algorithms}
-        return sorted(means, key=lambda name: (math.isnan(means[name]), sign * means[name]))
+
+        def order(name: str) -> tuple[bool, bool, float]:
+            standing = self.standings[name, chosen]
+            return math.isnan(standing.mean), standing.is_partial, sign * standing.mean
+
+        return sorted(self.results.algorithms, key=order)
 
     def place(self, algorithm: str) -> int:
         """Its place in the run, which gives its mark and its colour in every chart."""
@@ -119,9 +124,16 @@ def find(results: RunResults) -> Findings:
         by_name = {name: values[name, measure] for name in results.algorithms}
         comparisons[measure] = comparison = _compare(results, measure, by_name)
         plain = _plain_standings(results, measure, by_name)
-        best = comparison.best if comparison else _best_of(plain, measure)
+        best, tied = _best_of(results, measure, by_name, comparison)
+        if best is None:
+            best = _best_mean(plain, measure)
         for name, standing in plain.items():
-            standings[name, measure] = _marked(name, standing, best, comparison)
+            standings[name, measure] = replace(
+                standing,
+                marks=comparison.marks(name) if comparison and name in comparison.means else "",
+                is_best=name == best,
+                is_tied_with_best=name in tied,
+            )
     return Findings(results, standings, comparisons, values)
 
 
@@ -172,7 +184,8 @@ def _plain_standings(
         if not n_known:
             mean = _mean_of_cells(results, name, measure)
         interval = intervals[place] if n_known > 1 else NO_INTERVAL
-        standings[name] = Standing(mean, interval, n_known)
+        is_partial = 0 < n_known < int(is_known.sum(axis=0).max())
+        standings[name] = Standing(mean, interval, n_known, is_partial=is_partial)
     return standings
 
 
@@ -186,23 +199,30 @@ def _mean_of_cells(results: RunResults, algorithm: str, measure: str) -> float:
     return mean_of(np.array(found, np.float64))
 
 
-def _best_of(standings: Mapping[str, Standing], measure: str) -> str | None:
+def _best_of(
+    results: RunResults,
+    measure: str,
+    by_name: Mapping[str, Floats],
+    comparison: Comparison | None,
+) -> tuple[str | None, set[str]]:
+    """The best algorithm and those that do not differ from it significantly, by values per query.
+
+    Where cells failed, only algorithms with values of all queries count: means over different queries cannot be set
+    beside each other.
+    """
+    if comparison is None:
+        return None, set()
+    n_known = {name: int((~np.isnan(values)).sum()) for name, values in by_name.items()}
+    most = max(n_known.values())
+    whole = {name: by_name[name] for name in by_name if n_known[name] == most}
+    if len(whole) == 1:
+        return next(iter(whole)), set()
+    among = comparison if len(whole) == len(comparison.means) else _compare(results, measure, whole)
+    return (among.best, among.tied_with_best) if among else (None, set())
+
+
+def _best_mean(standings: Mapping[str, Standing], measure: str) -> str | None:
+    """The algorithm with the best mean, where there is nothing to compare query by query."""
     sign = -1.0 if is_lower_better(measure) else 1.0
     known = [name for name, standing in standings.items() if not math.isnan(standing.mean)]
     return max(known, key=lambda name: sign * standings[name].mean, default=None)
-
-
-def _marked(
-    name: str, standing: Standing, best: str | None, comparison: Comparison | None
-) -> Standing:
-    is_compared = comparison is not None and name in comparison.means
-    return Standing(
-        standing.mean,
-        standing.interval,
-        standing.n_queries,
-        marks=comparison.marks(name) if comparison and is_compared else "",
-        is_best=name == best,
-        is_tied_with_best=comparison is not None
-        and is_compared
-        and name in comparison.tied_with_best,
-    )

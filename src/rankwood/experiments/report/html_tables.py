@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.markup import Markup, element, join, named
 from rankwood.experiments.report.tables import Cell, Column, Table
+
+_LONGEST_NAME = 60  # letters; all of it is shown when it is pointed at
 
 
 def html_table(table: Table, *, identifier: str | None = None, is_sortable: bool = True) -> Markup:
@@ -18,19 +21,21 @@ def html_table(table: Table, *, identifier: str | None = None, is_sortable: bool
         "div",
         element(
             "table",
-            element("caption", table.title),
             element("thead", head),
             element("tbody", *body),
             class_="sortable" if is_sortable else None,
+            aria_labelledby=f"title-{key}",
         ),
         class_="frame",
         tabindex="0",
         role="region",
-        aria_label=table.title,
+        aria_labelledby=f"title-{key}",
         id=f"table-{key}",
     )
+    # Not a caption: that would scroll away with a wide table.
+    title = element("p", table.title, class_="caption", id=f"title-{key}")
     notes = [element("li", note) for note in table.notes]
-    return join(frame, element("ul", *notes, class_="notes") if notes else None)
+    return join(title, frame, element("ul", *notes, class_="notes") if notes else None)
 
 
 def _head(column: Column, is_sortable: bool) -> Markup:
@@ -59,7 +64,10 @@ def _row(table: Table, row: Any) -> Markup:
 
 
 def _content(cell: Cell) -> Markup:
-    text: Any = named(cell.text) if cell.is_name else cell.text
+    text: Any = cell.text
+    if cell.is_name:
+        short = shorten(text, _LONGEST_NAME)
+        text = element("bdi", short, title=None if short == text else text)
     if cell.is_best:
         text = element("strong", text)
     if cell.is_tied:

@@ -35,21 +35,14 @@ def results_table(findings: Findings, *, with_intervals: bool = True) -> Table:
 
 def _standing_cell(findings: Findings, name: str, measure: str, with_interval: bool) -> Cell:
     standing = findings.standings[name, measure]
-    is_partial = 0 < standing.n_queries < most_queries(findings, measure)
     return number_cell(
         words.number(standing.mean),
         standing.mean,
         detail=words.interval(standing.interval) if with_interval else "",
-        marks=standing.marks + ("†" if is_partial else ""),
+        marks=standing.marks + ("†" if standing.is_partial else ""),
         is_best=standing.is_best,
         is_tied=standing.is_tied_with_best and not standing.is_best,
     )
-
-
-def most_queries(findings: Findings, measure: str) -> int:
-    """How many queries the algorithm with the most of them has values of."""
-    names = findings.results.algorithms
-    return max(findings.standings[name, measure].n_queries for name in names)
 
 
 def result_notes(findings: Findings) -> list[str]:
@@ -58,16 +51,10 @@ def result_notes(findings: Findings) -> list[str]:
     comparison = next((each for each in findings.comparisons.values() if each), None)
     if comparison is not None:
         notes += _comparison_notes(comparison)
-    partial = [
-        name
-        for name in findings.results.algorithms
-        for measure in findings.results.measures
-        if 0 < findings.standings[name, measure].n_queries < most_queries(findings, measure)
-    ]
-    if partial:
+    if any(standing.is_partial for standing in findings.standings.values()):
         notes.append(
-            "†: cells failed, so this mean is over fewer queries than the others and cannot be set beside them; "
-            "tests and ties use the queries that both have."
+            "†: cells failed, so this mean is over fewer queries than the others and cannot be set beside them; such "
+            "an algorithm is not called the best, and tests use the queries that both have."
         )
     lower = [measure for measure in findings.results.measures if is_lower_better(measure)]
     if lower:
@@ -78,10 +65,13 @@ def result_notes(findings: Findings) -> list[str]:
 def _comparison_notes(comparison: Comparison) -> list[str]:
     marks = ", ".join(f"{MARKS[test]} by {words.TEST_NAMES[test]}" for test in comparison.tests)
     level = f"{comparison.level:g}"
-    correction = words.correction_text(comparison.correction)
+    correction, baseline = (
+        words.correction_text(comparison.correction),
+        words.brief(comparison.baseline),
+    )
     return [
-        f"Marks: differs significantly (p < {level}, {correction}) from the baseline {comparison.baseline}, "
-        f"better or worse: {marks}.",
+        f"Marks: differs significantly (p < {level}, {correction}) from the baseline {baseline}, better or worse: "
+        f"{marks}.",
         f"Bold: the best mean. Underlined: does not differ significantly from the best, by "
         f"{words.TEST_NAMES[comparison.tests[0]]}.",
     ]
@@ -107,7 +97,7 @@ def pairs_table(findings: Findings, measure: str) -> Table | None:
     order = {name: place for place, name in enumerate(findings.ranked(measure))}
     pairs = sorted(comparison.pairs, key=lambda pair: order[pair.name])
     rows = [_pair_row(comparison, pair) for pair in pairs]
-    title = f"{measure}: each algorithm against {comparison.baseline}"
+    title = f"{measure}: each algorithm against {words.brief(comparison.baseline)}"
     return Table("comparisons", title, columns, rows, _pair_notes(comparison))
 
 
@@ -193,7 +183,8 @@ def parameters_table(findings: Findings) -> Table | None:
     for name in findings.results.algorithms:
         cells = [cell for cell in findings.results.cells if cell.algorithm == name]
         values = _values_of(cells)
-        tuned = {key: found for key, found in values.items() if len(found) > 1}
+        searched = {key for cell in cells for key in cell.chosen}
+        tuned = {key: found for key, found in values.items() if key in searched or len(found) > 1}
         others = [
             f"{key} = {next(iter(found))}" for key, found in values.items() if key not in tuned
         ]
@@ -204,7 +195,9 @@ def parameters_table(findings: Findings) -> Table | None:
     if not rows:
         return None
     columns = [_ALGORITHM, Column("tuned", is_number=False), Column("others", is_number=False)]
-    notes = ["Seeds differ from cell to cell and stand in the record of the run."]
+    notes = [
+        "Fold1·2: fold Fold1, repetition 2. Seeds differ from cell to cell; the record of the run has them."
+    ]
     return Table("parameters", "Parameters of the fitted algorithms", columns, rows, notes)
 
 
@@ -215,12 +208,14 @@ def _values_of(cells: list[CellRecord]) -> dict[str, dict[str, list[str]]]:
         for key, value in cell.parameters.items():
             text = shown(value)
             if text and key not in _NOT_SHOWN:
-                where = f"{cell.fold}, repetition {cell.repetition}"
+                where = f"{cell.fold}·{cell.repetition}"
                 values.setdefault(key, {}).setdefault(text, []).append(where)
     return values
 
 
 def _by_cell(key: str, found: dict[str, list[str]]) -> str:
+    if len(found) == 1:
+        return f"{key} = {next(iter(found))} in all cells"
     parts = [f"{value} ({words.listed(where, 4)})" for value, where in found.items()]
     return f"{key} = {', '.join(parts)}"
 

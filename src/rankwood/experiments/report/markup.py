@@ -7,8 +7,10 @@ import json
 import re
 from typing import Any
 
-# Not allowed in HTML, or able to hide what stands beside them; a name may hold anything.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# Not allowed in HTML, or able to turn round what stands beside them; a name may hold anything.
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _VOID = frozenset({"meta", "link", "br", "hr", "img", "input", "col"})
 
 

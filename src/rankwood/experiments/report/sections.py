@@ -19,6 +19,7 @@ from rankwood.experiments.report.markup import Markup, element, join, named
 from rankwood.experiments.report.svg import inline_svg
 
 _MOST_FAILURES = 50
+_LONGEST_MESSAGE = 8000  # letters, of its end
 
 
 def section(key: str, title: str, *children: object) -> Markup:
@@ -74,7 +75,7 @@ def comparison_part(findings: Findings, charts: list[Chart]) -> Markup | None:
     more = element("summary", "The same table for the other measures")
     return section(
         "comparisons",
-        f"Compared with {findings.baseline}" if findings.baseline else "Comparisons",
+        f"Compared with {words.brief(findings.baseline)}" if findings.baseline else "Comparisons",
         first,
         element("details", more, *others) if others else None,
         *map(figure, charts),
@@ -142,7 +143,7 @@ def failures_part(findings: Findings) -> Markup | None:
         return None
     items = []
     for cell in failed[:_MOST_FAILURES]:
-        lines = cell.message.strip().splitlines() or ["no message"]
+        lines = (cell.error or cell.message).strip().splitlines() or ["no message"]
         head = element(
             "summary",
             named(cell.algorithm),
@@ -151,13 +152,28 @@ def failures_part(findings: Findings) -> Markup | None:
             f", repetition {cell.repetition}: ",
             element("code", lines[-1][:300]),
         )
-        text = element("pre", cell.message.strip()[-8000:], tabindex="0")
+        text = element("pre", cell.message.strip()[-_LONGEST_MESSAGE:], tabindex="0")
         items.append(element("details", head, text, class_="failure"))
     count = words.count(len(failed), "cell")
     more = len(failed) - _MOST_FAILURES
     rest = element("p", f"and {more:,} more, in cells.csv.") if more > 0 else None
     share = element("p", f"{count} of {len(findings.results.cells):,} failed; the others went on.")
     return section("failures", "Failed cells", share, *items, rest)
+
+
+def warnings_part(findings: Findings) -> Markup | None:
+    """What the cells warned of, each warning once."""
+    places: dict[str, list[str]] = {}
+    for cell in findings.results.cells:
+        for text in cell.warnings:
+            places.setdefault(text, []).append(f"{cell.algorithm} on {cell.fold}")
+    if not places:
+        return None
+    items = []
+    for text, where in list(places.items())[:_MOST_FAILURES]:
+        count, some = words.count(len(where), "cell"), words.listed(list(dict.fromkeys(where)), 3)
+        items.append(element("li", text[:1000], element("small", f" {count}: {some}")))
+    return section("warnings", "Warnings", element("ul", *items))
 
 
 def parameters_part(findings: Findings) -> Markup | None:

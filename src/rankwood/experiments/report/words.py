@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rankwood.errors import InputError
+from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.findings import Findings, is_lower_better
 from rankwood.measures.measure import Measure
 from rankwood.measures.options import FORMS
@@ -114,6 +115,11 @@ def count(amount: int, noun: str, plural: str = "") -> str:
     return f"{amount:,} {noun if amount == 1 else several}"
 
 
+def brief(name: str) -> str:
+    """A name as a sentence can hold it."""
+    return shorten(name, 60)
+
+
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Names as a sentence has them."""
     shown = list(names[:most])
@@ -155,10 +161,10 @@ def _best_sentence(findings: Findings, best: str) -> str:
     if findings.n_repetitions > 1:
         over += f", each value the mean of {findings.n_repetitions} repetitions"
     if len(results.algorithms) == 1:
-        return f"{best} has a {findings.primary} of {value}, {over}."
+        return f"{brief(best)} has a {findings.primary} of {value}, {over}."
     extreme = "lowest" if is_lower_better(findings.primary) else "highest"
     n = len(results.algorithms)
-    return f"{best} has the {extreme} {findings.primary} of {n} algorithms ({value}) {over}."
+    return f"{brief(best)} has the {extreme} {findings.primary} of {n} algorithms ({value}) {over}."
 
 
 def _baseline_sentence(findings: Findings, best: str) -> str:
@@ -173,10 +179,12 @@ def _baseline_sentence(findings: Findings, best: str) -> str:
     p = p_text(pair.adjusted[test])
     p_part = "" if p == "–" else f": p {p if p.startswith('<') else '= ' + p} by {TEST_NAMES[test]}"
     if p == "–":
-        return f"There are too few queries to test the difference from {comparison.baseline}."
+        return (
+            f"There are too few queries to test the difference from {brief(comparison.baseline)}."
+        )
     tail = "" if len(comparison.pairs) < 2 else f" {_CORRECTIONS[comparison.correction]}"
     return (
-        f"The difference from the baseline {comparison.baseline} ({signed(pair.difference)}{between}) "
+        f"The difference from the baseline {brief(comparison.baseline)} ({signed(pair.difference)}{between}) "
         f"{verdict}{p_part}{tail}."
     )
 
@@ -185,20 +193,25 @@ def _why_best(findings: Findings) -> str:
     wanted = findings.results.baseline
     if wanted is None:
         return ", since the run names no baseline"
-    return "" if wanted == findings.baseline else f", since the baseline {wanted} has no values"
+    return (
+        "" if wanted == findings.baseline else f", since the baseline {brief(wanted)} has no values"
+    )
 
 
 def _tie_sentence(findings: Findings, best: str) -> str:
     comparison = findings.comparison
     if comparison is None or all(pair.n_queries < 2 for pair in comparison.pairs):
         return ""
-    tied = [name for name in findings.ranked() if name in comparison.tied_with_best - {best}]
+    standings = {name: findings.standings[name, findings.primary] for name in findings.ranked()}
+    tied = [name for name in standings if standings[name].is_tied_with_best and name != best]
+    n_others = len(standings) - 1
     if not tied:
-        return "Every other algorithm is significantly worse." if len(comparison.pairs) > 1 else ""
-    if tied == [comparison.baseline]:
-        return "" if len(comparison.pairs) == 1 else "All others are significantly worse."
+        is_told = any(standing.is_partial for standing in standings.values()) or n_others == 1
+        return "" if is_told else "Every other algorithm is significantly worse."
+    if tied == [comparison.baseline] and n_others == 1:
+        return ""  # told with the baseline
     verb = "does" if len(tied) == 1 else "do"
-    return f"{listed(tied)} {verb} not differ significantly from it."
+    return f"{listed([brief(name) for name in tied])} {verb} not differ significantly from it."
 
 
 def conventions(measure: str, known: dict[str, str]) -> tuple[str, list[str]]:
