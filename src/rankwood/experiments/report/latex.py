@@ -50,7 +50,7 @@ def latex_tables(findings: Findings) -> str:
     first = results_table(findings, with_intervals=False)
     tables = [_table(first, "results", f"Results of {results.name}.")]
     for measure in results.measures:
-        table = pairs_table(findings, measure)
+        table = pairs_table(findings, measure, with_raw=False)
         if table is not None:
             label = re.sub(r"[^A-Za-z0-9@.-]+", "-", measure).strip("-")
             tables.append(_table(table, f"comparisons-{label}", f"{table.title}."))

@@ -77,7 +77,7 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
     ]
 
 
-def pairs_table(findings: Findings, measure: str) -> Table | None:
+def pairs_table(findings: Findings, measure: str, *, with_raw: bool = True) -> Table | None:
     """Every algorithm against the baseline by one measure; None where there is nothing to compare."""
     comparison = findings.comparisons[measure]
     if comparison is None:
@@ -93,12 +93,13 @@ def pairs_table(findings: Findings, measure: str) -> Table | None:
     for test in comparison.tests:
         short = words.SHORT_TEST_NAMES[test]
         columns.append(Column(f"p, {short}", hint=words.correction_text(comparison.correction)))
-    columns += [Column("better"), Column("equal"), Column("worse"), Column("queries")]
+    hint = "queries on which it is better than the baseline, equal, and worse; sorted by the first"
+    columns += [Column("better / equal / worse", hint=hint), Column("queries")]
     order = {name: place for place, name in enumerate(findings.ranked(measure))}
     pairs = sorted(comparison.pairs, key=lambda pair: order[pair.name])
     rows = [_pair_row(comparison, pair) for pair in pairs]
     title = f"{measure}: each algorithm against {words.brief(comparison.baseline)}"
-    return Table("comparisons", title, columns, rows, _pair_notes(comparison))
+    return Table("comparisons", title, columns, rows, _pair_notes(comparison, with_raw))
 
 
 def _pair_row(comparison: Comparison, pair: PairResult) -> list[Cell]:
@@ -123,18 +124,23 @@ def _pair_row(comparison: Comparison, pair: PairResult) -> list[Cell]:
                 is_best=is_significant,
             )
         )
-    counts = (pair.wins, pair.ties, pair.losses, pair.n_queries)
-    return cells + [number_cell(f"{amount:,}", amount) for amount in counts]
+    counts = f"{pair.wins:,} / {pair.ties:,} / {pair.losses:,}"
+    return [
+        *cells,
+        number_cell(counts, pair.wins),
+        number_cell(f"{pair.n_queries:,}", pair.n_queries),
+    ]
 
 
 def _two_decimals(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−") if math.isfinite(value) else words.number(value)
 
 
-def _pair_notes(comparison: Comparison) -> list[str]:
+def _pair_notes(comparison: Comparison, with_raw: bool) -> list[str]:
     return [
         f"p values are two-sided and {words.correction_text(comparison.correction)}, over "
-        f"{words.count(len(comparison.pairs), 'comparison')}; raw ones are without. Bold: below {comparison.level:g}.",
+        f"{words.count(len(comparison.pairs), 'comparison')}. Bold: below {comparison.level:g}.",
+        *(["Raw: the p value as the test gives it, without that correction."] if with_raw else []),
         "Effect size: the mean difference in standard deviations of the differences (Cohen's d); 0.2 is usually "
         "called small, 0.5 middling, 0.8 large.",
         *comparison.notes,
@@ -190,8 +196,8 @@ def parameters_table(findings: Findings) -> Table | None:
         ]
         if values:
             texts = [_by_cell(key, found) for key, found in tuned.items()]
-            chosen = Cell("; ".join(texts) or "–", is_name=True)
-            rows.append([name_cell(name), chosen, Cell(", ".join(others) or "–", is_name=True)])
+            chosen = Cell("; ".join(texts) or "–")
+            rows.append([name_cell(name), chosen, Cell(", ".join(others) or "–")])
     if not rows:
         return None
     columns = [_ALGORITHM, Column("tuned", is_number=False), Column("others", is_number=False)]
@@ -207,7 +213,7 @@ def _values_of(cells: list[CellRecord]) -> dict[str, dict[str, list[str]]]:
     for cell in cells:
         for key, value in cell.parameters.items():
             text = shown(value)
-            if text and key not in _NOT_SHOWN:
+            if text and value is not None and key not in _NOT_SHOWN:
                 where = f"{cell.fold}·{cell.repetition}"
                 values.setdefault(key, {}).setdefault(text, []).append(where)
     return values

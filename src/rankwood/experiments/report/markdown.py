@@ -15,7 +15,7 @@ from rankwood.experiments.report.main_tables import (
     times_by_algorithm,
 )
 from rankwood.experiments.report.markup import clean
-from rankwood.experiments.report.repeating import commands_of, configuration_of, facts_of
+from rankwood.experiments.report.repeating import commands_of, facts_of
 from rankwood.experiments.report.tables import Cell, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
@@ -91,9 +91,9 @@ def _conventions(findings: Findings) -> list[str]:
 
 def _repeat(findings: Findings) -> list[str]:
     record = findings.results.record
-    commands, text = "\n".join(commands_of(record)), configuration_of(record)
+    commands = "\n".join(commands_of(record))
     facts = [f"- {escaped(name)}: {escaped(value)}" for name, value in facts_of(record)]
-    return [_fenced(commands), _fenced(text), "\n".join(facts)]
+    return [_fenced(commands), "\n".join(facts)]
 
 
 def _fenced(text: str) -> str:

@@ -196,12 +196,7 @@ def conventions_part(findings: Findings) -> Markup:
             measure, dict(findings.results.conventions.get(measure, {}))
         )
         terms.append(element("dt", element("code", measure)))
-        details = "; ".join(lines)
-        terms.append(
-            element(
-                "dd", f"{meaning}." + (f" {details[0].upper()}{details[1:]}." if details else "")
-            )
-        )
+        terms.append(element("dd", words.sentences(meaning, "; ".join(lines))))
     return section(
         "conventions",
         "Conventions",

@@ -90,6 +90,8 @@ def duration(seconds: float) -> str:
     """Seconds as people say them."""
     if not math.isfinite(seconds):
         return "–"
+    if seconds < 0.0005:
+        return "< 1 ms" if seconds > 0.0 else "0 ms"
     if seconds < 1.0:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120.0:
@@ -203,15 +205,19 @@ def _tie_sentence(findings: Findings, best: str) -> str:
     if comparison is None or all(pair.n_queries < 2 for pair in comparison.pairs):
         return ""
     standings = {name: findings.standings[name, findings.primary] for name in findings.ranked()}
-    tied = [name for name in standings if standings[name].is_tied_with_best and name != best]
-    n_others = len(standings) - 1
-    if not tied:
-        is_told = any(standing.is_partial for standing in standings.values()) or n_others == 1
-        return "" if is_told else "Every other algorithm is significantly worse."
-    if tied == [comparison.baseline] and n_others == 1:
-        return ""  # told with the baseline
-    verb = "does" if len(tied) == 1 else "do"
-    return f"{listed([brief(name) for name in tied])} {verb} not differ significantly from it."
+    others = [name for name in standings if name not in (best, comparison.baseline)]
+    tied = [name for name in others if standings[name].is_tied_with_best]
+    if tied:
+        verb = "does" if len(tied) == 1 else "do"
+        return f"{listed([brief(name) for name in tied])} {verb} not differ significantly from it."
+    if not others or any(standings[name].is_partial for name in others):
+        return ""
+    return "All others are significantly worse."
+
+
+def sentences(*texts: str) -> str:
+    """Texts as sentences, one after the other."""
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in texts if text)
 
 
 def conventions(measure: str, known: dict[str, str]) -> tuple[str, list[str]]:
