@@ -13,7 +13,7 @@ import rankwood
 from rankwood.evaluation.evaluate import evaluate
 from rankwood.experiments.results import CellRecord, RankedDocuments, RunResults
 
-HOSTILE = "</script><b onmouseover='x'>\"&amp;`${1}` ‮rtl\u2028 " + "long" * 40
+HOSTILE = "</script><b onmouseover='x'>\"&amp;`${1}` \u202ertl\u2028 " + "long" * 40
 MEASURES = ["ndcg@10", "map", "err@10"]
 
 

@@ -210,9 +210,13 @@ def _tie_sentence(findings: Findings, best: str) -> str:
     if tied:
         verb = "does" if len(tied) == 1 else "do"
         return f"{listed([brief(name) for name in tied])} {verb} not differ significantly from it."
-    if not others or any(standings[name].is_partial for name in others):
+    is_known = all(
+        not standings[name].is_partial and math.isfinite(standings[name].mean) for name in others
+    )
+    if not others or not is_known:
         return ""
-    return "All others are significantly worse."
+    verb = "The other is" if len(others) == 1 else "All others are"
+    return f"{verb} significantly worse."
 
 
 def sentences(*texts: str) -> str:
