@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from rankwood.evaluation.factorial_design import factorial_design
     from rankwood.evaluation.learning_curve import learning_curve
     from rankwood.evaluation.significance import compare_values
+    from rankwood.experiments.reading import read_run
+    from rankwood.experiments.runner import run_experiment
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -100,8 +102,10 @@ _MODULE_OF = {
     "quality_cost_curve": "rankwood.evaluation.curves",
     "read_folds": "rankwood.data.folds",
     "read_letor": "rankwood.data.letor",
+    "read_run": "rankwood.experiments.reading",
     "read_table": "rankwood.data.tables",
     "refit": "rankwood.ensembles.refitting",
+    "run_experiment": "rankwood.experiments.runner",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.ensembles.loading",
     "select_similar": "rankwood.ensembles.transfer",
@@ -154,8 +158,10 @@ __all__ = [
     "quality_cost_curve",
     "read_folds",
     "read_letor",
+    "read_run",
     "read_table",
     "refit",
+    "run_experiment",
     "sample_queries",
     "save",
     "select_similar",

@@ -22,10 +22,12 @@ from rankwood.cli import (
     demo,
     evaluate,
     factorial,
+    experiment,
     inspect_data,
     late,
     learning_curve,
     printing,
+    report,
     score,
     serve,
     transfer,
@@ -59,6 +61,8 @@ app.command("learning-curve")(reports_errors(learning_curve.command))
 app.command("convergence")(reports_errors(convergence.command))
 app.command("factorial")(reports_errors(factorial.command))
 app.command("serve")(reports_errors(serve.command))
+app.command("experiment")(reports_errors(experiment.command))
+app.command("report")(reports_errors(report.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

@@ -243,3 +243,64 @@ def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
             )
 
     return update
+
+
+@contextlib.contextmanager
+def cells(measure: str, quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+    """A callback for an experiment's cells: a bar with the time left, plain lines, or nothing."""
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _cell_bar(measure) as callback:
+            yield callback
+    else:
+        yield _cell_lines(measure)
+
+
+def _about(news: Any, measure: str) -> str:
+    """The cell that was finished last, with its value."""
+    if news.cell is None:
+        return ""
+    value = (news.record.get("means") or {}).get(measure)
+    figure = "failed" if news.record.get("status") == "failed" else ""
+    figure = f"{measure} {value:.4f}" if value is not None else figure
+    return f"{news.cell}: {figure}"
+
+
+@contextlib.contextmanager
+def _cell_bar(measure: str) -> Iterator[Callable[[Any], None]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("cells"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[last]}"),
+    )
+    with Progress(*columns, console=notices(), transient=True) as bar:
+        task = bar.add_task("cells", total=None, left="", last="")
+
+        def update(news: Any) -> None:
+            left = "" if news.seconds_left is None else f"{news.seconds_left:,.0f} s left"
+            left += f", {news.failed:,} failed" if news.failed else ""
+            done = news.done + news.failed
+            last = escape(_about(news, measure))
+            bar.update(task, completed=done, total=news.total, left=left, last=last)
+
+        yield update
+
+
+def _cell_lines(measure: str) -> Callable[[Any], None]:
+    last = time.monotonic()
+
+    def update(news: Any) -> None:
+        nonlocal last
+        is_failed = news.record.get("status") == "failed"
+        if is_failed or (news.cell and time.monotonic() - last >= _PLAIN_LINE_EVERY):
+            last = time.monotonic()
+            left = "" if news.seconds_left is None else f", {news.seconds_left:,.0f} s left"
+            done = news.done + news.failed
+            notice(f"{done:,} of {news.total:,} cells{left}; {_about(news, measure)}")
+
+    return update

@@ -99,6 +99,15 @@ def read_folds(
     Text files name only the features a row has, so the parts of a fold may differ in width. The
     narrower ones get the missing columns, filled with what ``absent=`` says: 0, or NaN.
     """
+    files = fold_files(folder, names)
+    makers = [functools.partial(_read_fold, paths, read_options) for paths in files.values()]
+    return Folds(list(files), makers)
+
+
+def fold_files(
+    folder: str | os.PathLike[str], names: tuple[str, str, str] | None = None
+) -> dict[str, list[Path]]:
+    """The training, validation and test file of each fold, by the fold's name; nothing is read."""
     root = Path(folder)
     _refuse_missing_folder(root)
     known = _NAMES if names is None else _checked_names(names)
@@ -108,11 +117,10 @@ def read_folds(
         raise DataError(f"{root} holds no folds. Expected {_LAYOUT}; found {_listing(root)}.")
     for place, parts in files.items():
         _refuse_incomplete(place, parts, known)
-    makers = [
-        functools.partial(_read_fold, [paths[0] for paths in parts.values()], read_options)
-        for parts in files.values()
-    ]
-    return Folds([place.resolve().name for place in files], makers)
+    return {
+        place.resolve().name: [paths[0] for paths in parts.values()]
+        for place, parts in files.items()
+    }
 
 
 def make_folds(data: RankingData, n_folds: int = 5, *, seed: int | None = None) -> Folds:

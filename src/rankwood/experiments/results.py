@@ -35,6 +35,12 @@ class CellRecord:
         default_factory=dict
     )  # measure -> by round, where known
     message: str = ""  # of a failed cell: its traceback
+    error: str = ""  # of a failed cell: the traceback's last line
+    tuned: list[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # every candidate: its parameters and its value on the validation queries
+    chosen: Mapping[str, Any] = field(default_factory=dict)  # the tuned parameters' values
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

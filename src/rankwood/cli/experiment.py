@@ -1,0 +1,237 @@
+"""``rankwood experiment``: run an experiment's file, or what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwood.cli import printing
+from rankwood.errors import RunError
+
+if TYPE_CHECKING:
+    from rankwood.experiments.results import RunResults
+    from rankwood.experiments.runner import Plan
+
+_SHOWN_FAILURES = 5
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The experiment's file.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="The run's folder; runs/NAME by default."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Processes to use; one per core by default, 0 for none besides this one. No result depends on it.",
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]",
+            is_flag=False,
+            flag_value="local",
+            help="Run the cells on the Dask cluster of the scheduler at ADDRESS, such as tcp://host:8786; "
+            "without an ADDRESS, on one started here.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ALGORITHM", help="Run no other algorithm; may be repeated."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="TABLE.KEY=VALUE",
+            help="Win over what the file says, as data.folds=MSLR-WEB10K or algorithm.RF.n_trees=50; may be repeated.",
+        ),
+    ] = None,
+    small: Annotated[
+        bool,
+        typer.Option(
+            "--small", help="Try the file out: generated data, one repetition, few trees."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check the file and say what would be run; run nothing."),
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run cells again that have failed before.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notices.")] = False,
+) -> None:
+    """Run an experiment: algorithms × folds × repetitions, measured by query and kept as they are finished.
+
+    The same command again goes on where a run was stopped. Cells whose settings or data have changed are run anew.
+
+    Example: rankwood experiment broof.toml --out runs/broof
+
+    Example: rankwood experiment experiments/broof-table-6.2.toml --small
+    """
+    from rankwood.experiments.config import read_experiment
+    from rankwood.experiments.reading import read_run
+    from rankwood.experiments.runner import carry_out, make_plan
+
+    experiment = read_experiment(file, overrides=changes or (), small=small)
+    plan = make_plan(experiment, out=out, jobs=jobs, only=only or (), retry_failed=retry_failed)
+    if not quiet:
+        for line in _described(plan, dask):
+            printing.notice(line)
+    if dry_run:
+        _show_plan(plan)
+        return
+    try:
+        with printing.cells(experiment.measures[0], quiet) as progress:
+            carry_out(plan, dask=dask, progress=progress)
+    except KeyboardInterrupt:
+        printing.notice(
+            f"Finished cells are kept in {plan.folder.path}; the same command goes on with the rest."
+        )
+        raise
+    results = read_run(plan.folder.path)
+    show_results(results)
+    printing.say(f"\n{plan.folder.path}: {_tell(results)}")
+    _raise_for_failures(results, plan)
+
+
+def _described(plan: Plan, dask: str | None) -> list[str]:
+    """What will be done, in a few lines."""
+    experiment = plan.experiment
+    where = f"{plan.jobs} processes of {plan.threads} threads" if plan.jobs else "this process"
+    if dask is not None:
+        where = "Dask" if dask == "local" else f"Dask at {dask}"
+    lines = [
+        f"{experiment.name}: {len(experiment.algorithms)} algorithms × {len(experiment.data.folds)} folds × "
+        f"{experiment.repetitions} repetitions, {len(plan.tasks):,} cells to run on {where}"
+    ]
+    if plan.kept:
+        lines.append(f"{len(plan.kept):,} cells are there already and are kept")
+    n_failed = sum(status == "failed" for status in plan.kept.values())
+    if n_failed:
+        lines.append(f"{n_failed:,} of them have failed before; --retry-failed runs them again")
+    if plan.stale:
+        lines.append(
+            f"{len(plan.stale):,} cells are run anew: their settings or data have changed "
+            f"(the old ones go to {plan.folder.path / 'replaced'})"
+        )
+    if plan.other_versions:
+        lines.append(
+            f"kept cells were made by version {', '.join(plan.other_versions)}; "
+            "for results of one version choose another --out"
+        )
+    return lines
+
+
+def _show_plan(plan: Plan) -> None:
+    rows = []
+    to_run = [task.cell for task in plan.tasks]
+    for one in plan.experiment.algorithms:
+        tuned = ", ".join(one.tune)
+        kept = sum(cell.algorithm == one.name for cell in plan.kept)
+        count = sum(cell.algorithm == one.name for cell in to_run)
+        rows.append([one.name, one.kind, tuned, f"{count:,}", f"{kept:,}"])
+    printing.show_table(["algorithm", "kind", "tuned", "cells to run", "kept"], rows, left=3)
+    printing.say(f"\nfolds: {', '.join(plan.experiment.fold_names)}")
+    printing.say(f"measures: {', '.join(plan.experiment.measures)}")
+    printing.say(f"folder: {plan.folder.path}")
+
+
+def show_results(results: RunResults) -> None:
+    """A table with a row per algorithm: the mean of each measure, marked where it differs from the baseline."""
+    import numpy as np
+
+    marks = {measure: _marks(results, measure) for measure in results.measures}
+    rows = []
+    for algorithm in results.algorithms:
+        done = [cell for cell in results.cells if cell.algorithm == algorithm]
+        done = [cell for cell in done if cell.status == "done"]
+        row = [algorithm]
+        for measure in results.measures:
+            value = mean_of(results, algorithm, measure)
+            mark = marks[measure].get(algorithm, "")
+            row.append("–" if np.isnan(value) else f"{value:.4f}{mark}")
+        spent = sum(sum(cell.seconds.values()) for cell in done)
+        rows.append([*row, f"{len(done):,}", f"{spent:,.1f}"])
+    printing.show_table(["algorithm", *results.measures, "cells", "seconds"], rows)
+    if results.baseline is not None and any(any(found.values()) for found in marks.values()):
+        tests = " and ".join(results.tests)
+        printing.say(
+            f"\nmarks: differs from {results.baseline} (p < 0.05, {results.correction}) by {tests}; "
+            "+ is t, * is Wilcoxon, r is randomisation"
+        )
+
+
+def mean_of(results: RunResults, algorithm: str, measure: str) -> float:
+    """The mean over queries; of a measure without values by query, over cells."""
+    import numpy as np
+
+    values = results.values(algorithm, measure)
+    values = values[~np.isnan(values)]
+    if values.size:
+        return float(values.mean())
+    means = [
+        cell.means[measure]
+        for cell in results.cells
+        if cell.algorithm == algorithm and cell.status == "done"
+    ]
+    return float(np.mean(means)) if means else float("nan")
+
+
+def _marks(results: RunResults, measure: str) -> dict[str, str]:
+    """Marks by algorithm, where there is a baseline and values to compare."""
+    import importlib.util
+
+    import numpy as np
+
+    values = {name: results.values(name, measure) for name in results.algorithms}
+    known: dict[str, Any] = {name: v for name, v in values.items() if not np.isnan(v).all()}
+    module = "rankwood.evaluation.significance"
+    if results.baseline not in known or len(known) < 2 or importlib.util.find_spec(module) is None:
+        return {}
+    compare_values = importlib.import_module(module).compare_values
+    compared = compare_values(
+        known,
+        results.baseline,
+        tests=results.tests,
+        correction=results.correction,
+        n_bootstrap=0,
+    )
+    return {name: compared.marks(name) for name in known}
+
+
+def _tell(results: RunResults) -> str:
+    done = sum(cell.status == "done" for cell in results.cells)
+    failed = len(results.cells) - done
+    return f"{done:,} cells done" + (f", {failed:,} failed" if failed else "")
+
+
+def _raise_for_failures(results: RunResults, plan: Plan) -> None:
+    failed = [cell for cell in results.cells if cell.status == "failed"]
+    if not failed:
+        return
+    lines = [
+        f"{cell.algorithm}, {cell.fold}, repetition {cell.repetition}: {_last_line(cell)}"
+        for cell in failed[:_SHOWN_FAILURES]
+    ]
+    more = len(failed) - len(lines)
+    lines += [f"… and {more:,} more"] if more > 0 else []
+    raise RunError(
+        "\n  ".join([f"{len(failed):,} cells failed:", *lines])
+        + f"\nTracebacks are in {plan.folder.path / 'cells'}; --retry-failed runs these cells again."
+    )
+
+
+def _last_line(cell: Any) -> str:
+    lines: Sequence[str] = (cell.error or cell.message).strip().splitlines()
+    return lines[0] if lines else "unknown"

@@ -1,0 +1,105 @@
+"""Cells on a Dask cluster: one of this machine's processes, or one at an address."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rankwood.errors import MissingExtra, RunError
+from rankwood.experiments.cell_work import Outcome, Task, run_cell
+from rankwood.experiments.fold_data import FoldCache
+from rankwood.experiments.local_workers import ATTEMPTS, failed
+
+LOCAL = "local"
+_CONNECT_SECONDS = 30
+_AHEAD = 4  # tasks handed over for each thread of the cluster: enough to keep it busy
+_CACHE = "rankwood_folds"  # the attribute of a Dask worker that holds its fold
+
+
+def run_on_dask(
+    tasks: Sequence[Task], address: str, jobs: int, threads: int | None
+) -> Iterator[Outcome]:
+    """The outcome of each task as it is finished, on the cluster at ``address``, or on a local one.
+
+    A task whose worker is lost is given to another; one that has cost ``ATTEMPTS`` workers their lives has failed.
+    """
+    distributed = _need_distributed()
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(_client(distributed, address, jobs, threads))
+        waiting = iter(tasks)
+        task_of: dict[Any, Task] = {}
+
+        def submit_next() -> Any:
+            task = next(waiting, None)
+            if task is None:
+                return None
+            name = f"cell-{len(task_of)}-{task.cell}"
+            future = client.submit(run_on_worker, task, key=name, pure=False)
+            task_of[future.key] = task
+            return future
+
+        n_threads = max(1, sum(client.nthreads().values()))
+        first = [submit_next() for _ in range(min(len(tasks), _AHEAD * n_threads))]
+        done = distributed.as_completed([future for future in first if future is not None])
+        for future in done:
+            task = task_of[future.key]
+            yield _outcome(future, task)
+            future.release()
+            following = submit_next()
+            if following is not None:
+                done.add(following)
+
+
+def run_on_worker(task: Task) -> Outcome:
+    """What a Dask worker runs: the cell, with the fold that this worker has in memory."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    if not hasattr(worker, _CACHE):
+        setattr(worker, _CACHE, FoldCache())
+    return run_cell(task, getattr(worker, _CACHE))
+
+
+def _outcome(future: Any, task: Task) -> Outcome:
+    """A finished task's outcome; what Dask itself could not do is a failed cell."""
+    try:
+        found: Outcome = future.result()
+    except Exception as error:  # such as KilledWorker, or a worker that cannot unpickle
+        return failed(task, f"{type(error).__name__}: {error}")
+    return found
+
+
+@contextlib.contextmanager
+def _client(distributed: Any, address: str, jobs: int, threads: int | None) -> Iterator[Any]:
+    import dask
+
+    settings = {"distributed.scheduler.allowed-failures": ATTEMPTS - 1}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set(settings))
+        target: Any = address
+        if address == LOCAL:
+            environment = {"RANKWOOD_THREADS": str(threads or 1)}
+            target = stack.enter_context(
+                distributed.LocalCluster(
+                    n_workers=jobs,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address=None,
+                    memory_limit=0,  # a cell may take what the machine has
+                    env=environment,
+                )
+            )
+        try:
+            client = distributed.Client(target, timeout=_CONNECT_SECONDS)
+        except (OSError, ValueError) as error:
+            raise RunError(f"there is no Dask scheduler at {address}: {error}.") from None
+        yield stack.enter_context(client)
+
+
+def _need_distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtra("distributed", "dask", "--dask") from None
+    return distributed

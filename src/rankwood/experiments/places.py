@@ -1,0 +1,179 @@
+"""Where a key stands in an experiment's file, so that every message can name its table and its line.
+
+Words used here
+    path     from the file's root to a key: ``("algorithm", 1, "tune", "learning_rate")``; a number is a place in a list
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankwood.errors import ParameterError
+
+Path = tuple[str | int, ...]
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
+_NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_LIST_HEADER = re.compile(rf"^\s*\[\[\s*({_NAME})\s*\]\]")
+_HEADER = re.compile(rf"^\s*\[\s*({_NAME})\s*\]\s*(?:#.*)?$")
+_KEY = re.compile(rf"^\s*({_NAME})\s*=")
+_INNER = re.compile(rf"[{{,]\s*({_NAME})\s*=")  # a key of an inline table
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file an experiment was read from; without a name it was given as a mapping and has no lines."""
+
+    name: str = ""
+    line_of: Mapping[Path, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Source:
+        """The source with the line of every key of ``text``."""
+        return cls(name, find_lines(text))
+
+    def error(self, path: Path, message: str) -> ParameterError:
+        """An error about the key at ``path``, which says where it stands."""
+        return ParameterError(f"{self._place(path)}{_table_and_key(path)}{message}")
+
+    def _place(self, path: Path) -> str:
+        if not self.name:
+            return ""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.line_of:
+                return f"{self.name}, line {self.line_of[path[:length]]}: "
+        return f"{self.name}: "
+
+
+def find_lines(text: str) -> dict[Path, int]:
+    """The line where each key and each table of TOML text begins, counted from 1."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    counts: dict[Path, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _LIST_HEADER.match(line):
+            path = _within(_parts(match[1]), counts)
+            counts[path] = counts.get(path, -1) + 1
+            table = (*path, counts[path])
+            lines.setdefault(path, number)
+            lines.setdefault(table, number)
+        elif match := _HEADER.match(line):
+            table = _within(_parts(match[1]), counts)
+            lines.setdefault(table, number)
+        elif match := _KEY.match(line):
+            key = (*table, *_parts(match[1]))
+            for length in range(len(table) + 1, len(key) + 1):
+                lines.setdefault(key[:length], number)
+            for inner in _INNER.findall(line[match.end() :]):
+                lines.setdefault((*key, *_parts(inner)), number)
+    return lines
+
+
+def _parts(name: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in re.findall(_PART, name)]
+
+
+def _within(parts: Iterable[str], counts: Mapping[Path, int]) -> Path:
+    """The path of a header; a name that is a list of tables means the last of them."""
+    path: Path = ()
+    for part in parts:
+        if path in counts:
+            path = (*path, counts[path])
+        path = (*path, part)
+    return path
+
+
+def _table_and_key(path: Path) -> str:
+    """``[run] repetitions: ``, or ``[[algorithm]] number 2, tune.learning_rate: ``."""
+    if not path:
+        return ""
+    if len(path) > 1 and isinstance(path[1], int):
+        table, rest = f"[[{path[0]}]] number {path[1] + 1}", path[2:]
+    else:
+        table, rest = f"[{path[0]}]", path[1:]
+    key = ".".join(str(part + 1 if isinstance(part, int) else part) for part in rest)
+    return f"{table}{', ' if key and path[1:] != rest else ' '}{key}: " if key else f"{table}: "
+
+
+class Section:
+    """One table of an experiment: its keys are taken one by one, and what is not known is refused first."""
+
+    def __init__(
+        self, source: Source, path: Path, values: Any, known: Iterable[str] | None
+    ) -> None:
+        self.source = source
+        self.path = path
+        if not isinstance(values, dict):
+            raise source.error(path, f"must be a table, got {_plain(values)}.")
+        self.values: dict[str, Any] = values
+        for key in values if known is not None else ():
+            if key not in set(known or ()):
+                raise self.unknown(key, known or ())
+
+    def unknown(self, key: str, known: Iterable[str]) -> ParameterError:
+        """An error for a key that nobody knows, with the nearest known one."""
+        names = sorted(known)
+        near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        return self.error(key, f"there is no such key.{hint} Known: {', '.join(names)}.")
+
+    def error(self, key: str, message: str) -> ParameterError:
+        """An error about one key of this table, or with "" about the table."""
+        return self.source.error((*self.path, key) if key else self.path, message)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def text(self, key: str, default: Any = None) -> Any:
+        """A text that is not empty."""
+        value = self.values.get(key, default)
+        if value is not default and (not isinstance(value, str) or not value.strip()):
+            raise self.error(key, f"must be text, got {_plain(value)}.")
+        return value
+
+    def texts(self, key: str, default: Iterable[str] = ()) -> list[str]:
+        """A list of texts."""
+        value = self.values.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.error(key, f"must be a list of texts, got {_plain(value)}.")
+        return value
+
+    def whole(self, key: str, default: Any, least: int = 0) -> Any:
+        """A whole number of at least ``least``."""
+        value = self.values.get(key, default)
+        if value is default:
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.error(
+                key, f"must be a whole number of at least {least}, got {_plain(value)}."
+            )
+        return value
+
+    def truth(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, f"must be true or false, got {_plain(value)}.")
+        return value
+
+    def one_of(self, key: str, default: str, known: Iterable[str]) -> str:
+        """One of the known texts."""
+        value = str(self.text(key, default))
+        names = list(known)
+        if value not in names:
+            near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise self.error(key, f"must be one of {', '.join(names)}, got '{value}'.{hint}")
+        return value
+
+
+def _plain(value: Any) -> str:
+    """A value as a message shows it: TOML's words, and not too much of it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f"'{value}'" if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
