@@ -9,6 +9,7 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.options import Seed
+from rankwood.errors import RunError
 
 
 def command(
@@ -26,7 +27,9 @@ def command(
     engine: Annotated[str, typer.Option(help="A UCI engine, by name or path.")] = "stockfish",
     nodes: Annotated[
         int | None,
-        typer.Option(min=1, help="Nodes per position: labels that can be repeated. 200,000."),
+        typer.Option(
+            min=1, help="Nodes per position: labels that can be repeated. 100,000 by default."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
@@ -51,7 +54,7 @@ def command(
 
     Whatever interrupts it, the same command goes on where it stopped. Needs the extra chess and an engine.
 
-    Example: rankwood data chess moves.txt.gz --opening B84 --positions 2000 --nodes 200000 --seed 1
+    Example: rankwood data chess moves.txt.gz --opening B84 --positions 2000 --nodes 100000 --seed 1
     """
     from rankwood.data.chess_building import build_chess
     from rankwood.data.chess_collection import description_path
@@ -71,7 +74,7 @@ def command(
                 timeout=timeout,
                 progress=progress,
             )
-        except BaseException:
+        except (KeyboardInterrupt, RunError):
             _tell_what_is_kept(Path(f"{target}.partial"))
             raise
     if not quiet:

@@ -54,6 +54,8 @@ def board_text(position: str | Sequence[float], marks: Marks | None = None) -> s
     for (name, moves), bracket in zip(marks.items(), _BRACKETS, strict=False):
         told = ", ".join(move_text(fen, move) for move in moves)
         lines.append(f"{bracket[0]} {bracket[1]} {name}: {told}")
+    if _BOTH in brackets.values():
+        lines.append(f"{_BOTH[0]} {_BOTH[1]} more than one of them")
     return "\n".join(lines)
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rankwood import _checks, _random
-from rankwood.data.chess_collection import write_collection
+from rankwood.data.chess_collection import description_path, write_collection
 from rankwood.data.chess_engine import Effort, Engine, find_engine, python_chess
 from rankwood.data.chess_openings import Line, Opening, read_opening
 from rankwood.data.chess_partial import Partial
 from rankwood.data.chess_positions import ChessPosition
 from rankwood.errors import ParameterError, RunError
 
-DEFAULT_NODES = 200_000  # the search then sees every move of a middle game some 8 half-moves deep
+DEFAULT_NODES = 100_000  # the search then sees every move of a middle game some 7 half-moves deep
 _MOST_TRIES_IN_VAIN = 200
 
 Progress = Callable[[int, int, float], Any]
@@ -32,15 +32,17 @@ Progress = Callable[[int, int, float], Any]
 class Play:
     """How play leaves the opening: chance among moves that are not bad.
 
-    Each side plays one of the engine's ``n_moves`` best moves, any of those at most ``largest_gap`` centipawns worse
-    than the best with equal chance, after a search of ``nodes``; for between ``least`` and ``most`` half-moves.
+    Each side plays one of the engine's ``n_moves`` best moves after a search of ``nodes``, with equal chance any of
+    those at most ``largest_gap`` centipawns worse than the best, but at least the first ``n_always``: so short a search
+    may be sure and wrong, and every game would go the same way. Play goes on for ``least`` to ``most`` half-moves.
     """
 
     least: int = 4
     most: int = 24
     n_moves: int = 8
+    n_always: int = 3
     largest_gap: int = 100
-    nodes: int = 2_000
+    nodes: int = 5_000
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def build_chess(
     engine
         A UCI engine, by name or path.
     nodes, seconds
-        How long the engine thinks about a position. Nodes give repeatable labels. 200,000 nodes by default.
+        How long the engine thinks about a position. Nodes give repeatable labels. 100,000 nodes by default.
     seed
         Same opening, engine, nodes and seed: same bytes.
     least_plies, most_plies
@@ -93,6 +95,11 @@ def build_chess(
 
     Interrupted, it keeps what it has in ``path`` + ``.partial``; the same call goes on from there.
     """
+    if str(path) == "-" or description_path(path) == Path(path):
+        raise ParameterError(
+            f"OUT is '{path}', but a build needs a file, and one beside it with the ending .json. "
+            "Name it like moves.txt.gz."
+        )
     count = _checks.whole_number("positions", positions, 1)
     rules = ChessRules(
         read_opening(opening),
@@ -209,5 +216,7 @@ def board_after(line: Line) -> Any:
 def _choose(play: Play, engine: Engine, board: Any, rng: Any) -> str:
     scores = engine.scores(board, Effort(nodes=play.nodes), play.n_moves)
     best_first = sorted(scores, key=lambda move: (-scores[move], move))[: play.n_moves]
-    near = [m for m in best_first if scores[best_first[0]] - scores[m] <= play.largest_gap]
-    return near[int(rng.integers(len(near)))]
+    least = scores[best_first[0]] - play.largest_gap
+    n_near = sum(scores[move] >= least for move in best_first)
+    n_candidates = min(len(best_first), max(n_near, play.n_always))
+    return best_first[int(rng.integers(n_candidates))]

@@ -103,6 +103,8 @@ class Engine:
             process = errors.SimpleEngine.popen_uci(self._path, timeout=_HANDSHAKE, setpgrp=True)
             known = {name: value for name, value in _OPTIONS.items() if name in process.options}
             process.configure(known)
+            # When an engine dies, searches under way end in exceptions that nobody awaits any more.
+            process.protocol.loop.set_exception_handler(_note_what_is_left)
         except (errors.EngineError, TimeoutError, OSError) as error:
             raise ParameterError(
                 f"{self._path} does not answer as a UCI engine ({error or 'no answer'}). Give another --engine."
@@ -175,6 +177,10 @@ class Engine:
             raise self._chess.engine.EngineTerminatedError("gone") from None
         finally:
             timer.cancel()
+
+
+def _note_what_is_left(_: object, context: dict[str, Any]) -> None:
+    log.debug("engine: %s", context.get("exception") or context.get("message"))
 
 
 def _is_bound(answer: Any) -> bool:

@@ -54,7 +54,9 @@ class Partial:
     def _lock(self) -> None:
         try:
             import fcntl
-        except ImportError:  # Windows has no such locks; two builds of one OUT are then the user's to avoid
+        except (
+            ImportError
+        ):  # Windows has no such locks; two builds of one OUT are then the user's to avoid
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

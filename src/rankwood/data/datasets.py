@@ -36,7 +36,7 @@ def chess(opening: str | None = None, part: str | None = None) -> RankingData:
     Examples
     --------
     >>> chess("B84", "test")
-    RankingData(2,994 documents, 80 queries, 71 features)
+    RankingData(2,369 documents, 60 queries, 71 features)
     """
     chosen = [_load(name) for name in _openings(opening)]
     if part is not None:
