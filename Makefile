@@ -35,7 +35,7 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[bench]'
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.core  ## the main job end to end on generated data
+demo: $(VENV)/.core  ## the main job end to end: rank the moves of chess positions
 	$(BIN)/rankwood demo
 
 test: $(VENV)/.dev  ## the whole suite, but for what is marked slow

@@ -175,6 +175,8 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":  # a module of its own: rankwood.datasets.chess()
+        return importlib.import_module("rankwood.datasets")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rankwood' has no attribute '{name}'")
     module, _, name_there = _MODULE_OF[name].partition(":")
@@ -184,4 +186,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, "__version__", "datasets"])
