@@ -19,6 +19,7 @@ from rankwood.cli import (
     data,
     demo,
     evaluate,
+    explain,
     inspect_data,
     late,
     printing,
@@ -45,6 +46,7 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("explain")(reports_errors(explain.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))

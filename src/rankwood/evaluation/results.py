@@ -14,7 +14,14 @@ from rankwood.evaluation.bootstrap import Interval
 from rankwood.measures.measure import Measure
 from rankwood.measures.parsing import squeeze
 
-_TEXT_COLUMNS = ("measure", "segment", "treatment", "by")  # the others are numbers
+_TEXT_COLUMNS = (
+    "measure",
+    "segment",
+    "treatment",
+    "by",
+    "feature",
+    "document",
+)  # the others are numbers
 
 
 @dataclass(frozen=True, eq=False)
