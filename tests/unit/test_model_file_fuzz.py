@@ -1,7 +1,8 @@
 """Ten thousand hostile model files of every kind: each gives one of our errors, or a model that scores.
 
-Three sorts of harm, since each is stopped elsewhere: bytes of the file as they come; documents that lie; arrays that
-lie, with sizes and checksums made to agree, so that only the models' own checks are left.
+Four sorts of harm, since each is stopped elsewhere: bytes of the file as they come; documents that lie; sizes beyond
+the file's, and content that unfolds; arrays that lie, with sizes and checksums made to agree, so that only the models'
+own checks are left.
 """
 
 from __future__ import annotations
@@ -159,7 +160,18 @@ def read_apart(content):
     return document, arrays
 
 
-def put_together(document, arrays, *, declares):
+def swell(rng, document, arrays):
+    """A file that claims more than it holds: a huge shape, or zeros by the million, compressed to nothing."""
+    name = sorted(arrays)[int(rng.integers(len(arrays)))]
+    if rng.random() < 0.8:
+        shapes = [[2**47], [10**6, 10**6], [2**31, 2**31, 2, 2], [2**62], [2**40, 0], [0]]
+        document["arrays"][name]["shape"] = pick(rng, shapes)
+        return put_together(document, arrays, declares=False)
+    arrays[name] = np.zeros(2**20, arrays[name].dtype)
+    return put_together(document, arrays, declares=True, compression=zipfile.ZIP_DEFLATED)
+
+
+def put_together(document, arrays, *, declares, **options):
     """A file of a document and arrays; with ``declares`` sizes and checksums agree."""
     members = {}
     for name, array in arrays.items():
@@ -171,7 +183,7 @@ def put_together(document, arrays, *, declares):
             document["arrays"][name] = record
     text = json.dumps(document)
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
+    with zipfile.ZipFile(file, "w", **options) as archive:
         archive.writestr("model.json", text)
         for name, body in members.items():
             archive.writestr(name, body)
@@ -184,6 +196,8 @@ def damaged(rng, content):
     if kind == 0:
         return damage_bytes(rng, content)
     document, arrays = read_apart(content)
+    if rng.random() < 0.05:
+        return swell(rng, document, arrays)
     if kind == 1:
         return put_together(damage_document(rng, document), arrays, declares=False)
     names = sorted(arrays)
