@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from rankwood.evaluation.significance import compare_values
     from rankwood.experiments.reading import read_run
     from rankwood.experiments.runner import run_experiment
+    from rankwood.evaluation.explanation import explain
+    from rankwood.evaluation.importance import importance
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -93,6 +95,9 @@ _MODULE_OF = {
     "factorial_design": "rankwood.evaluation.factorial_design",
     "from_frame": "rankwood.data.tables",
     "learning_curve": "rankwood.evaluation.learning_curve",
+    "explain": "rankwood.evaluation.explanation",
+    "from_frame": "rankwood.data.tables",
+    "importance": "rankwood.evaluation.importance",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
@@ -149,6 +154,9 @@ __all__ = [
     "factorial_design",
     "from_frame",
     "learning_curve",
+    "explain",
+    "from_frame",
+    "importance",
     "load",
     "make_folds",
     "make_ranking",

@@ -32,8 +32,7 @@ def test_the_same_trees_give_the_same_contributions(num_leaves, boosting, rng):
     with np.errstate(over="ignore"):  # a split of all values from none has the threshold 1e300
         forest = convert(booster)
     values, base = contributions(forest, features)
-    # In a forest LightGBM divides scores by the number of trees, and contributions too.
-    factor = 1 / forest.n_trees if boosting == "rf" else 1.0
+    # LightGBM divides the scores of a forest by the number of trees, but not its contributions: sums on both sides.
     expected = booster.predict(features, pred_contrib=True)
-    np.testing.assert_allclose(values * factor, expected[:, :-1], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(base * factor, expected[:, -1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(values, expected[:, :-1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(base, expected[:, -1], rtol=0, atol=1e-12)

@@ -23,6 +23,7 @@ from rankwood.cli import (
     evaluate,
     experiment,
     factorial,
+    explain,
     inspect_data,
     late,
     learning_curve,
@@ -53,6 +54,7 @@ app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
 app.command("compare")(reports_errors(compare.command))
+app.command("explain")(reports_errors(explain.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))

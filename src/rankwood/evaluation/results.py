@@ -17,6 +17,7 @@ from rankwood.measures.parsing import squeeze
 _TEXT_COLUMNS = (  # the others are numbers
     *("measure", "segment", "treatment", "by"),
     *("name", "effect of", "source", "query", "moves"),
+    *("feature", "document"),
 )
 
 

@@ -45,17 +45,27 @@ def contributions(
 
     A row's numbers are the same to the bit for any number of threads and rows beside it.
     """
+    form = additive_form(model, background=background, n_threads=n_threads)
+    if isinstance(form, LinearModel):
+        return _of_linear(form, features_in_order(features, form.n_features, form.feature_names))
+    return form.explainer.contributions(features, n_threads=n_threads)
+
+
+def additive_form(
+    model: Any, *, background: Any = None, n_threads: int | None = None
+) -> Forest | LinearModel:
+    """The model as a sum whose parts can be told apart, its covers counted in ``background`` if there is one."""
     if isinstance(model, LinearModel):
-        return _of_linear(model, features_in_order(features, model.n_features, model.feature_names))
+        return model
     forest = model.forest if isinstance(model, OrdinalModel) else model
     if not isinstance(forest, Forest):
         raise ModelError(
             f"a {type(model).__name__} is no sum of trees or of features, so its scores cannot be divided "
             "among features exactly. Explain a ranker made of trees, or ask for importance by permutation."
         )
-    if background is not None:
-        forest = covers.with_covers(forest, background, n_threads=n_threads)
-    return forest.explainer.contributions(features, n_threads=n_threads)
+    if background is None:
+        return forest
+    return covers.with_covers(forest, background, n_threads=n_threads)
 
 
 def _of_linear(model: LinearModel, matrix: Features) -> tuple[Floats, float]:

@@ -138,6 +138,7 @@ def walk_tree(
         follows[0, lane] = 1
         for point in range(n_points):
             products[0, point, lane] = edges.tree_factors[tree]
+            sums[0, point, lane] = 0.0
     depth = 0
     for edge in range(start, edges.offsets[tree + 1]):
         level = edges.depth[edge]
