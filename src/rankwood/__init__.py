@@ -41,11 +41,17 @@ if TYPE_CHECKING:
     from rankwood.ensembles.transfer_features import add_model_features, common_features
     from rankwood.ensembles.transfer_report import transfer_report
     from rankwood.evaluation.bias_variance import bias_variance
+    from rankwood.evaluation.compare import compare
     from rankwood.evaluation.compare_missing import compare_missing
+    from rankwood.evaluation.convergence import convergence
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.experiments.reading import read_run
     from rankwood.experiments.runner import run_experiment
+    from rankwood.evaluation.factorial import factorial
+    from rankwood.evaluation.factorial_design import factorial_design
+    from rankwood.evaluation.learning_curve import learning_curve
+    from rankwood.evaluation.significance import compare_values
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -78,9 +84,15 @@ _MODULE_OF = {
     "bias_variance": "rankwood.evaluation.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "common_features": "rankwood.ensembles.transfer_features",
+    "compare": "rankwood.evaluation.compare",
     "compare_missing": "rankwood.evaluation.compare_missing",
+    "compare_values": "rankwood.evaluation.significance",
+    "convergence": "rankwood.evaluation.convergence",
     "evaluate": "rankwood.evaluation.evaluate",
+    "factorial": "rankwood.evaluation.factorial",
+    "factorial_design": "rankwood.evaluation.factorial_design",
     "from_frame": "rankwood.data.tables",
+    "learning_curve": "rankwood.evaluation.learning_curve",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
@@ -128,9 +140,15 @@ __all__ = [
     "bias_variance",
     "bin",
     "common_features",
+    "compare",
     "compare_missing",
+    "compare_values",
+    "convergence",
     "evaluate",
+    "factorial",
+    "factorial_design",
     "from_frame",
+    "learning_curve",
     "load",
     "make_folds",
     "make_ranking",

@@ -6,9 +6,9 @@ Words used here
 
 All p values are two-sided, 1 where no query differs, and NaN with fewer than two queries.
 
-``wilcoxon``       the signed-rank test. Queries that do not differ are left out (Wilcoxon's own treatment of zeros), and
-                   equal differences share their mean rank. Exact up to 16 queries that differ, and up to 50 if no two
-                   differ by the same amount; else the normal approximation with tie correction, without continuity
+``wilcoxon``       the signed-rank test. Queries that do not differ are left out (Wilcoxon's own treatment of zeros),
+                   and equal differences share their mean rank. Exact up to 16 queries that differ, and up to 50 if no
+                   two differ by the same amount; else the normal approximation with tie correction, without continuity
                    correction.
 ``t``              Student's paired test.
 ``randomization``  Fisher's: each difference keeps or changes its sign by a coin. Exact up to 16 queries that differ,
