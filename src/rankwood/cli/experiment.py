@@ -173,13 +173,13 @@ def show_results(results: RunResults) -> None:
 
 
 def mean_of(results: RunResults, algorithm: str, measure: str) -> float:
-    """The mean over queries; of a measure without values by query, over cells."""
+    """The mean over queries; of a measure that is taken over all documents together, over cells."""
     import numpy as np
 
-    values = results.values(algorithm, measure)
-    values = values[~np.isnan(values)]
-    if values.size:
-        return float(values.mean())
+    if "pooled" not in results.conventions[measure]:
+        values = results.values(algorithm, measure)
+        values = values[~np.isnan(values)]
+        return float(values.mean()) if values.size else float("nan")
     means = [
         cell.means[measure]
         for cell in results.cells
