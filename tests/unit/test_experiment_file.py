@@ -112,6 +112,8 @@ WRONG = [
     ("n_trees = 5", "seed = 5", 15, r"number 1, seed: .* seeds follow from \[run\] seed"),
     ("n_trees = 5", "n_threads = 5", 15, r"n_threads: .* set by \[run\] threads"),
     ("n_trees = 5", 'checkpoint = "c"', 15, r"checkpoint: cannot be set here"),
+    ("n_trees = 5", "max_bins = 900", 15, r"number 1, max_bins: max_bins must be"),
+    ("n_trees = 5", 'missing = "lost"', 15, r"number 1, missing: .*'lost'"),
     ("n_trees = 5", "repetitions = 3", 15, r"repetitions: is 3, more than the 2 of \[run\]"),
     ("n_trees = 5 }", "n_treess = 5 }", 19, r"number 2, base.n_treess: .* mean 'n_trees'"),
     ("n_trees = 5 }", "n_trees = 0 }", 19, r"number 2, base.n_trees: n_trees must be"),

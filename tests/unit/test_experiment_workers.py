@@ -60,13 +60,10 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
 
 
 class Deadly:
-    """What ends the process that unpickles it."""
-
-    def __init__(self, function=os._exit, *arguments):
-        self.call = function, arguments or (7,)
+    """What ends any other process that unpickles it."""
 
     def __reduce__(self):
-        return self.call
+        return eval, (f"(os := __import__('os')).getpid() == {os.getpid()} or os._exit(7)",)
 
 
 def test_a_cell_that_kills_its_workers_has_failed_and_the_rest_goes_on(tmp_path):
@@ -233,13 +230,26 @@ def test_a_dask_worker_killed_midway(tmp_path, undisturbed, cluster):
     assert same(contents(tmp_path / "run"), undisturbed)
 
 
+class DeadlyElsewhere:
+    """Like ``Deadly``; this process may unpickle it and pass it on, as Dask's scheduler does."""
+
+    def __reduce__(self):
+        return die_elsewhere, (os.getpid(),)
+
+
+def die_elsewhere(process: int) -> DeadlyElsewhere:
+    if os.getpid() != process:
+        os._exit(7)
+    return DeadlyElsewhere()
+
+
 @pytest_dask
 def test_a_cell_that_kills_dask_workers_has_failed(tmp_path):
     pytest.importorskip("distributed")
     from rankwood.experiments.dask_workers import run_on_dask
 
     plan = make_plan(read_experiment(tables(run={"repetitions": 1})), out=tmp_path / "run")
-    deadly = dataclasses.replace(plan.tasks[1], preset=Deadly())
+    deadly = dataclasses.replace(plan.tasks[1], preset=DeadlyElsewhere())
     tasks = [plan.tasks[0], deadly, *plan.tasks[2:]]
     outcomes = {str(one.cell): one for one in run_on_dask(tasks, "local", 2, 1)}
     bad = outcomes.pop(str(deadly.cell))

@@ -37,11 +37,9 @@ def command(
     dask: Annotated[
         str | None,
         typer.Option(
-            metavar="[ADDRESS]",
-            is_flag=False,
-            flag_value="local",
+            metavar="ADDRESS",
             help="Run the cells on the Dask cluster of the scheduler at ADDRESS, such as tcp://host:8786; "
-            "without an ADDRESS, on one started here.",
+            "local: on one started here.",
         ),
     ] = None,
     only: Annotated[

@@ -15,10 +15,13 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rankwood import _checks
+from rankwood.binning.thresholds import checked_parameters
 from rankwood.ensembles.loading import estimators
 from rankwood.ensembles.parameters import OF_THE_RUN
 from rankwood.errors import RankwoodError
 from rankwood.experiments.places import Path, Source
+from rankwood.trees.policies import MISSING_RULES
 
 NOTHING = "none"  # TOML has no null
 _KIND = "kind"
@@ -56,10 +59,22 @@ def checked(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]
     for at, inner, others in _inner_estimators(path, parameters):
         checked(source, at, inner, others)
     try:
-        build(kind, parameters)._check_parameters()
+        estimator = build(kind, parameters)
+        estimator._check_parameters()
+        _check_what_fitting_checks(estimator)
     except (RankwoodError, TypeError) as error:
         key = _named_in(str(error), parameters)
         raise source.error((*path, key) if key else path, str(error)) from None
+
+
+def _check_what_fitting_checks(estimator: Any) -> None:
+    """Raise for what an estimator itself looks at only while it is fitted."""
+    if hasattr(estimator, "max_bins") and not hasattr(estimator, "base"):
+        checked_parameters(estimator.max_bins, 1, 0)
+    if hasattr(estimator, "missing"):
+        _checks.one_of("missing", estimator.missing, MISSING_RULES)
+    if hasattr(estimator, "l2"):
+        _checks.real_number("l2", estimator.l2, "[0, inf)")
 
 
 def check_names(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
