@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from rankwood.evaluation.convergence import convergence
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
+    from rankwood.experiments.reading import read_run
+    from rankwood.experiments.report import write_report
+    from rankwood.experiments.runner import run_experiment
     from rankwood.evaluation.factorial import factorial
     from rankwood.evaluation.factorial_design import factorial_design
     from rankwood.evaluation.learning_curve import learning_curve
@@ -117,6 +120,7 @@ _MODULE_OF = {
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.ensembles.transfer_report",
     "write_letor": "rankwood.data.letor",
+    "write_report": "rankwood.experiments.report",
     "write_table": "rankwood.data.tables",
 }
 
@@ -176,6 +180,7 @@ __all__ = [
     "split_queries",
     "transfer_report",
     "write_letor",
+    "write_report",
     "write_table",
 ]
 

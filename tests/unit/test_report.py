@@ -28,6 +28,7 @@ from rankwood.experiments.report.svg import svg_file
 from rankwood.experiments.report.words import duration, p_text, summary
 from tests import report_runs
 
+pytestmark = pytest.mark.jit_only  # rankers are fitted, and the report has no kernels of its own
 VOID = {"meta", "link", "br", "hr", "img", "input", "col"}
 LOADING = {"src", "href", "srcset", "action", "data", "poster", "xlink:href"}
 

@@ -37,11 +37,9 @@ def command(
     dask: Annotated[
         str | None,
         typer.Option(
-            metavar="[ADDRESS]",
-            is_flag=False,
-            flag_value="local",
+            metavar="ADDRESS",
             help="Run the cells on the Dask cluster of the scheduler at ADDRESS, such as tcp://host:8786; "
-            "without an ADDRESS, on one started here.",
+            "local: on one started here.",
         ),
     ] = None,
     only: Annotated[
@@ -173,13 +171,13 @@ def show_results(results: RunResults) -> None:
 
 
 def mean_of(results: RunResults, algorithm: str, measure: str) -> float:
-    """The mean over queries; of a measure without values by query, over cells."""
+    """The mean over queries; of a measure that is taken over all documents together, over cells."""
     import numpy as np
 
-    values = results.values(algorithm, measure)
-    values = values[~np.isnan(values)]
-    if values.size:
-        return float(values.mean())
+    if "pooled" not in results.conventions[measure]:
+        values = results.values(algorithm, measure)
+        values = values[~np.isnan(values)]
+        return float(values.mean()) if values.size else float("nan")
     means = [
         cell.means[measure]
         for cell in results.cells

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import pathlib
 from typing import Any
 
-from rankwood.experiments.building import check_kind, check_names, checked
+from rankwood.experiments.building import NOTHING, check_kind, check_names, checked
 from rankwood.experiments.places import Path, Section, Source
 from rankwood.experiments.settings import Algorithm
 
@@ -17,14 +18,15 @@ _MOST_CHECKED = 500  # combinations of a grid; of a larger one each value is che
 
 
 def read_algorithms(
-    source: Source, tables: Any, repetitions: int, has_vali: bool
+    source: Source, tables: Any, repetitions: int, has_vali: bool, folder: pathlib.Path
 ) -> tuple[Algorithm, ...]:
-    """The algorithms of an experiment, in their order."""
+    """The algorithms of an experiment, in their order; paths are relative to ``folder``."""
     if not isinstance(tables, list) or not tables:
         raise source.error(("algorithm",), "an experiment needs at least one [[algorithm]] table.")
     found: dict[str, Algorithm] = {}
     for place, values in enumerate(tables):
         section = Section(source, ("algorithm", place), values, None)
+        _find_cost_files(source, section.path, section.values, folder)
         algorithm = _algorithm(section, repetitions, has_vali)
         if algorithm.name in found:
             raise section.error(
@@ -60,6 +62,20 @@ def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
     if parameters.get("early_stopping", "none") != "none" and not has_vali:
         raise section.error("early_stopping", "needs validation data, which [data] lacks.")
     return algorithm
+
+
+def _find_cost_files(
+    source: Source, path: Path, values: dict[str, Any], folder: pathlib.Path
+) -> None:
+    """Make the paths of cost files absolute; one that is not there is an error."""
+    for name, value in values.items():
+        if name == "feature_costs" and isinstance(value, str) and value != NOTHING:
+            file = folder / value
+            if not file.is_file():
+                raise source.error((*path, name), f"there is no file {file}.")
+            values[name] = str(file.absolute())
+        elif isinstance(value, dict):
+            _find_cost_files(source, (*path, name), value, folder)
 
 
 def _tuned(section: Section, method: str) -> dict[str, Any]:

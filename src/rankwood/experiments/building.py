@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rankwood import _checks
+from rankwood.binning.thresholds import checked_parameters
 from rankwood.ensembles.loading import estimators
 from rankwood.ensembles.parameters import OF_THE_RUN
 from rankwood.errors import RankwoodError
 from rankwood.experiments.places import Path, Source
+from rankwood.trees.policies import MISSING_RULES
 
 NOTHING = "none"  # TOML has no null
 _KIND = "kind"
-_NOT_YOURS = {
+_NOT_YOURS = dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment") | {
     "seed": "seeds follow from [run] seed, the fold and the repetition",
     "n_threads": "threads are set by [run] threads",
-    **dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment"),
 }
 
 
@@ -51,36 +53,54 @@ def build(kind: str, parameters: Mapping[str, Any]) -> Any:
     return estimators()[kind](**{name: _value(value) for name, value in parameters.items()})
 
 
-def checked(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> Any:
-    """The estimator, unfitted, once its names and values have been found right."""
+def checked(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
+    """Raise for a parameter that the estimator does not have, or for a value that it does not take."""
     check_names(source, path, kind, parameters)
+    for at, inner, others in _inner_estimators(path, parameters):
+        checked(source, at, inner, others)
     try:
         estimator = build(kind, parameters)
         estimator._check_parameters()
+        _check_what_fitting_checks(estimator)
     except (RankwoodError, TypeError) as error:
         key = _named_in(str(error), parameters)
         raise source.error((*path, key) if key else path, str(error)) from None
-    return estimator
+
+
+def _check_what_fitting_checks(estimator: Any) -> None:
+    """Raise for what an estimator itself looks at only while it is fitted."""
+    if hasattr(estimator, "max_bins") and not hasattr(estimator, "base"):
+        checked_parameters(estimator.max_bins, 1, 0)
+    if hasattr(estimator, "missing"):
+        _checks.one_of("missing", estimator.missing, MISSING_RULES)
+    if hasattr(estimator, "l2"):
+        _checks.real_number("l2", estimator.l2, "[0, inf)")
 
 
 def check_names(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
     """Raise for a parameter that ``kind``, or an estimator among its parameters, does not have."""
     known = parameters_of(kind)
-    for name, value in parameters.items():
-        if name in _NOT_YOURS and name not in known:
+    for name in parameters:
+        if name in _NOT_YOURS:
             raise source.error((*path, name), f"cannot be set here: {_NOT_YOURS[name]}.")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             message = f"{kind} has no such parameter.{hint} Known: {', '.join(sorted(known))}."
             raise source.error((*path, name), message)
-        items = value if isinstance(value, list) else [value]
-        for place, item in enumerate(items):
+    for at, inner, others in _inner_estimators(path, parameters):
+        check_names(source, at, check_kind(source, (*at, _KIND), inner), others)
+
+
+def _inner_estimators(
+    path: Path, parameters: Mapping[str, Any]
+) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """Where each estimator among the parameters stands, its kind, and its own parameters."""
+    for name, value in parameters.items():
+        for place, item in enumerate(value if isinstance(value, list) else [value]):
             if _is_estimator(item):
                 at = (*path, name, place) if isinstance(value, list) else (*path, name)
-                inner = check_kind(source, (*at, _KIND), item[_KIND])
-                others = {key: part for key, part in item.items() if key != _KIND}
-                check_names(source, at, inner, others)
+                yield at, item[_KIND], {key: part for key, part in item.items() if key != _KIND}
 
 
 def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,9 @@ def _experiment(
     if "data" not in tables:
         raise source.error((), "there is no table [data], which says where the data are.")
     data = read_data_table(sections["data"], file["folder"])
-    algorithms = read_algorithms(source, tables.get("algorithm"), repetitions, data.has_vali)
+    algorithms = read_algorithms(
+        source, tables.get("algorithm"), repetitions, data.has_vali, file["folder"]
+    )
     baseline, tests, correction = _compare(sections["compare"], algorithms)
     seed = run.whole("seed", 0)
     if seed > _MOST_SEED:

@@ -14,7 +14,7 @@ from rankwood.experiments.settings import DataSource, FoldSource
 PARTS = ("train", "vali", "test")
 _ORIGINS = ("folds", "train", "data", "bundled", "generate")
 _READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
-KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", *_READING)
+KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", "binarise", *_READING)
 PATH_KEYS = ("folds", "train", "vali", "test", "data")
 _SHARES = [0.6, 0.2, 0.2]
 _GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
@@ -29,6 +29,7 @@ def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
     common: dict[str, Any] = {
         "reading": reading,
         "normalise": None if normalise == "none" else normalise,
+        "binarise": _least_relevant(section),
     }
     if origin == "folds":
         return DataSource(_fold_files(section, folder), **common)
@@ -98,6 +99,16 @@ def _reading_options(section: Section) -> dict[str, Any]:
     if "strict" in section:
         options["strict"] = section.truth("strict", False)
     return options
+
+
+def _least_relevant(section: Section) -> float | None:
+    """The label from which on a document is relevant, where labels are to be 0 and 1."""
+    value = section.values.get("binarise")
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise section.error("binarise", "must be a label above 0, from which on documents count 1.")
+    return float(value)
 
 
 def _fold_files(section: Section, folder: pathlib.Path) -> tuple[FoldSource, ...]:

@@ -40,7 +40,11 @@ def file_states(source: DataSource, known: Known) -> dict[str, dict[str, Any]]:
 
 def fold_digests(source: DataSource, states: Known) -> dict[str, str]:
     """For each fold, a hash of all that its data follow from."""
-    common = {"cut": source.cut, "reading": source.reading, "normalise": source.normalise}
+    common = {
+        "cut": source.cut,
+        "reading": source.reading,
+        "changes": [source.normalise, source.binarise],
+    }
     whole = dict(source.whole)
     if "data" in whole:
         whole["data"] = states[whole["data"]]["sha256"]
@@ -63,9 +67,21 @@ def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
         [
             algorithm.kind,
             plain_parameters(build(algorithm.kind, algorithm.parameters)),
+            _cost_files(algorithm.parameters),
             tuning,
             experiment.seed_of(cell),
             [str(parse_measure(text, experiment.preset)) for text in experiment.measures],
             digest,
         ]
     )
+
+
+def _cost_files(parameters: Mapping[str, Any]) -> list[str]:
+    """Hashes of the files that parameters name: of feature costs, also those of inner estimators."""
+    found = []
+    for name, value in parameters.items():
+        if name == "feature_costs" and isinstance(value, str):
+            found.append(full_hash(Path(value)))
+        elif isinstance(value, dict):
+            found += _cost_files(value)
+    return found

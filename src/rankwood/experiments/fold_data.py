@@ -6,6 +6,7 @@ added: what training sees must not depend on the test part in any way.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 from collections.abc import Sequence
@@ -40,8 +41,8 @@ class FoldData:
                 read = same_width(read, str(source.reading.get("absent", "zero")))
         else:
             read = list(wholes.parts(source, fold))
-            self._test = self._normalised(read.pop())
-        read = [self._normalised(part) for part in read]
+            self._test = self._prepared(read.pop())
+        read = [self._prepared(part) for part in read]
         self.train = read[0]
         self.vali = read[1] if len(read) > 1 else None
 
@@ -49,7 +50,7 @@ class FoldData:
         """The test part; a file is read when this is first called."""
         if self._test is None:
             found = self._read(self._files["test"])
-            self._test = self._normalised(self._as_wide_as_train(found))
+            self._test = self._prepared(self._as_wide_as_train(found))
         return self._test
 
     def for_training(self, max_bins: int | None) -> RankingData | BinnedData:
@@ -70,7 +71,10 @@ class FoldData:
     def _read(self, path: str) -> RankingData:
         return read_data(path, ReadOptions(**self._source.reading, n_threads=self._threads))
 
-    def _normalised(self, data: RankingData) -> RankingData:
+    def _prepared(self, data: RankingData) -> RankingData:
+        if self._source.binarise is not None:
+            relevant = np.asarray(data.labels >= self._source.binarise, np.float64)
+            data = dataclasses.replace(data, labels=relevant)
         method = self._source.normalise
         return data if method is None else normalise_per_query(data, method)
 

@@ -11,6 +11,7 @@ from rankwood.errors import ParameterError, UnknownName
 from rankwood.experiments.data_table import PATH_KEYS
 
 _SMALL_DATA = {"generate": {"queries": 40, "docs": 12, "features": 12, "seed": 1}}
+_SMALL_COSTS = (1.0, 4.0, 16.0) * 4  # of the 12 features
 _SMALL_NUMBERS = {  # the most that a small trial grows, whatever the file says
     "n_trees": 4,
     "n_rounds": 3,
@@ -82,7 +83,9 @@ def _value(text: str) -> Any:
 
 def made_small(tables: dict[str, Any]) -> None:
     """Change an experiment into one that takes seconds: for a look at what a file does, and for tests."""
-    tables["data"] = dict(_SMALL_DATA)
+    data = tables.get("data")
+    binarise = data.get("binarise") if isinstance(data, dict) else None
+    tables["data"] = {**_SMALL_DATA, **({} if binarise is None else {"binarise": 1})}
     run = tables.setdefault("run", {})
     if isinstance(run, dict):
         run["repetitions"] = 1
@@ -101,6 +104,8 @@ def _shrink(values: dict[str, Any]) -> None:
         )
         if name not in values and name not in tuned and is_text_layer:
             values[name] = _SMALL_NUMBERS[name]
+    if "feature_costs" in values:
+        values["feature_costs"] = list(_SMALL_COSTS)
     for name, value in values.items():
         most = _SMALL_NUMBERS.get(name)
         if most is not None and isinstance(value, int):

@@ -151,6 +151,7 @@ def carry_out(plan: Plan, *, dask: str | None = None, progress: Listener | None 
     """Run the cells of a plan, and keep each at once."""
     plan.folder.make()
     with plan.folder.locked():
+        plan.folder.remove_unfinished()
         for cell, old in plan.stale.items():
             plan.folder.set_aside(cell, old)
         record = make_record(plan.experiment, plan.states, plan.digests)

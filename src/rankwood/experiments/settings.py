@@ -31,6 +31,7 @@ class DataSource:
     cut: Mapping[str, Any] = field(default_factory=dict)  # {"split": […]} or {"folds": n}; seed
     reading: Mapping[str, Any] = field(default_factory=dict)  # as ReadOptions has them
     normalise: str | None = None
+    binarise: float | None = None  # labels from this one on become 1, the others 0
     has_vali: bool = True
 
 

@@ -59,6 +59,12 @@ class RunFolder:
             for name in (CELLS, SCORES):
                 (self.path / name).mkdir(parents=True, exist_ok=True)
 
+    def remove_unfinished(self) -> None:
+        """Take away what a killed process had begun to write; call it while the run is locked."""
+        for name in ("", CELLS, SCORES):
+            for path in (self.path / name).glob(".*.part"):
+                path.unlink(missing_ok=True)
+
     def _is_a_run(self) -> bool:
         return any((self.path / name).exists() for name in (RECORD, LOCK))
 

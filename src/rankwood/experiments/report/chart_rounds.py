@@ -55,7 +55,7 @@ def rounds_chart(findings: Findings, key: str, width: float) -> Drawing:
     lines = {n: h for n, h in mean_histories(findings)[key].items() if np.isfinite(h).any()}
     is_narrow = width < NARROW_BELOW
     names = [shorten(name, 22) for name in lines]
-    right = width - (12.0 if is_narrow else min(widest(names) + 26.0, width * 0.3))
+    right = width - (24.0 if is_narrow else min(widest(names) + 26.0, width * 0.3))
     plot_bottom = 250.0 if is_narrow else 320.0
     height = plot_bottom + 46.0 + (_KEY_LINE * len(lines) if is_narrow else 0.0)
     sheet = Drawing(width, height, f"{key} by round", _described(key, lines))

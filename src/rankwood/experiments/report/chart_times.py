@@ -42,7 +42,7 @@ def times_chart(findings: Findings, width: float) -> Drawing:
     for name, (x, y) in places.items():
         place = findings.place(name)
         label = shorten(name, 16 if is_narrow else 24)
-        spot = _free_spot(x, y, label, taken, (across.start, up.end, width, bottom))
+        spot = _free_spot(x, y, label, taken, (across.start, up.end, width - 6, bottom))
         taken.append(spot)
         middle = (spot[1] + spot[3]) / 2
         edge = spot[0] if spot[0] > x else spot[2] if spot[2] < x else (spot[0] + spot[2]) / 2
@@ -86,7 +86,8 @@ def _draw_axes(sheet: Drawing, measure: str, across: Scale, up: Scale) -> None:
     last = -math.inf
     for tick in across.ticks():
         x, text = across(tick), words.duration(tick).replace(".0 s", " s")
-        if x - last > width_of(text, 11) + 8:
+        room = width_of(text, 11) / 2
+        if x - last > 2 * room + 8 and x + room < sheet.width:
             sheet.line(x, up.end, x, up.start, "grid")
             sheet.text(x, up.start + 17, text, "middle", role="muted", size=11)
             last = x

@@ -202,7 +202,7 @@ def parameters_table(findings: Findings) -> Table | None:
         return None
     columns = [_ALGORITHM, Column("tuned", is_number=False), Column("others", is_number=False)]
     notes = [
-        "Fold1·2: fold Fold1, repetition 2. Seeds differ from cell to cell; the record of the run has them."
+        "Fold1·2: its second repetition. Seeds differ from cell to cell; the run's record has them."
     ]
     return Table("parameters", "Parameters of the fitted algorithms", columns, rows, notes)
 
