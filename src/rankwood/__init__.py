@@ -46,17 +46,15 @@ if TYPE_CHECKING:
     from rankwood.evaluation.convergence import convergence
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
-    from rankwood.experiments.reading import read_run
-    from rankwood.experiments.report import write_report
-    from rankwood.experiments.runner import run_experiment
+    from rankwood.evaluation.explanation import explain
     from rankwood.evaluation.factorial import factorial
     from rankwood.evaluation.factorial_design import factorial_design
+    from rankwood.evaluation.importance import importance
     from rankwood.evaluation.learning_curve import learning_curve
     from rankwood.evaluation.significance import compare_values
     from rankwood.experiments.reading import read_run
+    from rankwood.experiments.report import write_report
     from rankwood.experiments.runner import run_experiment
-    from rankwood.evaluation.explanation import explain
-    from rankwood.evaluation.importance import importance
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -94,13 +92,12 @@ _MODULE_OF = {
     "compare_values": "rankwood.evaluation.significance",
     "convergence": "rankwood.evaluation.convergence",
     "evaluate": "rankwood.evaluation.evaluate",
+    "explain": "rankwood.evaluation.explanation",
     "factorial": "rankwood.evaluation.factorial",
     "factorial_design": "rankwood.evaluation.factorial_design",
     "from_frame": "rankwood.data.tables",
-    "learning_curve": "rankwood.evaluation.learning_curve",
-    "explain": "rankwood.evaluation.explanation",
-    "from_frame": "rankwood.data.tables",
     "importance": "rankwood.evaluation.importance",
+    "learning_curve": "rankwood.evaluation.learning_curve",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
@@ -154,13 +151,12 @@ __all__ = [
     "compare_values",
     "convergence",
     "evaluate",
+    "explain",
     "factorial",
     "factorial_design",
     "from_frame",
-    "learning_curve",
-    "explain",
-    "from_frame",
     "importance",
+    "learning_curve",
     "load",
     "make_folds",
     "make_ranking",
