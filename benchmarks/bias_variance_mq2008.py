@@ -2,8 +2,8 @@
 
 Run as ``RANKWOOD_DATA=folder python -m benchmarks.bias_variance_mq2008 [--folds N] [--trainings N] [--share S]``; the
 folder holds ``MQ2008/Fold1`` to ``Fold5``. ``--share`` scales the number of trees, for a quick try, whose figures are
-not kept. All pairs with strict ties, the level of the paper's figures (which are of MQ2007, so that only the order of the
-rows may be compared). Sizes are the paper's for MQ2007, as in ``deep_forest_mq2008``.
+not kept. All pairs with strict ties, the level of the paper's figures (which are of MQ2007, so that only the order of
+the rows may be compared). Sizes are the paper's for MQ2007, as in ``deep_forest_mq2008``.
 
 The paper's table for MQ2007: Random Forest 0.4344 = 0.3752 + 0.0592, Deep Forest 0.4341 = 0.3812 + 0.0529,
 DF-LM 0.4283 = 0.4083 + 0.0200, LambdaMART 0.4335 = 0.3482 + 0.0853.
