@@ -27,16 +27,25 @@ _BINS = 256
 class ConstrainedGrower:
     """Grows trees under constraints on one training set.
 
-    What ``policies`` say of features is replaced by the constraint. Children of their own for missing values, and
-    monotone features, are grown by ``grow_tree``, at its price.
+    What ``policies`` say of features is replaced by the constraint; ``present`` says which rows are there, if not all.
+    In that case, and for children of their own for missing values and monotone features, it is ``grow_tree`` that
+    grows, at its price.
     """
 
-    def __init__(self, matrix: Matrix, policies: Policies, n_threads: int = 1) -> None:
+    def __init__(
+        self,
+        matrix: Matrix,
+        policies: Policies,
+        n_threads: int = 1,
+        present: Array | None = None,
+    ) -> None:
         self._matrix = in_data_order(matrix)
+        self._counts = None if present is None else present.astype(np.int32)
         self._policies = policies
         self._n_threads = n_threads
         self._is_plain = (
-            policies.missing != "own_child"
+            present is None
+            and policies.missing != "own_child"
             and policies.direction is None
             and policies.thresholds == "best"
         )
@@ -107,7 +116,9 @@ class ConstrainedGrower:
             self._policies.l2,
             direction=self._policies.direction,
         )
-        return grow_tree(self._matrix, targets, policies, weights=weights, stream=stream)
+        return grow_tree(
+            self._matrix, targets, policies, counts=self._counts, weights=weights, stream=stream
+        )
 
     def _limits(self, stream: int) -> kernels.Limits:
         growth = self._policies.growth
