@@ -1,4 +1,4 @@
-"""Small models for the order of chess moves: NDCG@10 by the most trees of 32 leaves, the shape of the paper's Figure 11.
+"""Small models that order chess moves: NDCG@10 by the most trees of 32 leaves, in the shape of the paper's Figure 11.
 
 Run as ``RANKWOOD_DATA=folder python -m benchmarks.boosting_tree_chess [--budget 25000]``; the folder holds
 ``chess-B84.txt.gz``, 2,000 positions: the first 60 % train, the next 20 % validate, the last 20 % test. Of every method

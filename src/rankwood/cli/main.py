@@ -19,6 +19,7 @@ from rankwood.cli import (
     data,
     demo,
     evaluate,
+    front,
     inspect_data,
     late,
     printing,
@@ -46,6 +47,7 @@ app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
+app.command("front")(reports_errors(front.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))

@@ -38,11 +38,12 @@ def adaboost(
         if state.stopping.is_over():
             return NO_BETTER
         classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
-        if stumps is None:
-            tree = plan.grow(number, classes, weights)
-        else:
-            tree = stumps.best(classes, weights)  # h of least error ε = Σ D [h ≠ y]
-        tree, alpha = weigh(classes, weights, tree)
+        grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
+            plan.grow(number, classes, weights)
+            if stumps is None
+            else stumps.best(classes, weights)
+        )
+        tree, alpha = weigh(classes, weights, grown)
         if alpha <= 0.0:
             return NOTHING_LEFT
         measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α h

@@ -59,7 +59,7 @@ class Bandit:
         return found
 
     def learn(self, features: Array, reward: float) -> None:
-        """``ω_k ← ω_k · exp(λ / 3K · (ρ_k + η / (p_k √K)))``; ρ is reward / p for the features that were drawn, else 0."""
+        """``ω_k ← ω_k · exp(λ / 3K · (ρ_k + η / (p_k √K)))``; ρ is reward / p for the ``features`` drawn, else 0."""
         probabilities = self.probabilities
         count = probabilities.size
         gained = np.zeros(count)
@@ -124,9 +124,7 @@ class Rounds:
                 place = np.searchsorted(np.cumsum(probabilities), random, side="right")
                 constraint = Constraint(min(int(place), probabilities.size - 1))
             else:
-                constraint = Constraint(
-                    stream_number(self.seed, "bandit", number), probabilities
-                )
+                constraint = Constraint(stream_number(self.seed, "bandit", number), probabilities)
             found = booster.step(scores, weights, booster.fit(weights, constraint))
             if found is not None:
                 return found
@@ -240,7 +238,9 @@ class Exp3P(InRounds):
         return self._booster.plan
 
     def _earlier(
-        self, data: RankingData, checkpoint: Checkpoint  # noqa: ARG002
+        self,
+        data: RankingData,  # noqa: ARG002
+        checkpoint: Checkpoint,
     ) -> tuple[Forest | None, list[float]]:
         saved = checkpoint.load("history", "log_weights")
         if saved is None:

@@ -33,7 +33,10 @@ _REFUSED = {  # parameters of a base that a search cannot honour: what they must
     "checkpoint": (None, "pass checkpoint to the search itself"),
     "warm_start": (False, "every model of a search starts from the empty one"),
     "subsample": (1.0, "constraints are what tells the steps of a model apart"),
-    "feature_costs": (None, "the cost of a feature depends on the trees before, and models share theirs"),
+    "feature_costs": (
+        None,
+        "the cost of a feature depends on the trees before, and models share theirs",
+    ),
 }
 
 
@@ -78,9 +81,9 @@ class BaseBooster:
 
     def weights(self, scores: Floats, number: int, ranking: Rows | None = None) -> Weights:
         """What hypothesis ``number`` is to fit; ``ranking`` where the scores are sorted already."""
-        if ranking is None:
-            return Weights(*self.loss.targets(scores), number)
-        return Weights(*self.loss.targets(scores, ranking), number)
+        more = () if ranking is None else (ranking,)
+        targets, weights = self.loss.targets(scores, *more)
+        return Weights(targets, weights, number)
 
     def fit(self, weights: Weights, constraint: Constraint) -> Tree:
         """The tree under a constraint, or the free one of plain boosting."""

@@ -34,8 +34,8 @@ class BoostingTree(Ranker):
     """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2014).
 
     A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint: one feature per
-    node of a tree, so that a step costs a column and not the data. Each round extends the models that may lead furthest,
-    for every trade-off of quality and length; then the best one until it is the longest. The search can be stopped at
+    node of a tree, so that a step costs a column and not the data. Each round extends the models that may lead
+    furthest, for every trade-off of quality and length; then the best one until it is the longest. The search can be stopped at
     any time, also by Ctrl-C, and keeps what it has found.
 
     Parameters

@@ -37,7 +37,7 @@ class Part:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.codes.shape[1]
+        return int(self.codes.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

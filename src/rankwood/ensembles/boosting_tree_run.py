@@ -92,7 +92,11 @@ class SearchRun:
         best = models.leader
         while best > 0 and models.worth[best] < models.best[best]:
             best = models.parent[best]
-        notes = {"round": models.n_rounds, "models": len(models), "trees": models.depth[best]}
+        notes: dict[str, float] = {
+            "round": models.n_rounds,
+            "models": len(models),
+            "trees": models.depth[best],
+        }
         return _natural([models.best[best]], self.scored)[0], notes
 
     def _end_round(self) -> None:
@@ -186,7 +190,7 @@ def trees_of(forest: Forest, matrix: Matrix) -> list[Tree]:
     trees = []
     for first, last in itertools.pairwise(forest.tree_offsets.tolist()):
         nodes = slice(first, last)
-        children = (
+        left, right, missing = (
             np.where(is_inner[nodes], getattr(forest, name)[nodes] - first, 0).astype(np.int32)
             for name in ("left", "right", "missing")
         )
@@ -195,7 +199,9 @@ def trees_of(forest: Forest, matrix: Matrix) -> list[Tree]:
                 forest.feature[nodes].copy(),
                 forest.threshold[nodes].copy(),
                 code[nodes].copy(),
-                *children,
+                left,
+                right,
+                missing,
                 forest.value[nodes].copy(),
                 forest.cover[nodes].copy(),
                 forest.gain[nodes].copy(),

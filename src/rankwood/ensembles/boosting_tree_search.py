@@ -1,7 +1,7 @@
 """The search over boosting sequences (Kocsis, György & Bán 2014, Figure 3), whatever its models are.
 
 Words used here
-    model      a sequence of weak hypotheses, by its number; 0 is the empty one, a model's parent has one hypothesis less
+    model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less
     worth      f, how good a model is; best is f̂, the greatest worth on the way from the empty model to it
     tried      constraints of a model that were used, whether or not a hypothesis was found under them
     length     n, the model's hypotheses plus those tried below it
@@ -16,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 RAN_OUT = "every constraint of every model was tried"
-_Place = tuple[float, int, float, int]  # what decides among models of one length: the least is first
+_Place = tuple[
+    float, int, float, int
+]  # what decides among models of one length: the least is first
 
 
 @dataclass(eq=False)

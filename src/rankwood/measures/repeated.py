@@ -35,7 +35,7 @@ def tie_averaged(measure: Measure) -> Measure:
     except ParameterError:
         raise ParameterError(
             f"measure '{measure}' has no mean over the orders of documents with equal scores, which models of few "
-            "trees give many of. Use ndcg, mean_ndcg, dcg, map, mrr, p, r, rbp, auc or rmse."
+            "trees give many of. Use ndcg, mean_ndcg, dcg, p, r, rbp, auc or rmse."
         ) from None
 
 
@@ -45,7 +45,9 @@ class RepeatedMeasure:
 
     measure: Measure
     data: RankingData
-    template: Lists | None  # the documents with their best ranking; None where the measure knows no lists
+    template: (
+        Lists | None
+    )  # the documents with their best ranking; None where the measure knows no lists
     n_threads: int | None
 
     @classmethod

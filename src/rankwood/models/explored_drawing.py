@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwood.dtypes import Floats
 from rankwood.models.explored import FREE, NO_CONSTRAINT, shown
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _children(tree: ExploredTree, size: int) -> list[list[int]]:
     return children
 
 
-def _rows(tree: ExploredTree, size: int) -> tuple[np.ndarray, int]:  # type: ignore[type-arg]
+def _rows(tree: ExploredTree, size: int) -> tuple[Floats, int]:
     """The height of each model: leaves one below the other, a parent at the height of its first child."""
     children = _children(tree, size)
     rows = np.zeros(size)

@@ -186,7 +186,9 @@ class Family:
         size = len(self.explored)
         places = self.tree_of_model
         if places.shape != (size,) or places[0] != _DROPPED:
-            raise ModelError(f"tree_of_model must have a value for each of {size:,} models, -1 first.")
+            raise ModelError(
+                f"tree_of_model must have a value for each of {size:,} models, -1 first."
+            )
         kept = places[places != _DROPPED]
         if not np.array_equal(kept, np.arange(self.trees.n_trees)):
             raise ModelError("tree_of_model must name every tree once, in their order.")

@@ -49,7 +49,7 @@ class ConstrainedGrower:
             and policies.direction is None
             and policies.thresholds == "best"
         )
-        n_features, n_rows = self._matrix.columns.shape
+        n_rows = self._matrix.columns.shape[1]
         n_blocks = max(1, n_rows // _ROWS_PER_BLOCK)
         self._edges = read_only(np.arange(n_blocks + 1) * n_rows // n_blocks)
         self._copies = np.empty((n_blocks, 2, 4 * _BINS))
@@ -82,7 +82,7 @@ class ConstrainedGrower:
             leaf_of_row[:] = 0
             return self._leaf(leaf_of_row)
         sides = (column, code, bool(self._found[2]), leaf_of_row)
-        kernels.mark_sides(0, column.size, *sides)  # type: ignore[no-untyped-call]
+        kernels.mark_sides(0, column.size, *sides)
         return self._stump(feature, code, leaf_of_row)
 
     def tree(
@@ -99,7 +99,7 @@ class ConstrainedGrower:
         matrix, limits = self._matrix, self._limits(constraint)
         space, pairs = self._scratch()
         mass = self._ones if weights is None else read_only(weights)
-        kernels.pair_up(0, len(pairs), read_only(targets), mass, pairs)  # type: ignore[no-untyped-call]
+        kernels.pair_up(0, len(pairs), read_only(targets), mass, pairs)
         candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
         nodes = np.recarray(2 * limits.max_leaves + 1, kernels.GROWN)
         n_nodes = kernels.grow_constrained(matrix, pairs, limits, candidates, nodes, space)
@@ -192,7 +192,7 @@ class ConstrainedGrower:
         is_inner = left > 0
         leaf_of_row = np.empty(rows.size, np.int32)
         begin, end = np.ascontiguousarray(nodes.begin), np.ascontiguousarray(nodes.end)
-        mark_leaves(rows, begin, end, left, leaf_of_row)  # type: ignore[no-untyped-call]
+        mark_leaves(rows, begin, end, left, leaf_of_row)
         feature = np.where(is_inner, nodes.feature, -1).astype(np.int32)
         code = np.where(is_inner, nodes.code, 0).astype(np.uint8)
         threshold = np.zeros(left.size, np.float32)
@@ -215,7 +215,7 @@ class ConstrainedGrower:
 
 
 def in_data_order(matrix: Matrix) -> Matrix:
-    """The matrix with its rows as the data have them: sums by row need no detour, and a column at a time is in cache."""
+    """The matrix with its rows as the data have them: one column at a time stays in the cache in any order."""
     sources = matrix.source_of_row
     in_order = np.arange(sources.size, dtype=np.int32)
     if np.array_equal(sources, in_order):

@@ -173,7 +173,7 @@ def best_cut(sums, n_bins, limits, found):
     if not has_missing:  # the rule, or the larger child, takes those to come
         is_larger = 2.0 * found[5] >= n_rows
         found[2] = 1.0 if limits.missing_rule == GO_LEFT else 0.0
-        if limits.missing_rule != GO_LEFT and limits.missing_rule != GO_RIGHT and is_larger:
+        if limits.missing_rule not in (GO_LEFT, GO_RIGHT) and is_larger:
             found[2] = 1.0
 
 
@@ -261,7 +261,7 @@ def add_node_rows(column, pairs, rows, begin, end, copies):
 
 @kernel
 def grow_constrained(matrix, pairs, limits, candidates, nodes, space):
-    """Grow one tree, best leaf first; every node looks at the one feature that its path gives. Gives the nodes' number."""
+    """Grow one tree, best leaf first; every node looks at the one feature that its path gives. Gives its size."""
     for row in range(space.rows.size):
         space.rows[row] = row
     start = mix(np.uint64(limits.stream))
