@@ -22,6 +22,7 @@ from rankwood.losses.exponential import ExponentialLoss, step_of_edge
 from rankwood.trees.constrained import in_data_order
 from rankwood.trees.grower import Tree
 
+_ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
 NOTHING_LEFT = "no tree tells the classes apart better than chance"
 
 
@@ -57,9 +58,10 @@ def adaboost(
 def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
     """The tree as a classifier h that says 1 and -1, and its weight ``½ ln((1 - ε) / ε)``; 0 where it is worthless."""
     classifier = as_classifier(tree, other=-1.0)
-    votes = classifier.value[classifier.leaf_of_row]
-    edge = float((weights * classes * votes).sum())
-    return classifier, step_of_edge(edge) if classifier.n_leaves > 1 else 0.0
+    signed = weights * classes
+    edge = float((signed * classifier.value[classifier.leaf_of_row]).sum())
+    has_both = abs(float(signed.sum())) < 1.0 - _ONE_CLASS
+    return classifier, step_of_edge(edge) if has_both and classifier.n_leaves > 1 else 0.0
 
 
 class AdaBoost(Boosted):

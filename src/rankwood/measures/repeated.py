@@ -75,11 +75,12 @@ class RepeatedMeasure:
     def value(self, scores: Floats, lists: Lists | None = None) -> float:
         """The measure over all queries: their weighted mean, or the value of all documents pooled."""
         data, measure = self.data, self.measure
-        weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
         if measure.name == "rmse":
-            of_row = None if data.query_weights is None else weights[data.query_of_row]
+            weights = data.query_weights
+            of_row = None if weights is None else weights[data.query_of_row]
             return float(np.sqrt(np.average((scores - data.labels) ** 2, weights=of_row)))
         lists = self.lists(scores) if lists is None else lists
+        weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
         if measure.is_pooled:
             everything: Rows = np.arange(data.n_queries)
             curve = PooledCurve.of(lists, float(measure["relevant"]), everything)
