@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
+    from rankwood.evaluation.fronts import size_quality_front
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -99,6 +100,7 @@ _MODULE_OF = {
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.ensembles.loading",
     "select_similar": "rankwood.ensembles.transfer",
+    "size_quality_front": "rankwood.evaluation.fronts",
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.ensembles.transfer_report",
     "write_letor": "rankwood.data.letor",
@@ -150,6 +152,7 @@ __all__ = [
     "sample_queries",
     "save",
     "select_similar",
+    "size_quality_front",
     "split_queries",
     "transfer_report",
     "write_letor",

@@ -342,7 +342,9 @@ def test_constraints_are_different_and_follow_from_the_seed():
     stumps = Constraints(5, True, None, False, 1)
     assert stumps.count == 5
     assert sorted(stumps.of(3, place) for place in range(5)) == [0, 1, 2, 3, 4]
-    assert [stumps.of(3, place) for place in range(5)] != [stumps.of(4, place) for place in range(5)]
+    assert [stumps.of(3, place) for place in range(5)] != [
+        stumps.of(4, place) for place in range(5)
+    ]
     with_free = Constraints(5, True, None, True, 1)
     assert with_free.count == 6
     assert sorted(with_free.of(3, place) for place in range(6)) == [-1, 0, 1, 2, 3, 4]

@@ -35,7 +35,9 @@ def assert_same(one, other):
     for name in EXACT:
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
     for name in CLOSE:
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9)  # the grower rounds to whole numbers
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9
+        )  # the grower rounds to whole numbers
 
 
 GROWTHS = {

@@ -22,7 +22,8 @@ def command(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A BoostingTree, as rankwood train --model BoostingTree writes it."
+            metavar="MODEL",
+            help="A BoostingTree, as rankwood train --model BoostingTree writes it.",
         ),
     ],
     *,
@@ -86,7 +87,10 @@ def _show(front: Front, as_json: bool) -> None:
         return
     printing.say(front.measure)
     rows = [
-        [f"{row['trees']:,.0f}", *(f"{value:.4f}" for name, value in row.items() if name != "trees")]
+        [
+            f"{row['trees']:,.0f}",
+            *(f"{value:.4f}" for name, value in row.items() if name != "trees"),
+        ]
         for row in front.rows()
     ]
     printing.show_table(list(front.columns), rows, left=0)

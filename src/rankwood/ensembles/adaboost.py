@@ -40,9 +40,7 @@ def adaboost(
             return NO_BETTER
         classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
         grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
-            plan.grow(number, classes, weights)
-            if stumps is None
-            else stumps.best(classes, weights)
+            plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
         )
         tree, alpha = weigh(classes, weights, grown)
         if alpha <= 0.0:

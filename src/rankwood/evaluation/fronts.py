@@ -78,9 +78,7 @@ class Front:
         columns = self.columns
         trees = columns.pop("trees")
         for name, values in columns.items():
-            axes.plot(
-                trees, values, marker="o", markersize=3, drawstyle="steps-post", label=name
-            )
+            axes.plot(trees, values, marker="o", markersize=3, drawstyle="steps-post", label=name)
         axes.set(xlabel="trees of the model", ylabel=self.measure)
         axes.grid(alpha=0.3)
         axes.legend()
