@@ -1,10 +1,10 @@
 """What a step of boosting costs under a constraint, against a free one.
 
-Run as ``python -m benchmarks.bench_constrained_step [--queries 1500]``. 180,000 × 136 rows, LambdaRank's gradients, which
-are computed once and apart. A free step is ``grow_tree`` on all features, a constrained one looks at one feature per
-node; both give the leaf of every row. Goals: a stump at least 60 times cheaper, 16 leaves at least 12 times. Then a
-search of some hundred models on the same data: what part of its time is neither gradients, trees, scores nor measures.
-Goal: at most 5 %.
+Run as ``python -m benchmarks.bench_constrained_step [--queries 1500]``. 180,000 × 136 rows, LambdaRank's gradients,
+which are computed once and apart. A free step is ``grow_tree`` on all features, a constrained one looks at one feature
+per node; both give the leaf of every row. Goals: a stump at least 60 times cheaper, 16 leaves at least 12 times. Then
+a search of some hundred models on the same data: what part of its time is neither gradients, trees, scores nor
+measures. Goal: at most 5 %.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Run as ``RANKWOOD_DATA=folder python -m benchmarks.boosting_tree_mq2008 [--folds 5] [--budget 5000]``; the folder holds
 ``MQ2008/Fold1`` to ``Fold5``. Weak hypotheses are stumps; plain boosting runs a fifth of the budget in rounds, Exp3.P
-as many rounds as the search fits hypotheses. Figures are test MeanNDCG with LETOR's discount, ties averaged; the number of
-trees is chosen on the validation fold. By the most stumps a model may have, the same gives the paper's Figure 9. Ctrl-C
-keeps what is known so far.
+as many rounds as the search fits hypotheses. Figures are test MeanNDCG with LETOR's discount, ties averaged; the number
+of trees is chosen on the validation fold. By the most stumps a model may have, the same gives the paper's Figure 9.
+Ctrl-C keeps what is known so far.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -81,7 +83,7 @@ def test_the_training_error_is_bounded_by_the_loss():
         loss.value(model.forest_.take_trees(slice(0, n_trees)).predict(data))
         for n_trees in range(1, 21)
     ]
-    assert all(later < earlier for earlier, later in zip(values, values[1:], strict=False))
+    assert all(later < earlier for earlier, later in itertools.pairwise(values))
     wrong = ((model.predict(data) >= 0) != (data.labels >= 1)).mean()
     assert wrong <= values[-1]
 

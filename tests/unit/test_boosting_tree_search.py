@@ -131,7 +131,7 @@ def test_constraints_run_out():
 
 
 def test_a_measure_that_never_improves_still_ends_rounds():
-    models, rounds, reason = run(lambda model, place: -1.0, None, 50)
+    models, rounds, reason = run(lambda *_: -1.0, None, 50)
     assert reason == "spent"
     assert max(models.best) == 0.0  # f̂ is the empty model's everywhere
     assert len(rounds) >= 3

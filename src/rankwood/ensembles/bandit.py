@@ -1,4 +1,4 @@
-"""``Exp3P``: boosting whose features are drawn by a bandit (Busa-Fekete & Kégl 2010; Kocsis, György & Bán 2014).
+"""``Exp3P``: boosting whose features are drawn by a bandit (Busa-Fekete & Kégl 2010; Kocsis, György & Bán 2013).
 
 Words used here
     weight      ω of a feature, kept as its logarithm

@@ -1,4 +1,4 @@
-"""``BoostingTree``: a search for small, strong models among boosting sequences (Kocsis, György & Bán 2014)."""
+"""``BoostingTree``: a search for small, strong models among boosting sequences (Kocsis, György & Bán 2013)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _PARTS = ("train", "valid")
 
 
 class BoostingTree(Ranker):
-    """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2014).
+    """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2013).
 
     A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint: one feature per
     node of a tree, so that a step costs a column and not the data. Each round extends the models that may lead
-    furthest, for every trade-off of quality and length; then the best one until it is the longest. The search can be stopped at
-    any time, also by Ctrl-C, and keeps what it has found.
+    furthest, for every trade-off of quality and length; then the best one until it is the longest. The search can be
+    stopped at any time, also by Ctrl-C, and keeps what it has found.
 
     Parameters
     ----------

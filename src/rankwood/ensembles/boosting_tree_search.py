@@ -1,4 +1,4 @@
-"""The search over boosting sequences (Kocsis, György & Bán 2014, Figure 3), whatever its models are.
+"""The search over boosting sequences (Kocsis, György & Bán 2013, Figure 3), whatever its models are.
 
 Words used here
     model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less

@@ -1,8 +1,8 @@
 """The exponential loss that AdaBoost lowers (Freund & Schapire 1997; Friedman, Hastie & Tibshirani 2000).
 
 ``Σ weight · exp(-class · score)`` with classes 1 and -1. Each row weighs ``D ∝ weight · exp(-class · score)``; votes h
-of edge ``r = Σ D · class · h`` are added with weight ``½ ln((1 + r) / (1 - r))``, which is ``½ ln((1 - ε) / ε)`` for votes
-1 and -1 of error ε.
+of edge ``r = Σ D · class · h`` are added with weight ``½ ln((1 + r) / (1 - r))``, which is ``½ ln((1 - ε) / ε)`` for
+votes 1 and -1 of error ε.
 """
 
 from __future__ import annotations

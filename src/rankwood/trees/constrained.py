@@ -52,7 +52,8 @@ class ConstrainedGrower:
         n_rows = self._matrix.columns.shape[1]
         n_blocks = max(1, n_rows // _ROWS_PER_BLOCK)
         self._edges = read_only(np.arange(n_blocks + 1) * n_rows // n_blocks)
-        self._copies = np.empty((n_blocks, 2, 4 * _BINS))
+        self._copies = np.empty((n_blocks, 16 * _BINS))
+        self._rows_by_bin: dict[int, Floats] = {}  # of features that a stump was grown on
         self._sums = np.empty((_BINS, 4))
         self._found = np.empty(8)
         self._ones = read_only(np.ones(n_rows))
@@ -75,7 +76,8 @@ class ConstrainedGrower:
         blocks = (self._edges, column, read_only(targets), mass, self._copies)
         run_blocks(kernels.add_rows, len(self._copies), *blocks, n_threads=self._n_threads)
         n_bins = int(matrix.n_bins[feature])
-        kernels.cut_stump(self._copies, self._sums, n_bins, self._limits(0), self._found)
+        counts = self._counted(feature)
+        kernels.cut_stump(self._copies, counts, self._sums, n_bins, self._limits(0), self._found)
         leaf_of_row = np.empty(column.size, np.int32)
         code = int(self._found[1])
         if code == NO_SPLIT:
@@ -84,6 +86,13 @@ class ConstrainedGrower:
         sides = (column, code, bool(self._found[2]), leaf_of_row)
         kernels.mark_sides(0, column.size, *sides)
         return self._stump(feature, code, leaf_of_row)
+
+    def _counted(self, feature: int) -> Floats:
+        """Rows by bin, counted when a feature is first looked at."""
+        if feature not in self._rows_by_bin:
+            column = self._matrix.columns[feature]
+            self._rows_by_bin[feature] = np.bincount(column, minlength=_BINS).astype(np.float64)
+        return self._rows_by_bin[feature]
 
     def tree(
         self,
@@ -143,7 +152,7 @@ class ConstrainedGrower:
             self._space = kernels.Space(
                 np.empty(n_rows, np.uint32),
                 np.empty(n_rows, np.uint32),
-                np.empty((2, 4 * _BINS)),
+                np.empty(16 * _BINS),
                 self._sums,
                 self._found,
                 np.empty(n_features),

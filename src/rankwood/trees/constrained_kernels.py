@@ -6,7 +6,7 @@ the rest: sums are in float64, rows always in the same order, so that they are t
 Words used here
     product   target times weight of a row; ``pairs[row]`` holds it and the weight
     sums      of a node's rows by bin: product, weight, rows, and a number that fills the line
-    copies    two histograms that take turns: a bin that was written to just now would have to be waited for
+    copies    four histograms that take turns: a bin that was written to just now would have to be waited for
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rankwood.trees.state_kernels import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, c
 
 WIDTH = np.uint64(4)  # numbers of a bin; unsigned, or every index would be checked for its sign
 ONE, TWO = np.uint64(1), np.uint64(2)
+START0, START1, START2, START3 = np.uint64(0), np.uint64(1024), np.uint64(2048), np.uint64(3072)
 NOISE = 1e-11  # of the children's score: a smaller gain is rounding, not structure
 
 
@@ -45,7 +46,7 @@ class Space(NamedTuple):
 
     rows: Array  # uint32: rows by node
     aside: Array  # uint32
-    copies: Array  # float64 (2, 256 · 4)
+    copies: Array  # float64 (4 · 256 · 4)
     sums: Array  # float64 (256, 4)
     found: Array  # float64 (8): what ``best_cut`` gives
     keys: Array  # float64 (features), for drawing by probability
@@ -78,60 +79,64 @@ GROWN = np.dtype(
 
 @kernel
 def add_rows(first, last, edges, column, targets, weights, copies):
-    """Sums by bin of the blocks ``first`` to ``last`` of all rows; block b ends before row ``edges[b + 1]``."""
+    """Products and weights by bin of the blocks ``first`` to ``last`` of all rows; block b begins at ``edges[b]``.
+
+    Rows are not counted: how many there are in a bin does not depend on the targets.
+    """
     for block in range(first, last):
         begin = edges[block]
-        half = (edges[block + 1] - begin) // 2
-        flat = copies[block, 0]
-        other = copies[block, 1]
-        clear_both(flat, other)
-        codes = column[begin : begin + half]  # views, or every index would be checked for its sign
-        codes2 = column[begin + half : begin + 2 * half]
-        target = targets[begin : begin + half]
-        target2 = targets[begin + half : begin + 2 * half]
-        weight = weights[begin : begin + half]
-        weight2 = weights[begin + half : begin + 2 * half]
-        for row in range(half):
-            place = np.uint64(codes[row]) * WIDTH
-            mass = weight[row]
-            flat[place] += mass * target[row]
-            flat[place + ONE] += mass
-            flat[place + TWO] += 1.0
-            place = np.uint64(codes2[row]) * WIDTH
-            mass = weight2[row]
-            other[place] += mass * target2[row]
-            other[place + ONE] += mass
-            other[place + TWO] += 1.0
-        for row in range(begin + 2 * half, edges[block + 1]):
-            place = np.uint64(column[row]) * WIDTH
-            flat[place] += weights[row] * targets[row]
-            flat[place + ONE] += weights[row]
-            flat[place + TWO] += 1.0
+        size = (edges[block + 1] - begin) // 4
+        flat = copies[block]
+        clear(flat)
+        codes = column[begin : edges[block + 1]]  # views, or every index would be checked
+        target = targets[begin : edges[block + 1]]
+        weight = weights[begin : edges[block + 1]]
+        quarter = np.uint64(size)
+        for step in range(size):
+            row = np.uint64(step)
+            add_row(flat, START0, codes[row], weight[row] * target[row], weight[row])
+            row += quarter
+            add_row(flat, START1, codes[row], weight[row] * target[row], weight[row])
+            row += quarter
+            add_row(flat, START2, codes[row], weight[row] * target[row], weight[row])
+            row += quarter
+            add_row(flat, START3, codes[row], weight[row] * target[row], weight[row])
+        for row in range(4 * size, codes.size):
+            add_row(flat, START0, codes[row], weight[row] * target[row], weight[row])
 
 
 @kernel
-def clear_both(one, other):
+def add_row(flat, start, code, product, weight):
+    """Add a row to the copy that begins at ``start``."""
+    place = start + np.uint64(code) * WIDTH
+    flat[place] += product
+    flat[place + ONE] += weight
+
+
+@kernel
+def clear(flat):
     """No rows yet."""
-    for place in range(one.size):
-        one[place] = 0.0
-        other[place] = 0.0
+    for place in range(flat.size):
+        flat[place] = 0.0
 
 
 @kernel
-def add_up(copies, sums):
-    """``sums``, from the copies of all blocks in their order."""
+def add_up(copies, counts, sums):
+    """``sums``, from the copies of all blocks in their order, and rows by bin."""
     for code in range(sums.shape[0]):
-        for part in range(sums.shape[1]):
+        for part in range(2):
             total = 0.0
             for block in range(copies.shape[0]):
-                total += copies[block, 0, 4 * code + part] + copies[block, 1, 4 * code + part]
+                for copy in range(4):
+                    total += copies[block, 1024 * copy + 4 * code + part]
             sums[code, part] = total
+        sums[code, 2] = counts[code]
 
 
 @kernel
-def cut_stump(copies, sums, n_bins, limits, found):
+def cut_stump(copies, counts, sums, n_bins, limits, found):
     """The best cut of a feature over all rows, from the sums of its blocks; see ``best_cut``."""
-    add_up(copies, sums)
+    add_up(copies, counts, sums)
     best_cut(sums, n_bins, limits, found)
 
 
@@ -232,31 +237,32 @@ def pair_up(first, last, targets, weights, pairs):
 
 
 @kernel
-def add_node_rows(column, pairs, rows, begin, end, copies):
-    """Sums by bin of the rows of a node, in two copies."""
-    flat = copies[0]
-    other = copies[1]
-    clear_both(flat, other)
-    half = (end - begin) // 2
-    one = rows[begin : begin + half]
-    two = rows[begin + half : begin + 2 * half]
-    for place in range(half):
-        row = one[place]
-        code = np.uint64(column[row]) * WIDTH
-        flat[code] += pairs[row, 0]
-        flat[code + ONE] += pairs[row, 1]
-        flat[code + TWO] += 1.0
-        row = two[place]
-        code = np.uint64(column[row]) * WIDTH
-        other[code] += pairs[row, 0]
-        other[code + ONE] += pairs[row, 1]
-        other[code + TWO] += 1.0
-    for place in range(begin + 2 * half, end):
-        row = rows[place]
-        code = np.uint64(column[row]) * WIDTH
-        flat[code] += pairs[row, 0]
-        flat[code + ONE] += pairs[row, 1]
-        flat[code + TWO] += 1.0
+def add_node_rows(column, pairs, rows, begin, end, flat):
+    """Sums by bin of the rows of a node, in four copies."""
+    clear(flat)
+    own = rows[begin:end]
+    size = own.size // 4
+    quarter = np.uint64(size)
+    for step in range(size):
+        place = np.uint64(step)
+        count_row(flat, START0, column, pairs, own[place])
+        place += quarter
+        count_row(flat, START1, column, pairs, own[place])
+        place += quarter
+        count_row(flat, START2, column, pairs, own[place])
+        place += quarter
+        count_row(flat, START3, column, pairs, own[place])
+    for last in range(4 * size, own.size):
+        count_row(flat, START0, column, pairs, own[last])
+
+
+@kernel
+def count_row(flat, start, column, pairs, row):
+    """Add a row and count it."""
+    place = start + np.uint64(column[row]) * WIDTH
+    flat[place] += pairs[row, 0]
+    flat[place + ONE] += pairs[row, 1]
+    flat[place + TWO] += 1.0
 
 
 @kernel
@@ -319,8 +325,9 @@ def consider(node, matrix, pairs, limits, candidates, nodes, space):
     add_node_rows(matrix.columns[feature], pairs, space.rows, begin, end, space.copies)
     for code in range(space.sums.shape[0]):
         for part in range(3):
-            space.sums[code, part] = (
-                space.copies[0, 4 * code + part] + space.copies[1, 4 * code + part]
+            place = 4 * code + part
+            space.sums[code, part] = (space.copies[place] + space.copies[1024 + place]) + (
+                space.copies[2048 + place] + space.copies[3072 + place]
             )
     best_cut(space.sums, matrix.n_bins[feature], limits, space.found)
     nodes.feature[node] = feature
