@@ -246,19 +246,24 @@ def test_the_cache_is_listed_and_cleared(rankwood, tmp_path, monkeypatch):
     assert rankwood("data", "cache").out.strip() == "the cache is empty"
 
 
+@pytest.mark.slow
 def test_the_demo_runs_to_its_end(rankwood):
-    outcome = rankwood("demo", "--positions", 20, "--folder", "demo")
+    outcome = rankwood("demo", "--positions", 20, "--folder", "demo", "--jobs", 0)
     assert outcome.code == 0, outcome.err
     assert "ndcg@10" in outcome.out
     assert "the first choice is" in outcome.out
     assert "[ ] engine: " in outcome.out
+    page = Path("demo/report/report.html")
+    assert f"The report: {page}" in outcome.out
+    for name in ("RandomForest", "BROOF", "DeepForest", "BoostingTree"):
+        assert name in page.read_text()
     names = {path.name for path in Path("demo").iterdir()}
     boards = {name for name in names if name.endswith(".svg")}
     assert 1 <= len(boards) <= 2
-    assert names - boards == {f"{part}.txt" for part in ("train", "vali", "test")} | {
-        f"{ranker}.rankwood" for ranker in ("RandomForest", "GBRT", "LambdaMART")
-    }
-    # The commands that the demo names do what it did: models trained on names score plain text.
+    parts = {f"{part}.txt" for part in ("train", "vali", "test")}
+    assert names - boards == parts | {"demo.toml", "run", "report", "LambdaMART.rankwood"}
+    # The commands that the demo names do what it did: nothing is left to run, and the model scores plain text.
+    assert "18 cells are there already" in rankwood("experiment", "demo/demo.toml").err
     assert rankwood("evaluate", "demo/LambdaMART.rankwood", "demo/test.txt").code == 0
 
 

@@ -16,10 +16,67 @@ from rankwood.cli.options import Seed
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
+    from rankwood.experiments.results import RunResults
 
-_MEASURES = ["ndcg@10", "map", "err@10"]
 _PARTS = ("train", "vali", "test")
 _N_SHOWN = 3  # moves per ranker on a board
+_MEASURE = "ndcg@10"
+_EXPERIMENT = """\
+# Six rankers of five papers, three repetitions each. Run it again with: rankwood experiment {folder}/demo.toml
+[data]
+train = "train.txt"
+vali = "vali.txt"
+test = "test.txt"
+
+[run]
+name = "Chess move ordering"
+repetitions = 3
+seed = {seed}
+out = "{run}"
+
+[measures]
+primary = "ndcg@10"
+also = ["map", "err@10"]
+
+[compare]
+baseline = "RandomForest"
+
+[[algorithm]]
+name = "RandomForest"
+kind = "RandomForest"
+n_trees = 100
+
+[[algorithm]]
+name = "GBRT"
+kind = "GBRT"
+n_trees = 200
+early_stopping = 30
+
+[[algorithm]]
+name = "LambdaMART"
+kind = "LambdaMART"
+n_trees = 200
+early_stopping = 30
+
+[[algorithm]]
+name = "BROOF"
+kind = "BROOF"
+n_rounds = 20
+n_trees = 10
+
+[[algorithm]]
+name = "DeepForest"
+kind = "DeepForest"
+n_forests = 4
+n_trees = 20
+max_layers = 3
+
+[[algorithm]]
+name = "BoostingTree"
+kind = "BoostingTree"
+base = {{ kind = "LambdaMART", max_leaves = 16, learning_rate = 0.2 }}
+budget = 400
+"""
 
 
 def command(
@@ -31,9 +88,15 @@ def command(
         int | None,
         typer.Option(min=10, help="Positions to take of each part; all by default."),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Processes to use; one per core by default, 0 for none besides this one."
+        ),
+    ] = None,
     seed: Seed = 1,
 ) -> None:
-    """Rank the legal moves of chess positions: inspect data, train rankers, evaluate them, look at two boards.
+    """Rank the legal moves of chess positions: an experiment with six rankers, its report, a model, two boards.
 
     Everything is written to a folder, with the commands that repeat each step.
     """
@@ -47,33 +110,20 @@ def command(
     printing.heading(f"2. Look at the training part   (rankwood inspect {folder}/train.txt)")
     printing.show_facts(facts(summarise(train)))
 
-    printing.heading(
-        "3. Choose the single feature that ranks the training positions best, as a baseline"
-    )
-    feature, sign, value = best_feature(train, _MEASURES[0])
-    direction = "descending" if sign > 0 else "ascending"
-    printing.say(
-        f"   feature {train.names[feature]}, {direction}: {_MEASURES[0]} {value:.4f} on the training positions"
-    )
-    scores = {"best feature": sign * test.features[:, feature].astype(float)}
+    printing.heading(f"3. Compare rankers   (rankwood experiment {folder}/demo.toml)")
+    results = compare_rankers(folder, jobs, seed)
 
-    printing.heading(
-        f"4. Train rankers   (rankwood train --data {folder}/train.txt --model LambdaMART …)"
-    )
-    rankers = train_rankers(train, vali, folder, seed)
-    scores |= {name: ranker.predict(test) for name, ranker in rankers.items()}
+    printing.heading(f"4. Write the report   (rankwood report {folder}/run)")
+    page = write_report_of(results, folder)
 
-    printing.heading(
-        f"5. Evaluate on the test positions   (rankwood evaluate {folder}/LambdaMART.rankwood {folder}/test.txt)"
-    )
-    show_results(scores, test)
+    path = folder / "LambdaMART.rankwood"
+    printing.heading(f"5. Keep a model   (rankwood train --model LambdaMART … --out {path})")
+    model = train_ranker(train, vali, path, seed)
 
-    best = max(rankers, key=lambda name: validation_figure(rankers[name]))
-    printing.heading(f"6. Look at two test positions: what {best} would play, and the engine")
-    show_boards(test, scores[best], best, folder)
-    printing.say(
-        f"\nData, models and boards are in {folder}/. What next: rankwood train --help; rankwood data chess --help"
-    )
+    printing.heading("6. Look at two test positions: what LambdaMART would play, and the engine")
+    show_boards(test, model.predict(test), "LambdaMART", folder)
+    printing.say(f"\nThe report: {page}")
+    printing.say(f"Data, model and boards are in {folder}/. What next: rankwood train --help")
 
 
 def write_parts(folder: Path, positions: int | None) -> list[RankingData]:
@@ -93,66 +143,38 @@ def write_parts(folder: Path, positions: int | None) -> list[RankingData]:
     return parts
 
 
-def train_rankers(train: RankingData, vali: RankingData, folder: Path, seed: int) -> dict[str, Any]:
-    """Fitted rankers by name, each saved to the folder."""
-    from rankwood.ensembles.forests import RandomForest
-    from rankwood.ensembles.gbrt import GBRT
+def compare_rankers(folder: Path, jobs: int | None, seed: int) -> RunResults:
+    """The results of the experiment, which is written to a file first; a table of them is shown."""
+    from rankwood.cli.experiment import show_results
+    from rankwood.experiments.runner import run_experiment
+
+    file = folder / "demo.toml"
+    text = _EXPERIMENT.format(folder=folder, seed=seed, run=(folder / "run").absolute())
+    file.write_text(text, encoding="utf-8")
+    with printing.cells(_MEASURE, quiet=False) as progress:
+        results = run_experiment(file, jobs=jobs, progress=progress)
+    show_results(results)
+    return results
+
+
+def write_report_of(results: RunResults, folder: Path) -> Path:
+    """The report's page; its other files are beside it."""
+    from rankwood.experiments.report import write_report
+
+    page = write_report(results, folder / "report", formats=("html", "md", "csv", "svg"))
+    printing.say(f"   {page}")
+    return page
+
+
+def train_ranker(train: RankingData, vali: RankingData, path: Path, seed: int) -> Any:
+    """LambdaMART as in the experiment, saved."""
     from rankwood.ensembles.lambdamart import LambdaMART
     from rankwood.ensembles.loading import save
 
-    rankers = {
-        "RandomForest": RandomForest(n_trees=100, seed=seed),
-        "GBRT": GBRT(n_trees=200, early_stopping=30, seed=seed),
-        "LambdaMART": LambdaMART(n_trees=200, early_stopping=30, seed=seed),
-    }
-    for name, ranker in rankers.items():
-        with printing.training(name, _MEASURES[0], quiet=False) as progress:
-            ranker.set_params(progress=progress).fit(train, valid=vali)
-        ranker.set_params(progress=None)
-        save(ranker, folder / f"{name}.rankwood")
-        printing.say(
-            f"   {name}: {ranker.forest_.n_trees} trees in {ranker.training_['seconds']:.1f} s, "
-            f"validation {_MEASURES[0]} {validation_figure(ranker):.4f}"
-        )
-    return rankers
-
-
-def validation_figure(ranker: Any) -> float:
-    """What the ranker, as it is used, reached on the validation positions."""
-    used = getattr(ranker, "best_iteration_", ranker.forest_.n_trees)
-    return float(ranker.history_[used - 1])
-
-
-def show_results(scores: dict[str, Any], test: RankingData) -> None:
-    """A row per ranker: the first measure with its interval, then the others."""
-    from rankwood.evaluation.evaluate import evaluate
-
-    results = {name: evaluate(values, test, _MEASURES) for name, values in scores.items()}
-    rows = []
-    for name, result in results.items():
-        low, high = result[_MEASURES[0]].interval
-        values = [f"{result[measure].value:.4f}" for measure in _MEASURES]
-        rows.append([name, values[0], f"{low:.4f} – {high:.4f}", *values[1:]])
-    printing.show_table(["ranker", _MEASURES[0], "95 % interval", *_MEASURES[1:]], rows)
-    for note in next(iter(results.values())).notes():
-        printing.say(note)
-
-
-def best_feature(data: RankingData, measure: str) -> tuple[int, int, float]:
-    """The feature and direction whose values alone rank best, and the measure they reach."""
-    import numpy as np
-
-    from rankwood.measures.parsing import parse_measure
-
-    wanted = parse_measure(measure)
-    best = (0, 1, -1.0)
-    for feature in range(data.n_features):
-        column = np.nan_to_num(data.features[:, feature].astype(float))
-        for sign in (1, -1):
-            value = float(np.nanmean(wanted.per_query(sign * column, data)))
-            if value > best[2]:
-                best = (feature, sign, value)
-    return best
+    ranker = LambdaMART(n_trees=200, early_stopping=30, seed=seed).fit(train, valid=vali)
+    save(ranker, path)
+    printing.say(f"   {path}: {ranker.forest_.n_trees} trees")
+    return ranker
 
 
 def show_boards(test: RankingData, scores: Any, ranker: str, folder: Path) -> None:
