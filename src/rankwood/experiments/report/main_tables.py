@@ -201,9 +201,12 @@ def parameters_table(findings: Findings) -> Table | None:
     if not rows:
         return None
     columns = [_ALGORITHM, Column("tuned", is_number=False), Column("others", is_number=False)]
+    if all(row[1].text == "–" for row in rows):
+        columns, rows = [columns[0], columns[2]], [[row[0], row[2]] for row in rows]
     notes = [
         "Fold1·2: its second repetition. Seeds differ from cell to cell; the run's record has them."
     ]
+    notes = notes if len(columns) == 3 else []
     return Table("parameters", "Parameters of the fitted algorithms", columns, rows, notes)
 
 
