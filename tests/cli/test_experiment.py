@@ -153,7 +153,10 @@ def test_ctrl_c_says_how_to_go_on(rankwood, file, monkeypatch):
     monkeypatch.setattr(local_workers, "run_cell", stop_at_the_third)
     outcome = rankwood("experiment", file)
     assert outcome.code == 130
-    assert "Finished cells are kept in runs/run; the same command goes on with the rest." in outcome.err
+    assert (
+        "Finished cells are kept in runs/run; the same command goes on with the rest."
+        in outcome.err
+    )
     assert len(rw.read_run("runs/run").cells) == 2
 
 
