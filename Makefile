@@ -35,7 +35,7 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[bench]'
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.core  ## the main job end to end on generated data
+demo: $(VENV)/.core  ## the main job end to end: rank the moves of chess positions
 	$(BIN)/rankwood demo
 
 test: $(VENV)/.dev  ## the whole suite, but for what is marked slow
@@ -52,7 +52,7 @@ check: $(VENV)/.dev  ## lint, format, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests docs benchmarks README.md CHANGELOG.md CONTRIBUTING.md Makefile pyproject.toml
+	$(BIN)/codespell src tests docs examples benchmarks README.md CHANGELOG.md CONTRIBUTING.md Makefile pyproject.toml
 
 format: $(VENV)/.dev  ## put the code in order
 	$(BIN)/ruff check --fix .
@@ -62,7 +62,7 @@ bench: $(VENV)/.bench  ## every figure we claim, as ratios measured side by side
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.dev  ## the documentation as a site, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: site/index.html"
 
 clean:  ## remove what the targets above made

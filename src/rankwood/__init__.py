@@ -41,10 +41,19 @@ if TYPE_CHECKING:
     from rankwood.ensembles.transfer_features import add_model_features, common_features
     from rankwood.ensembles.transfer_report import transfer_report
     from rankwood.evaluation.bias_variance import bias_variance
+    from rankwood.evaluation.compare import compare
     from rankwood.evaluation.compare_missing import compare_missing
+    from rankwood.evaluation.convergence import convergence
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
+    from rankwood.evaluation.explanation import explain
+    from rankwood.evaluation.factorial import factorial
+    from rankwood.evaluation.factorial_design import factorial_design
+    from rankwood.evaluation.importance import importance
+    from rankwood.evaluation.learning_curve import learning_curve
+    from rankwood.evaluation.significance import compare_values
     from rankwood.experiments.reading import read_run
+    from rankwood.experiments.report import write_report
     from rankwood.experiments.runner import run_experiment
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
@@ -78,9 +87,17 @@ _MODULE_OF = {
     "bias_variance": "rankwood.evaluation.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "common_features": "rankwood.ensembles.transfer_features",
+    "compare": "rankwood.evaluation.compare",
     "compare_missing": "rankwood.evaluation.compare_missing",
+    "compare_values": "rankwood.evaluation.significance",
+    "convergence": "rankwood.evaluation.convergence",
     "evaluate": "rankwood.evaluation.evaluate",
+    "explain": "rankwood.evaluation.explanation",
+    "factorial": "rankwood.evaluation.factorial",
+    "factorial_design": "rankwood.evaluation.factorial_design",
     "from_frame": "rankwood.data.tables",
+    "importance": "rankwood.evaluation.importance",
+    "learning_curve": "rankwood.evaluation.learning_curve",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
@@ -100,6 +117,7 @@ _MODULE_OF = {
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.ensembles.transfer_report",
     "write_letor": "rankwood.data.letor",
+    "write_report": "rankwood.experiments.report",
     "write_table": "rankwood.data.tables",
 }
 
@@ -128,9 +146,17 @@ __all__ = [
     "bias_variance",
     "bin",
     "common_features",
+    "compare",
     "compare_missing",
+    "compare_values",
+    "convergence",
     "evaluate",
+    "explain",
+    "factorial",
+    "factorial_design",
     "from_frame",
+    "importance",
+    "learning_curve",
     "load",
     "make_folds",
     "make_ranking",
@@ -150,6 +176,7 @@ __all__ = [
     "split_queries",
     "transfer_report",
     "write_letor",
+    "write_report",
     "write_table",
 ]
 
@@ -157,6 +184,8 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":  # a module of its own: rankwood.datasets.chess()
+        return importlib.import_module("rankwood.datasets")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rankwood' has no attribute '{name}'")
     module, _, name_there = _MODULE_OF[name].partition(":")
@@ -166,4 +195,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, "__version__", "datasets"])

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from rankwood.cli import printing
+from rankwood.cli import data_chess, printing
 from rankwood.cli.options import Seed
 from rankwood.cli.reporting import reports_errors
 
 app = typer.Typer(help="Make data, and look after the cache of parsed files.", no_args_is_help=True)
+app.command("chess")(reports_errors(data_chess.command))
 
 
 @app.command("synth")

@@ -107,11 +107,11 @@ def command(
         from rankwood.ensembles.loading import load, n_features_of  # heavy: only models need it
 
         model = load(scores)
-        judged_data, options["by"] = _read_data(data, by, reading, n_features_of(model))
+        judged_data, options["by"] = read_data(data, by, reading, n_features_of(model))
         values = model.predict(judged_data)
     else:
         _refuse_missing_scores(scores, data)
-        judged_data, options["by"] = _read_data(data, by, reading)
+        judged_data, options["by"] = read_data(data, by, reading)
         values = read_scores(scores, n_rows=judged_data.n_documents)
     result = evaluate(values, judged_data, measure or _DEFAULT_MEASURES, **options)
     if per_query is not None:
@@ -132,7 +132,7 @@ def _refuse_missing_scores(scores: str, data: str) -> None:
         refuse_what_is_no_file(Path(scores))
 
 
-def _read_data(
+def read_data(
     path: str, by: str | None, reading: Reading, n_features: int | None = None
 ) -> tuple[RankingData, Any]:
     """The data, and the segment of each row if ``by`` names a column."""

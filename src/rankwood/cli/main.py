@@ -14,16 +14,23 @@ import typer
 from rankwood import __version__
 from rankwood.cli import (
     bias_variance,
+    compare,
+    convergence,
     convert,
     cost_curve,
     data,
     demo,
     evaluate,
     experiment,
+    explain,
+    factorial,
     inspect_data,
     late,
+    learning_curve,
     printing,
+    report,
     score,
+    serve,
     transfer,
     versions,
     warm_up,
@@ -46,11 +53,20 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("compare")(reports_errors(compare.command))
+app.command("explain")(reports_errors(explain.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))
 app.command("experiment")(reports_errors(experiment.command))
+app.command("report")(reports_errors(report.command))
+app.command("learning-curve")(reports_errors(learning_curve.command))
+app.command("convergence")(reports_errors(convergence.command))
+app.command("factorial")(reports_errors(factorial.command))
+app.command("serve")(reports_errors(serve.command))
+app.command("experiment")(reports_errors(experiment.command))
+app.command("report")(reports_errors(report.command))
 app.add_typer(data.app, name="data")
 app.command("warm-up")(reports_errors(warm_up.command))
 app.command("versions")(reports_errors(versions.command))

@@ -304,3 +304,28 @@ def _cell_lines(measure: str) -> Callable[[Any], None]:
             notice(f"{done:,} of {news.total:,} cells{left}; {_about(news, measure)}")
 
     return update
+
+
+@contextlib.contextmanager
+def building(what: str, quiet: bool) -> Iterator[Callable[[int, int, float], None] | None]:
+    """A callback for things made of things wanted and the seconds left; shown like training."""
+    from types import SimpleNamespace
+
+    with training(what, "", quiet) as show:
+        if show is None:
+            yield None
+            return
+
+        def update(done: int, total: int, seconds_left: float) -> None:
+            show(
+                SimpleNamespace(
+                    iteration=done,
+                    total=total,
+                    seconds_left=seconds_left,
+                    measure=None,
+                    unit="position",
+                    notes={},
+                )
+            )
+
+        yield update

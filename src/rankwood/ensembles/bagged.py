@@ -67,20 +67,10 @@ class Bagged(Ranker):
             self._oob_ndcg = state.out_of_bag.ndcg(train.data)
 
     def _plan(self, train: TrainingSet) -> ForestPlan:
-        weights, bags = train.weights, None
-        present = None if weights is None or weights.min() > 0 else weights > 0
-        if self.bag is not None:
-            by_weight = self.weighting == "resample" and weights is not None
-            bags = Bags(
-                train.data.n_documents,
-                train.data.query_of_row if self.bag == "query" else None,
-                self.bag_share,
-                self.replacement,
-                weights if by_weight else None,
-                present,
-                self.seed,
-            )
-            weights = None if by_weight else weights
+        weights, present = train.weights, _present(train.weights)
+        bags = self._bags(train.data, weights)
+        if bags is not None and bags.weights is not None:
+            weights = None  # they are chances already
         return ForestPlan(
             train.matrix,
             train.labels,
@@ -93,6 +83,20 @@ class Bagged(Ranker):
             resolve_threads(self.n_threads),
             training_costs(self, train.data),
             self.cost_batch,
+        )
+
+    def _bags(self, data: RankingData, weights: Floats | None) -> Bags | None:
+        """Which rows of the training data each tree sees; None where every tree sees all."""
+        if self.bag is None:
+            return None
+        return Bags(
+            data.n_documents,
+            data.query_of_row if self.bag == "query" else None,
+            self.bag_share,
+            self.replacement,
+            weights if self.weighting == "resample" else None,
+            _present(weights),
+            self.seed,
         )
 
     def _state(
@@ -186,3 +190,8 @@ class Bagged(Ranker):
             raise AttributeError(f"this {name} has no out-of-bag estimates: {why}")
         found: OutOfBag = self._out_of_bag  # type: ignore[assignment]
         return found
+
+
+def _present(weights: Floats | None) -> Array | None:
+    """Which rows are part of the data at all; None where all are."""
+    return None if weights is None or weights.min() > 0 else weights > 0

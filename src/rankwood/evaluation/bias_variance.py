@@ -5,31 +5,33 @@ After Shivaswamy & Chandrashekar, *Bias-variance decomposition for ranking*, WSD
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from rankwood import _checks, _random
 from rankwood._threads import resolve_threads
 from rankwood.data.dataset import RankingData
-from rankwood.data.folds import Fold
 from rankwood.dtypes import Floats
-from rankwood.ensembles.inputs import validation_data
 from rankwood.ensembles.progress import Callback, Watch, check_listeners
-from rankwood.ensembles.side_by_side import in_order
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError
 from rankwood.evaluation.bias_variance_results import BiasVariance, Conventions, FoldResult
+from rankwood.evaluation.fits import (
+    Parts,
+    estimators_by_name,
+    fitted,
+    folds_of,
+    parts_of,
+    side_by_side,
+)
 from rankwood.evaluation.pairs import PAIRS, TIES, Pairs
 from rankwood.measures.grouping import check_scores
 
 __all__ = ["BiasVariance", "bias_variance"]
 
 Layers = list[Floats]  # the scores of the test rows after each layer, the last ones are the model's
-_LARGEST_SEED = 2**31
 
 
 def bias_variance(
@@ -81,7 +83,7 @@ def bias_variance(
     progress
         A function that is told after each training.
     """
-    algorithms = _algorithms(estimator)
+    algorithms = estimators_by_name(estimator)
     trainings = _checks.whole_number("trainings", trainings, 2, 1_000_000)
     max_pairs = _checks.whole_number("max_pairs", max_pairs, 1)
     seed = _checks.whole_number("seed", seed, 0)
@@ -90,11 +92,11 @@ def bias_variance(
     )
     check_listeners(progress, ())
     threads = resolve_threads(n_threads)
-    folds = _folds(data, test, valid)
+    folds = folds_of(data, test, valid)
     watch = Watch(len(folds) * trainings * len(algorithms), progress, ())
     found: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
     for number in range(len(folds)):
-        fold = _checked(folds[number])
+        fold = parts_of(folds[number], "pairs are made within queries")
         test_pairs = Pairs.of(fold.test, conventions.pairs, max_pairs, seed)
         job = _Job(list(algorithms.values()), fold, trainings, seed, number, threads)
         for name, layers in zip(algorithms, job.scores(watch), strict=True):
@@ -108,7 +110,7 @@ class _Job:
     """The trainings of every algorithm in one fold."""
 
     algorithms: list[Any]
-    fold: _Fold
+    fold: Parts
     trainings: int
     seed: int
     number: int  # of the fold
@@ -119,29 +121,18 @@ class _Job:
         n_jobs = len(self.algorithms) * self.trainings
         by_algorithm: list[list[Layers]] = [[] for _ in self.algorithms]
         done = self.number * n_jobs
-        threads = min(self.n_threads, n_jobs)
-        with contextlib.closing(in_order(self._train, range(n_jobs), threads)) as trained:
-            for job, layers in enumerate(trained):
-                by_algorithm[job // self.trainings].append(layers)
-                watch.says_stop(done + job + 1)
+        trained = side_by_side(self._train, n_jobs, self.n_threads, watch, done)
+        for job, layers in enumerate(trained):
+            by_algorithm[job // self.trainings].append(layers)
         return [_by_layer(layers) for layers in by_algorithm]
 
     def _train(self, job: int) -> Layers:
         """Train an algorithm on a bootstrap sample of the queries; its scores of the test rows after each layer."""
         algorithm, training = divmod(job, self.trainings)
         iteration = self.number * self.trainings + training
-        model = clone(self.algorithms[algorithm])
-        known = model.get_params(deep=False)
-        if "seed" in known:
-            drawn = _random.stream(known["seed"] or 0, "seed of a training", iteration)
-            model.set_params(seed=int(drawn.integers(_LARGEST_SEED)))
-        if "checkpoint" in known:
-            model.set_params(checkpoint=None)  # trainings would go on with each other's trees
-        if "n_threads" in known and known["n_threads"] is None:
-            model.set_params(n_threads=self.n_threads)
         sample = resample(self.fold.train, _random.stream(self.seed, "resample", iteration))
-        options = {} if self.fold.valid is None else {"valid": self.fold.valid}
-        model.fit(sample, **options)
+        estimator = self.algorithms[algorithm]
+        model = fitted(estimator, sample, self.fold.valid, iteration, self.n_threads)
         predict_layers: Callable[[Any], Iterable[Any]] | None
         predict_layers = getattr(model, "predict_layers", None)
         test = self.fold.test
@@ -169,64 +160,9 @@ def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    train: RankingData
-    valid: RankingData | None
-    test: RankingData
-
-
 def _by_layer(trained: list[Layers]) -> list[list[Floats]]:
     """The scores of each training, by layer; a training that has fewer layers answers with its last."""
     n_layers = max(len(layers) for layers in trained)
     return [
         [layers[min(layer, len(layers) - 1)] for layers in trained] for layer in range(n_layers)
     ]
-
-
-def _algorithms(estimator: Any) -> dict[str, Any]:
-    found = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
-    if not found:
-        raise ParameterError("estimator is empty; pass an estimator, or several by name.")
-    for name, each in found.items():
-        methods = ("fit", "predict", "get_params")
-        if isinstance(each, type) or not all(hasattr(each, method) for method in methods):
-            raise ParameterError(
-                f"'{name}' must be an estimator such as RandomForest(n_trees=50), got {each!r}."
-            )
-    return {str(name): each for name, each in found.items()}
-
-
-def _folds(data: Any, test: Any, valid: Any) -> Any:
-    """A sequence of folds, whatever was passed; folds are read when they are asked for."""
-    if isinstance(data, RankingData):
-        if test is None:
-            raise ParameterError(
-                "test is missing: pass the data whose pairs are to be looked at, or pass folds."
-            )
-        return [(data, valid, test)]
-    if test is not None or valid is not None:
-        raise ParameterError("folds have test and validation data of their own; leave out yours.")
-    folds = [data] if isinstance(data, Fold) else data
-    if not hasattr(folds, "__getitem__") or not hasattr(folds, "__len__") or len(folds) == 0:
-        raise ParameterError(
-            f"data must be RankingData or folds, as read_folds gives them; got {type(data).__name__}."
-        )
-    return folds
-
-
-def _checked(fold: Any) -> _Fold:
-    """The three parts of a fold; both data to train on and to test have queries."""
-    if not isinstance(fold, tuple | list) or len(fold) != 3:
-        raise ParameterError("a fold must be (train, validation, test); validation may be None.")
-    train, valid, test = fold
-    for name, part in (("training", train), ("test", test)):
-        if not isinstance(part, RankingData):
-            raise ParameterError(f"the {name} data must be RankingData, got {type(part).__name__}.")
-        if part.query_ids is None:
-            raise DataError(
-                f"the {name} data have no query ids, and pairs are made within queries."
-            )
-        if part.n_documents == 0:
-            raise DataError(f"the {name} data have no rows.")
-    return _Fold(train, validation_data(valid, train), test)

@@ -14,7 +14,11 @@ from rankwood.evaluation.bootstrap import Interval
 from rankwood.measures.measure import Measure
 from rankwood.measures.parsing import squeeze
 
-_TEXT_COLUMNS = ("measure", "segment", "treatment", "by")  # the others are numbers
+_TEXT_COLUMNS = (  # the others are numbers
+    *("measure", "segment", "treatment", "by"),
+    *("name", "effect of", "source", "query", "moves"),
+    *("feature", "document"),
+)
 
 
 @dataclass(frozen=True, eq=False)

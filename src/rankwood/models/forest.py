@@ -24,6 +24,7 @@ from rankwood.models.forest_editing import concatenate_forests, join_trees, take
 
 if TYPE_CHECKING:
     from rankwood.binning.bins import Bins
+    from rankwood.models.explain import TreeExplainer
     from rankwood.models.packing import PackedForest
 
 _IMPORTANCES = ("gain", "splits", "cover")
@@ -164,6 +165,13 @@ class Forest:
         from rankwood.models.packing import ordered_keys, pack
 
         return pack(self, ordered_keys(self.threshold))
+
+    @functools.cached_property
+    def explainer(self) -> TreeExplainer:
+        """The form that explaining reads, made once; see ``rankwood.models.explain``."""
+        from rankwood.models.explain import TreeExplainer
+
+        return TreeExplainer.of(self)
 
     def predict(
         self, features: Any, *, n_threads: int | None = None, first_trees: int | None = None

@@ -1,4 +1,4 @@
-"""Compile the scoring kernels now, so that no first request waits for them."""
+"""Compile the kernels of scoring and explaining now, so that no first request waits for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def warm_up_scoring() -> None:
-    """Score one row with one split, one weight, one unit: every kernel of scoring is compiled for its types."""
+    """Score one row with one split, one weight, one unit, and explain it: their kernels are compiled for its types."""
     from rankwood.models.forest import Forest
     from rankwood.models.linear import LinearModel
     from rankwood.models.neural import NeuralModel
@@ -18,9 +18,12 @@ def warm_up_scoring() -> None:
         "right": [2, 0, 0],
         "missing": [1, 0, 0],
         "value": [0.0, 1.0, 2.0],
+        "cover": [2.0, 1.0, 1.0],
     }
     document = np.zeros((1, 1), np.float32)
-    Forest.from_trees([split], n_features=1).predict(document)
+    forest = Forest.from_trees([split], n_features=1)
+    forest.predict(document)
+    forest.explainer.contributions(document)
     LinearModel(np.ones(1), np.zeros(1), np.ones(1)).predict(document)
     one, unit = np.ones(1), np.ones(1, np.float32)
     NeuralModel(np.ones(2, np.int64), unit, unit, one, one, np.zeros(1, np.uint8)).predict(document)

@@ -1,0 +1,99 @@
+"""Pages of the site that are made from the code when it is built: the library's names and the commands."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+import rankwood
+
+_KINDS = ("Rankers", "Other classes", "Functions")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the two pages."""
+    files.append(File.generated(config, "reference/api.md", content=api_page()))
+    files.append(File.generated(config, "reference/cli.md", content=cli_page()))
+    return files
+
+
+def api_page() -> str:
+    """Every public name with its docstring, rankers first."""
+    sections: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    for name in rankwood.__all__:
+        module, _, name_there = rankwood._MODULE_OF[name].partition(":")
+        sections[_kind_of(getattr(rankwood, name))].append(
+            f"### `rankwood.{name}`\n\n::: {module}.{name_there or name}\n"
+            "    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n"
+        )
+    parts = [
+        "# Library reference\n",
+        "Everything public is a name of the package: `import rankwood as rw`.\n",
+    ]
+    for kind, entries in sections.items():
+        parts += [f"## {kind}\n", *entries]
+    return "\n".join(parts)
+
+
+def _kind_of(thing: Any) -> str:
+    from rankwood.ensembles.base import Ranker
+
+    if not inspect.isclass(thing):
+        return "Functions"
+    return "Rankers" if issubclass(thing, Ranker) else "Other classes"
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options, as ``--help`` has them."""
+    from rankwood.cli import late
+    from rankwood.cli.main import app
+
+    late.load(app, list(late.COMMANDS))
+    parts = [
+        "# Command reference\n",
+        "The same as `rankwood COMMAND --help`. [The command line](../guides/command-line.md) shows them at work.\n",
+    ]
+    group = typer.main.get_command(app)
+    for path, command in _commands(group, "rankwood"):
+        parts.append(_command_section(path, command))
+    return "\n".join(parts)
+
+
+def _commands(group: Any, path: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found += _commands(command, f"{path} {name}")
+        else:
+            found.append((f"{path} {name}", command))
+    return found
+
+
+def _command_section(path: str, command: Any) -> str:
+    context = command.make_context(path, [], resilient_parsing=True)
+    lines = [f"## {path}\n", inspect.cleandoc(command.help or ""), ""]
+    lines += [f"    {' '.join(command.get_usage(context).split()).removeprefix('Usage: ')}", ""]
+    lines += ["| option | what it does | default |", "|---|---|---|"]
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+        else:
+            names = (parameter.name or "").upper()
+        help_text = getattr(parameter, "help", None) or ""
+        lines.append(f"| `{_cell(names)}` | {_cell(help_text)} | {_default_of(parameter)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _default_of(parameter: Any) -> str:
+    default = parameter.default
+    if default is None or callable(default) or str(default) in ("", "()", "[]", "True", "False"):
+        return ""
+    return f"`{_cell(str(default))}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,91 @@
+"""``rankwood learning-curve``: what rankers make of growing shares of the training queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwood.cli import printing
+from rankwood.cli.fits import PLOTS, estimators_of, read_parts, refuse_other_files
+from rankwood.cli.options import Json, Reading, Seed, with_reading_options
+from rankwood.errors import ParameterError
+
+
+@with_reading_options
+def command(
+    *,
+    model: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME\\[:PARAMETERS]",
+            help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
+        ),
+    ],
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Validation data, for early stopping; used whole."),
+    ] = None,
+    folds: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Fold1, Fold2, … instead of --data and --test."),
+    ] = None,
+    measure: Annotated[
+        str, typer.Option("--measure", "-m", help="Such as ndcg@10 or map.")
+    ] = "ndcg@10",
+    steps: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many shares: 10 are 10 %, 20 %, … 100 %.")
+    ] = 10,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="A share of the training queries instead; may be repeated."),
+    ] = None,
+    repetitions: Annotated[
+        int, typer.Option(help="How often the queries are drawn, in each fold.")
+    ] = 1,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also a plot: .svg, .png or .pdf.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also a table, numbers in full.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Show a measure on test data by share of the training queries.
+
+    Samples are nested, and the same for all models: 20 % hold the 10 %.
+
+    Example: rankwood learning-curve --folds MQ2008 --model RandomForest --model LambdaMART --repetitions 3 --plot c.svg
+    """
+    from rankwood.evaluation.learning_curve import learning_curve
+
+    refuse_other_files("--plot", plot, PLOTS)
+    refuse_other_files("--csv", csv, (".csv",))
+    if share and steps != 10:
+        raise ParameterError("--steps and --share both say which shares: give one of them.")
+    rankers = estimators_of(model)
+    parts = read_parts(data, valid, test, folds, reading)
+    with printing.training("fits", "", reading.quiet) as progress:
+        curve = learning_curve(
+            rankers,
+            parts,
+            measure=measure,
+            shares=sorted(share) if share else [step / steps for step in range(1, steps + 1)],
+            repetitions=repetitions,
+            seed=seed,
+            n_threads=reading.options["n_threads"],
+            progress=progress,
+        )
+    if csv is not None:
+        curve.write_csv(csv)
+    if plot is not None:
+        curve.plot(plot)
+    if as_json:
+        printing.show_json(curve.to_dict())
+    else:
+        printing.say(str(curve))

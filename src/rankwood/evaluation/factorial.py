@@ -1,0 +1,354 @@
+"""``factorial``: what two parameters and their interaction do, told apart from chance.
+
+A two-factor full factorial design with replication (Jain, *The Art of Computer Systems Performance Analysis*, 1991,
+chapter 22). The model of a response is
+
+    y[a, b, replicate] = mean + effect of a + effect of b + interaction of a and b + error
+
+where the effects of a factor's levels sum to 0, and so do the interactions over each level. The sum of squares about
+the mean, the *variation*, is the sum of four parts; each part's share of it is the *allocation of variation*. A part's
+mean square is its sum of squares divided by its degrees of freedom, and F is that divided by the error's mean square.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood.dtypes import Floats
+from rankwood.errors import DataError, ParameterError
+from rankwood.evaluation.bootstrap import Interval
+from rankwood.evaluation.tables import show_p, tables_as_html, tables_as_text, write_csv, write_page
+
+__all__ = ["AnovaRow", "Effect", "Factorial", "analysis_of_variance", "factorial"]
+
+_ERROR = "error"
+_CONFIDENCE = 0.95
+_ROUNDING = 1e-13  # of the largest value: less is no effect
+
+
+@dataclass(frozen=True)
+class AnovaRow:
+    """A source of variation: its sum of squares, their share of all, and F with its p value (NaN for the error)."""
+
+    source: str
+    sum_of_squares: float
+    share: float
+    degrees: int
+    mean_square: float
+    f: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a level, or a pair of levels, adds to the mean, with its 95 % interval."""
+
+    levels: tuple[str, ...]
+    value: float
+    interval: Interval
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.interval[0] > 0.0 or self.interval[1] < 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Factorial:
+    """Effects, interactions, allocation of variation and analysis of variance of a two-factor design.
+
+    ``effects`` are by factor; ``interactions`` go through the levels of the second factor within those of the first.
+    ``anova`` has a row per factor, one of their interaction and one of the error.
+    """
+
+    factors: Mapping[str, tuple[str, ...]]
+    values: Floats = field(repr=False)  # levels of one × levels of the other × replicates
+    mean: Effect
+    effects: Mapping[str, tuple[Effect, ...]]
+    interactions: tuple[Effect, ...]
+    anova: tuple[AnovaRow, ...]
+    level: float
+    response: str = "value"
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, source: str) -> AnovaRow:
+        names = [row.source for row in self.anova]
+        return self.anova[names.index(_checks.one_of("source of variation", source, names))]
+
+    @property
+    def total(self) -> float:
+        """The variation: the sum of squares about the mean."""
+        return sum(row.sum_of_squares for row in self.anova)
+
+    def cell_means(self) -> Floats:
+        """The mean response of each pair of levels."""
+        means: Floats = self.values.mean(axis=2)
+        return means
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {
+            "response": self.response,
+            "factors": {name: list(levels) for name, levels in self.factors.items()},
+            "replicates": int(self.values.shape[2]),
+            "mean": vars(self.mean),
+            "cell_means": self.cell_means().tolist(),
+            "effects": {name: [vars(e) for e in found] for name, found in self.effects.items()},
+            "interactions": [vars(effect) for effect in self.interactions],
+            "anova": [vars(row) for row in self.anova],
+            "level": self.level,
+            "values": self.values.tolist(),
+            "notes": list(self.notes),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The analysis of variance, a flat mapping per source."""
+        return [dict(vars(row)) for row in self.anova]
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the response of every replicate, which everything else follows from."""
+        names = list(self.factors)
+        levels = list(self.factors.values())
+        rows = [
+            {
+                names[0]: levels[0][a],
+                names[1]: levels[1][b],
+                "replicate": replicate + 1,
+                self.response: value,
+            }
+            for (a, b, replicate), value in zip(
+                np.ndindex(*self.values.shape), self.values.ravel().tolist(), strict=True
+            )
+        ]
+        write_csv(path, rows)
+
+    def write_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the tables and notes as a page of its own."""
+        write_page(path, f"Factorial design: {self.response}", self._repr_html_())
+
+    def tables(self) -> dict[str, list[dict[str, str]]]:
+        """Tables as texts: means by levels, effects, analysis of variance."""
+        one, other = self.factors
+        columns = self.factors[other]
+        means = [
+            {one: level}
+            | {f"{other} {name}": f"{v:.4f}" for name, v in zip(columns, row, strict=True)}
+            | {"mean": f"{row.mean():.4f}"}
+            for level, row in zip(self.factors[one], self.cell_means(), strict=True)
+        ]
+        named = [
+            (f"{name} {e.levels[0]}", e) for name, found in self.effects.items() for e in found
+        ]
+        named += [(" × ".join(effect.levels), effect) for effect in self.interactions]
+        effects = [
+            {
+                "effect of": name,
+                "value": f"{effect.value:+.4f}",
+                "95 % interval": f"{effect.interval[0]:+.4f} – {effect.interval[1]:+.4f}",
+                "clear": "yes" if effect.is_clear else "no",
+            }
+            for name, effect in named
+        ]
+        return {
+            f"mean {self.response}": means,
+            "effects": effects,
+            "analysis of variance": [_shown(row) for row in self.anova],
+        }
+
+    def __str__(self) -> str:
+        return tables_as_text(self.tables(), self.notes)
+
+    def _repr_html_(self) -> str:
+        return tables_as_html(self.tables(), self.notes)
+
+
+def factorial(
+    values: Any,
+    factors: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    level: float = 0.05,
+    response: str = "value",
+) -> Factorial:
+    """Take the variation of a response apart into two factors, their interaction and error.
+
+    Parameters
+    ----------
+    values
+        One response per level of the first factor, level of the second, and replicate: an array of three dimensions.
+    factors
+        The names of the two factors and of their levels, in the order of the array; "A" and "B" by default.
+    level
+        What a p value is compared with in the notes.
+    response
+        What the values are.
+    """
+    array = _checked_values(values)
+    named = _checked_factors(factors, array.shape)
+    level = _checks.real_number("level", level, "(0, 1)")
+    n_one, n_other, n_replicates = array.shape
+    mean = float(array.mean())
+    cells = array.mean(axis=2)
+    rounding = _ROUNDING * float(np.abs(array).max())
+    of_one = _without(rounding, cells.mean(axis=1) - mean)
+    of_other = _without(rounding, cells.mean(axis=0) - mean)
+    together = _without(rounding, cells - mean - of_one[:, np.newaxis] - of_other)
+    errors = _without(rounding, array - cells[:, :, np.newaxis])
+    one, other = named
+    sums = {
+        one: n_other * n_replicates * float(np.square(of_one).sum()),
+        other: n_one * n_replicates * float(np.square(of_other).sum()),
+        f"{one} × {other}": n_replicates * float(np.square(together).sum()),
+        _ERROR: float(np.square(errors).sum()),
+    }
+    degrees = [
+        n_one - 1,
+        n_other - 1,
+        (n_one - 1) * (n_other - 1),
+        n_one * n_other * (n_replicates - 1),
+    ]
+    rows = analysis_of_variance(sums, dict(zip(sums, degrees, strict=True)))
+    spread = _Spread(rows[-1].mean_square, rows[-1].degrees, array.size)
+    return Factorial(
+        named,
+        array,
+        spread.effect((), mean, 1),
+        {
+            one: spread.effects([(name,) for name in named[one]], of_one, n_one - 1),
+            other: spread.effects([(name,) for name in named[other]], of_other, n_other - 1),
+        },
+        spread.effects(
+            [(a, b) for a in named[one] for b in named[other]], together.ravel(), degrees[2]
+        ),
+        tuple(rows),
+        level,
+        response,
+        tuple(_notes(rows, n_replicates, level)),
+    )
+
+
+def analysis_of_variance(sums: Mapping[str, float], degrees: Mapping[str, int]) -> list[AnovaRow]:
+    """F and p of every source from sums of squares and degrees of freedom; the last source is the error.
+
+    F is infinite where there is no error but an effect, and NaN where there is neither.
+    """
+    from scipy.special import fdtrc  # heavy to load
+
+    *_, error = sums
+    total = sum(sums.values())
+    error_square = sums[error] / degrees[error]
+    rows = []
+    for source, squares in sums.items():
+        mean_square = squares / degrees[source]
+        share = squares / total if total > 0.0 else math.nan
+        f = p = math.nan
+        if source != error and (error_square > 0.0 or mean_square > 0.0):
+            f = mean_square / error_square if error_square > 0.0 else math.inf
+            p = float(fdtrc(degrees[source], degrees[error], f)) if math.isfinite(f) else 0.0
+        rows.append(AnovaRow(source, squares, share, degrees[source], mean_square, f, p))
+    return rows
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How far estimates lie from what they estimate, by the error's mean square."""
+
+    error_square: float
+    degrees: int
+    n_values: int
+
+    def effect(self, levels: tuple[str, ...], value: float, n_free: int) -> Effect:
+        """An estimate whose variance is the error's times ``n_free`` / number of values."""
+        from scipy.special import stdtrit
+
+        deviation = math.sqrt(self.error_square * n_free / self.n_values)
+        reach = deviation * float(stdtrit(self.degrees, 0.5 + _CONFIDENCE / 2.0))
+        return Effect(levels, value, (value - reach, value + reach))
+
+    def effects(
+        self, levels: Sequence[tuple[str, ...]], values: Floats, n_free: int
+    ) -> tuple[Effect, ...]:
+        return tuple(
+            self.effect(each, float(value), n_free)
+            for each, value in zip(levels, values, strict=True)
+        )
+
+
+def _without(rounding: float, values: Floats) -> Floats:
+    return np.where(np.abs(values) <= rounding, 0.0, values)
+
+
+def _checked_values(values: Any) -> Floats:
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise DataError("values must be numbers: levels × levels × replicates.") from None
+    if array.ndim != 3:
+        raise DataError(
+            f"values must have three dimensions (levels, levels, replicates), got {array.ndim}."
+        )
+    n_one, n_other, n_replicates = array.shape
+    if min(n_one, n_other) < 2:
+        raise DataError(f"each factor needs two levels or more, got {n_one} and {n_other}.")
+    if n_replicates < 2:
+        raise DataError(
+            "the design needs replication: with one value per pair of levels, error and interaction "
+            "cannot be told apart. Repeat with other seeds or folds."
+        )
+    if not np.isfinite(array).all():
+        a, b, replicate = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise DataError(
+            f"the value of levels {a + 1} and {b + 1}, replicate {replicate + 1}, is not a finite number; "
+            "a design with holes cannot be taken apart. Run it again, or leave the replicate out everywhere."
+        )
+    return array
+
+
+def _checked_factors(
+    factors: Mapping[str, Sequence[Any]] | None, shape: tuple[int, ...]
+) -> dict[str, tuple[str, ...]]:
+    if factors is None:
+        factors = {name: range(1, n + 1) for name, n in zip("AB", shape, strict=False)}
+    if not isinstance(factors, Mapping) or len(factors) != 2:
+        raise ParameterError("factors must name two factors, each with its levels.")
+    named = {str(name): tuple(str(level) for level in factors[name]) for name in factors}
+    for (name, levels), n_levels in zip(named.items(), shape, strict=False):
+        if len(levels) != n_levels:
+            raise ParameterError(
+                f"factor '{name}' has {len(levels)} levels, but the values have {n_levels}."
+            )
+        if len(set(levels)) != len(levels):
+            raise ParameterError(f"factor '{name}' has a level twice: {', '.join(levels)}.")
+    return named
+
+
+def _shown(row: AnovaRow) -> dict[str, str]:
+    is_error = row.source == _ERROR
+    return {
+        "source": row.source,
+        "sum of squares": f"{row.sum_of_squares:.6f}",
+        "share": "–" if math.isnan(row.share) else f"{100 * row.share:.1f} %",
+        "degrees": f"{row.degrees}",
+        "mean square": f"{row.mean_square:.6f}",
+        "F": "" if is_error else _dash(row.f),
+        "p": "" if is_error else show_p(row.p),
+    }
+
+
+def _dash(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+def _notes(rows: Sequence[AnovaRow], n_replicates: int, level: float) -> list[str]:
+    significant = [row.source for row in rows if row.p < level]
+    found = ", ".join(significant) or "none"
+    notes = [f"{n_replicates} replicates of each pair of levels; significant at {level:g}: {found}"]
+    if rows[-1].sum_of_squares == 0.0:
+        notes.append("replicates do not differ: there is no error to compare effects with")
+    return notes

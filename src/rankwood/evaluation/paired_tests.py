@@ -1,0 +1,155 @@
+"""Tests of paired differences: by how much two rankings of the same queries differ, and whether that is chance.
+
+Words used here
+    differences   one per query, value minus the baseline's, without NaN
+    p             how often chance alone would give a difference at least this large, in either direction
+
+All p values are two-sided, 1 where no query differs, and NaN with fewer than two queries.
+
+``wilcoxon``       the signed-rank test. Queries that do not differ are left out (Wilcoxon's own treatment of zeros),
+                   and equal differences share their mean rank. Exact up to 16 queries that differ, and up to 50 if no
+                   two differ by the same amount; else the normal approximation with tie correction, without continuity
+                   correction.
+``t``              Student's paired test.
+``randomization``  Fisher's: each difference keeps or changes its sign by a coin. Exact up to 16 queries that differ,
+                   otherwise by ``n_resamples`` draws, where p is (1 + as large ones) / (1 + draws), which is never 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankwood import _random
+from rankwood.dtypes import Floats
+from rankwood.measures.paired import paired_t_test
+
+TESTS = ("wilcoxon", "t", "randomization")
+_MOST_ENUMERATED = 16  # queries: 65,536 ways to choose signs
+_MOST_EXACT_RANKS = 50  # where scipy, too, leaves its exact distribution for the normal one
+_GRAIN_BITS = 40  # of the largest value: 1e-12 of it is rounding, not a difference
+_GROUP = 8  # queries whose signs are the bits of one byte
+_GROUPS_AT_ONCE = 2048  # a table of 4 MB
+_LOOKUPS_AT_ONCE = 1_000_000  # and 8 MB of sums
+_ROUNDING = 1e-12  # of the sum of all amounts
+
+
+def differences(values: Floats, baseline: Floats) -> Floats:
+    """The differences over the queries that both have a value of.
+
+    They are whole multiples of 2⁻⁴⁰ times the largest value (1e-12 of it), so that values which differ by rounding
+    alone are equal, and equal differences are ties.
+    """
+    is_known = ~(np.isnan(values) | np.isnan(baseline))
+    one, other = values[is_known], baseline[is_known]
+    largest = max(np.abs(one).max(initial=0.0), np.abs(other).max(initial=0.0))
+    if largest == 0.0:
+        return np.zeros(one.size)
+    grain = math.ldexp(1.0, max(math.frexp(largest)[1] - _GRAIN_BITS, -1000))
+    rounded: Floats = np.round((one - other) / grain) * grain
+    return rounded
+
+
+def p_value(test: str, found: Floats, *, n_resamples: int, seed: int) -> float:
+    """The p value of one of ``TESTS``."""
+    if found.size < 2:
+        return float("nan")
+    if not found.any():
+        return 1.0
+    if test == "t":
+        return paired_t_test(found)
+    if test == "wilcoxon":
+        return wilcoxon(found)
+    return randomization(found, n_resamples, seed)
+
+
+def wilcoxon(found: Floats) -> float:
+    """The p value of the signed-rank test, zeros left out."""
+    ranks, amounts = signed_ranks(found), np.unique(np.abs(found[found != 0.0]))
+    if ranks.size <= _MOST_ENUMERATED:
+        return _share_of_signs(ranks)
+    if amounts.size == ranks.size <= _MOST_EXACT_RANKS:
+        from scipy.stats import wilcoxon as exact  # heavy to load
+
+        return float(exact(ranks, method="exact").pvalue)
+    # W+ - W- has mean 0 and the sum of the squared ranks as its variance, whether or not ranks are shared
+    from scipy.special import ndtr
+
+    deviation = math.sqrt(float(np.square(ranks).sum()))
+    return float(2.0 * ndtr(-abs(float(ranks.sum())) / deviation))
+
+
+def signed_ranks(found: Floats) -> Floats:
+    """The ranks of the amounts of the differences other than 0, from 1, shared by equals, with their signs."""
+    changed = found[found != 0.0]
+    _, group, count = np.unique(np.abs(changed), return_inverse=True, return_counts=True)
+    last = np.cumsum(count)  # the rank of each group's last member
+    ranks: Floats = np.copysign((last - (count - 1) / 2.0)[group], changed)
+    return ranks
+
+
+def randomization(found: Floats, n_resamples: int, seed: int) -> float:
+    """The p value of Fisher's randomisation test of the mean."""
+    changed = found[found != 0.0]
+    if changed.size <= _MOST_ENUMERATED:
+        return _share_of_signs(changed)
+    reached = abs(float(changed.sum())) - _ROUNDING * float(np.abs(changed).sum())
+    sums = _sums_by_random_signs(changed, n_resamples, seed)
+    return (1.0 + float((np.abs(sums) >= reached).sum())) / (1.0 + n_resamples)
+
+
+def _share_of_signs(amounts: Floats) -> float:
+    """The share of all choices of signs whose sum is at least as far from 0 as that of ``amounts``."""
+    sums = np.zeros(1)
+    for amount in np.abs(amounts):
+        sums = np.concatenate([sums + amount, sums - amount])
+    reached = abs(float(amounts.sum())) - _ROUNDING * float(np.abs(amounts).sum())
+    return float((np.abs(sums) >= reached).mean())
+
+
+def _sums_by_random_signs(amounts: Floats, n_resamples: int, seed: int) -> Floats:
+    """Sums with random signs. A byte of random bits has the signs of eight queries, whose sum stands in a table.
+
+    So a resample of n queries takes n / 8 random bytes and as many look-ups, and memory does not grow with n.
+    """
+    sums = np.zeros(n_resamples)
+    padded = np.zeros(-(-amounts.size // _GROUP) * _GROUP)
+    padded[: amounts.size] = amounts
+    groups = padded.reshape(-1, _GROUP)
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, np.newaxis], axis=1)
+    signs = 1.0 - 2.0 * bits
+    for first in range(0, len(groups), _GROUPS_AT_ONCE):
+        # not `@`: a BLAS may add in another order with another number of threads
+        table = np.einsum("gq,bq->gb", groups[first : first + _GROUPS_AT_ONCE], signs)
+        starts = np.arange(len(table)) * 256
+        generator = _random.stream(seed, "signs of differences", first)
+        at_once = max(1, _LOOKUPS_AT_ONCE // len(table))
+        for start in range(0, n_resamples, at_once):
+            n_rows = min(at_once, n_resamples - start)
+            drawn = generator.integers(0, 256, (n_rows, len(table)), dtype=np.uint8)
+            sums[start : start + n_rows] += table.ravel()[drawn + starts].sum(axis=1)
+    return sums
+
+
+def cohens_d(found: Floats) -> float:
+    """Cohen's d of paired differences (d_z): their mean in units of their standard deviation.
+
+    0 where nothing differs, infinite where all differ by the same, NaN with fewer than two queries.
+    """
+    if found.size < 2:
+        return float("nan")
+    if (found == found[0]).all():
+        return 0.0 if found[0] == 0.0 else math.copysign(math.inf, found[0])
+    return float(found.mean()) / float(found.std(ddof=1))
+
+
+def rank_biserial(found: Floats) -> float:
+    """The matched-pairs rank-biserial correlation: (W+ - W-) / (W+ + W-), from -1 (all worse) to 1 (all better).
+
+    0 where nothing differs, NaN without queries.
+    """
+    if found.size == 0:
+        return float("nan")
+    ranks = signed_ranks(found)
+    return float(ranks.sum() / np.abs(ranks).sum()) if ranks.size else 0.0

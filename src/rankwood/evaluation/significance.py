@@ -1,0 +1,317 @@
+"""``compare_values``: which of several rankings of the same queries differ, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood.dtypes import Floats
+from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.evaluation.bootstrap import Interval, Resampling
+from rankwood.evaluation.corrections import CORRECTIONS, adjusted
+from rankwood.evaluation.paired_tests import (
+    TESTS,
+    cohens_d,
+    differences,
+    p_value,
+    rank_biserial,
+)
+
+__all__ = ["MARKS", "Comparison", "PairResult", "compare_values"]
+
+MARKS = {"t": "+", "wilcoxon": "*", "randomization": "r"}  # of a significant difference, by test
+_CONFIDENCE = 0.95
+_MOST_RESAMPLES = 10_000_000
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """One name against the baseline, over the queries that both have a value of.
+
+    Parameters
+    ----------
+    difference
+        ``mean - baseline_mean``.
+    interval
+        95 % of the mean difference over resampled queries.
+    effect_size
+        Cohen's d_z: the mean difference in standard deviations of the differences.
+    rank_biserial
+        (W+ - W-) / (W+ + W-) of the signed ranks: -1 if every query is lower, 1 if every query is higher.
+    p, adjusted
+        By test; ``adjusted`` after the correction for several comparisons.
+    wins, ties, losses
+        Queries on which it is better than the baseline, equal, and worse.
+    n_queries
+        How many both have a value of.
+    """
+
+    name: str
+    baseline: str
+    mean: float
+    baseline_mean: float
+    difference: float
+    interval: Interval
+    effect_size: float
+    rank_biserial: float
+    p: Mapping[str, float]
+    adjusted: Mapping[str, float]
+    wins: int
+    ties: int
+    losses: int
+    n_queries: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {
+            **vars(self),
+            "interval": list(self.interval),
+            "p": dict(self.p),
+            "adjusted": dict(self.adjusted),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Every name against the baseline.
+
+    ``means`` are over the queries that every name has a value of; ``best`` has the best of them. ``tied_with_best`` are
+    the names that do not differ significantly from ``best`` by the first of ``tests``, ``best`` among them. ``notes``
+    say what could not be computed.
+    """
+
+    baseline: str
+    best: str
+    means: Mapping[str, float]
+    pairs: list[PairResult]
+    tied_with_best: set[str]
+    tests: tuple[str, ...]
+    correction: str
+    level: float
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> PairResult:
+        for pair in self.pairs:
+            if pair.name == name:
+                return pair
+        raise UnknownName("name compared with the baseline", str(name), self.means)
+
+    def marks(self, name: str) -> str:
+        """By which tests ``name`` differs significantly from the baseline, better or worse.
+
+        ``+`` by the t test, ``*`` by Wilcoxon's, ``r`` by randomisation, in the order of ``tests``; the baseline has
+        none.
+        """
+        if name == self.baseline:
+            return ""
+        found = self[name].adjusted
+        return "".join(MARKS[test] for test in self.tests if found[test] < self.level)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A flat mapping per pair, ready for CSV."""
+        rows = []
+        for pair in self.pairs:
+            row = pair.to_dict()
+            low, high = row.pop("interval")
+            p, after = row.pop("p"), row.pop("adjusted")
+            row |= {"low": low, "high": high}
+            for test in self.tests:
+                row |= {f"p_{test}": p[test], f"adjusted_{test}": after[test]}
+            rows.append(row | {"marks": self.marks(pair.name)})
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        pairs = [pair.to_dict() | {"marks": self.marks(pair.name)} for pair in self.pairs]
+        return {
+            "baseline": self.baseline,
+            "best": self.best,
+            "means": dict(self.means),
+            "tied_with_best": [name for name in self.means if name in self.tied_with_best],
+            "tests": list(self.tests),
+            "correction": self.correction,
+            "level": self.level,
+            "pairs": pairs,
+            "notes": list(self.notes),
+        }
+
+
+def compare_values(
+    values: Mapping[str, Any],
+    baseline: str | None = None,
+    *,
+    tests: Sequence[str] = TESTS,
+    correction: str = "holm",
+    level: float = 0.05,
+    n_resamples: int = 10_000,
+    n_bootstrap: int = 1_000,
+    seed: int = 0,
+    higher_is_better: bool = True,
+) -> Comparison:
+    """Compare values per query of several rankings, each with a baseline.
+
+    Parameters
+    ----------
+    values
+        By name, one value per query, the same queries in the same order; NaN is left out pair by pair.
+    baseline
+        What the others are compared with; by default the name with the best mean.
+    tests
+        Some of "wilcoxon", "t", "randomization"; the first decides ties with the best.
+    correction
+        "holm", "bonferroni" or "none", over all comparisons with the baseline, for each test on its own.
+    level
+        A difference is significant if its adjusted p value is smaller.
+    n_resamples, seed
+        Draws of the randomisation test, where it cannot be exact.
+    n_bootstrap
+        Resamples of the queries for the intervals; 0 leaves them out.
+    higher_is_better
+        False for errors, such as rmse.
+    """
+    named = _checked(values)
+    if isinstance(tests, str):
+        tests = (tests,)
+    chosen = tuple(dict.fromkeys(_checks.one_of("test", test, TESTS) for test in tests))
+    if not chosen:
+        raise ParameterError(f"tests is empty; name some of {', '.join(TESTS)}.")
+    job = _Job(
+        named,
+        chosen,
+        _checks.one_of("correction", correction, CORRECTIONS),
+        _checks.whole_number("n_resamples", n_resamples, 1, _MOST_RESAMPLES),
+        _checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES),
+        _checks.whole_number("seed", seed, 0),
+        1.0 if _checks.true_or_false("higher_is_better", higher_is_better) else -1.0,
+    )
+    level = _checks.real_number("level", level, "(0, 1)")
+    means = _means(named)
+    best = max(named, key=lambda name: _or_least(job.sign * means[name]))
+    against = best if baseline is None else _checks.one_of("baseline", baseline, named)
+    pairs = job.pairs(against, chosen)
+    to_best = pairs if against == best else job.pairs(best, chosen[:1])
+    tied = {best} | {pair.name for pair in to_best if not pair.adjusted[chosen[0]] < level}
+    return Comparison(
+        against, best, means, pairs, tied, chosen, correction, level, tuple(_notes(pairs))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """What all pairs share."""
+
+    values: Mapping[str, Floats]
+    tests: tuple[str, ...]
+    correction: str
+    n_resamples: int
+    n_bootstrap: int
+    seed: int
+    sign: float  # 1 where higher is better
+
+    def pairs(self, baseline: str, tests: tuple[str, ...]) -> list[PairResult]:
+        """Every other name against ``baseline``, p values adjusted over all of them."""
+        others = [name for name in self.values if name != baseline]
+        found = {name: differences(self.values[name], self.values[baseline]) for name in others}
+        p = {
+            test: np.array([self._p(test, found[name]) for name in others], np.float64)
+            for test in tests
+        }
+        after = {test: adjusted(p[test], self.correction) for test in tests}
+        return [
+            self._pair(
+                (name, baseline),
+                found[name],
+                {test: float(p[test][place]) for test in tests},
+                {test: float(after[test][place]) for test in tests},
+            )
+            for place, name in enumerate(others)
+        ]
+
+    def _p(self, test: str, found: Floats) -> float:
+        return p_value(test, found, n_resamples=self.n_resamples, seed=self.seed)
+
+    def _pair(
+        self, names: tuple[str, str], found: Floats, p: dict[str, float], after: dict[str, float]
+    ) -> PairResult:
+        name, baseline = names
+        is_common = ~(np.isnan(self.values[name]) | np.isnan(self.values[baseline]))
+        resampling = Resampling.of(found.size, self.n_bootstrap, _CONFIDENCE, self.seed)
+        column = found[:, np.newaxis]
+        better = self.sign * found
+        return PairResult(
+            name=name,
+            baseline=baseline,
+            mean=_mean(self.values[name][is_common]),
+            baseline_mean=_mean(self.values[baseline][is_common]),
+            difference=_mean(found),
+            interval=resampling.ratio_intervals(column, np.ones_like(column))[0],
+            effect_size=cohens_d(found),
+            rank_biserial=rank_biserial(found),
+            p=p,
+            adjusted=after,
+            wins=int((better > 0).sum()),
+            ties=int((better == 0).sum()),
+            losses=int((better < 0).sum()),
+            n_queries=found.size,
+        )
+
+
+def _checked(values: Any) -> dict[str, Floats]:
+    """One array per name, all of one length, without infinities."""
+    if not isinstance(values, Mapping):
+        raise ParameterError(
+            f"values must be a mapping from names to values per query, got {type(values).__name__}."
+        )
+    if len(values) < 2:
+        raise ParameterError(f"a comparison needs two names or more, got {len(values)}.")
+    named: dict[str, Floats] = {}
+    for name, given in values.items():
+        try:
+            array = np.asarray(given, np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"the values of '{name}' are not numbers.") from None
+        if array.ndim != 1:
+            raise DataError(
+                f"the values of '{name}' must have one dimension, one value per query, got {array.ndim}."
+            )
+        if np.isinf(array).any():
+            query = int(np.argmax(np.isinf(array)))
+            raise DataError(f"the values of '{name}' are infinite for query number {query + 1}.")
+        named[str(name)] = array
+    first, *others = named
+    for other in others:
+        if named[other].size != named[first].size:
+            raise DataError(
+                f"'{first}' has {named[first].size:,} values and '{other}' {named[other].size:,}: values "
+                "must be of the same queries in the same order, NaN where a query has none."
+            )
+    return named
+
+
+def _means(values: Mapping[str, Floats]) -> dict[str, float]:
+    """The mean of each name over the queries that all have a value of; where there are none, over its own."""
+    is_common = ~np.any([np.isnan(each) for each in values.values()], axis=0)
+    if is_common.any():
+        return {name: _mean(each[is_common]) for name, each in values.items()}
+    return {name: _mean(each[~np.isnan(each)]) for name, each in values.items()}
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if values.size else float("nan")
+
+
+def _or_least(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def _notes(pairs: Sequence[PairResult]) -> list[str]:
+    few = [pair.name for pair in pairs if pair.n_queries < 2]
+    if not few:
+        return []
+    names = ", ".join(few)
+    return [f"no test with fewer than two queries in common with the baseline: {names}."]

@@ -1,0 +1,146 @@
+"""A chart as shapes, before it is SVG or PNG: the same drawing serves the page, the paper and a slide.
+
+Words used here
+    role    what a shape is for: ``grid``, ``ink``, ``series0`` …; the page's style sheet or a palette gives its colour
+    place   x and y in pixels, from the upper left corner
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+N_COLOURS = 8
+SHAPES = ("circle", "square", "triangle", "diamond", "plus", "cross", "wedge")
+DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4")
+SIZE = 12.0  # of text
+# Widths of letters in sizes, those of a wide sans-serif type: a label may be narrower than its room, not wider.
+_NARROW_LETTERS, _WIDE_LETTERS = frozenset("fijlrtI.,:;|!'()[] "), frozenset("mwMW%@")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points joined in their order; closed and filled if ``is_filled``."""
+
+    points: tuple[tuple[float, float], ...]
+    role: str
+    width: float = 1.0
+    dash: str = ""
+    is_filled: bool = False
+
+
+@dataclass(frozen=True)
+class Box:
+    """A filled rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    role: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A sign that stands for one value; ``hint`` is shown when it is pointed at."""
+
+    x: float
+    y: float
+    shape: str
+    role: str
+    size: float = 5.0  # half of its width
+    is_filled: bool = True
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words; ``anchor`` says which part of them is at x: start, middle, end."""
+
+    x: float
+    y: float  # of the line they stand on
+    text: str
+    anchor: str = "start"
+    role: str = "ink"
+    size: float = SIZE
+    is_bold: bool = False
+
+
+Shape = Line | Box | Mark | Text
+
+
+@dataclass
+class Drawing:
+    """Shapes on a sheet, the last on top, and what they show in words."""
+
+    width: float
+    height: float
+    title: str
+    description: str
+    shapes: list[Shape] = field(default_factory=list)
+
+    def add(self, *shapes: Shape) -> None:
+        """Put shapes on top."""
+        self.shapes.extend(shapes)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, role: str, **style: Any) -> None:
+        """Add a straight line."""
+        self.add(Line(((x1, y1), (x2, y2)), role, **style))
+
+    def text(self, x: float, y: float, text: str, anchor: str = "start", **style: Any) -> None:
+        """Add words."""
+        self.add(Text(x, y, text, anchor, **style))
+
+    def paste(self, other: Drawing, x: float, y: float) -> None:
+        """Add the shapes of another drawing, its upper left corner at a place."""
+        self.add(*(_moved(shape, x, y) for shape in other.shapes))
+
+
+def _moved(shape: Shape, x: float, y: float) -> Shape:
+    if isinstance(shape, Line):
+        return replace(shape, points=tuple((px + x, py + y) for px, py in shape.points))
+    return replace(shape, x=shape.x + x, y=shape.y + y)
+
+
+def series(place: int) -> str:
+    """The role of an algorithm, by its place in the run."""
+    return f"series{place % N_COLOURS}"
+
+
+def shape_of(place: int) -> str:
+    """The mark of an algorithm, by its place in the run; colour and mark together differ for 56 of them."""
+    return SHAPES[place % len(SHAPES)]
+
+
+def dash_of(place: int) -> str:
+    """The dashes of an algorithm's line."""
+    return DASHES[place % len(DASHES)]
+
+
+def width_of(text: str, size: float = SIZE) -> float:
+    """About how wide a text is drawn, in bold."""
+    return sum(map(_width_of_letter, text)) * size * 1.06
+
+
+def _width_of_letter(letter: str) -> float:
+    if letter in _NARROW_LETTERS:
+        return 0.38
+    if letter in _WIDE_LETTERS or unicodedata.east_asian_width(letter) in "WF":
+        return 1.0
+    return 0.72 if letter.isupper() else 0.63
+
+
+def widest(texts: Iterable[str], size: float = SIZE) -> float:
+    """About how wide the widest text is drawn."""
+    return max((width_of(text, size) for text in texts), default=0.0)
+
+
+def shorten(text: str, most: int = 28) -> str:
+    """A text of at most ``most`` letters, its middle left out."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 3
+    return f"{text[: most - 1 - tail]}…{text[-tail:]}"

@@ -1,0 +1,1 @@
+"""The scoring service: models over HTTP. It loads no training code."""

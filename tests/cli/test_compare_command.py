@@ -1,0 +1,121 @@
+"""``rankwood compare``: models and score files, as text, JSON, CSV and a page."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+
+
+@pytest.fixture
+def files(rankwood):
+    data = rw.make_ranking(n_queries=40, docs_per_query=8, n_features=6, seed=1)
+    train, test = rw.split_queries(data, (0.5, 0.5), seed=1)
+    rw.write_letor(test, "test.txt")
+    rw.save(rw.RandomForest(5, max_leaves=8).fit(train), "forest.rankwood")
+    rw.save(rw.GBRT(5, min_leaf=5).fit(train), "boosted.rankwood")
+    np.savetxt("first.txt", test.features[:, 0])
+    return test
+
+
+CALL = ("compare", "first.txt", "forest.rankwood", "--data", "test.txt")
+
+
+def test_it_shows_what_the_library_finds(rankwood, files):
+    outcome = rankwood(*CALL, "--json", "-m", "map", "--baseline", "first.txt")
+    test = rw.read_letor("test.txt", n_features=6)
+    expected = rw.compare(
+        {"first.txt": np.loadtxt("first.txt"), "forest.rankwood": rw.load("forest.rankwood")},
+        test,
+        "map",
+        baseline="first.txt",
+    )
+    assert json.loads(outcome.out) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_three_systems_with_files(rankwood, files):
+    outcome = rankwood(
+        *("compare", "first.txt", "forest.rankwood", "boosted.rankwood", "--data", "test.txt"),
+        *("--baseline", "forest", "--csv", "t.csv", "--queries", 2, "--test", "t", "--quiet"),
+    )
+    assert outcome.code == 0, outcome.err
+    for text in (
+        "p t",
+        "baseline",
+        "queries whose ndcg@10 differs most from forest.rankwood's",
+        "→",
+    ):
+        assert text in outcome.out
+    assert "p wilcoxon" not in outcome.out
+    assert len(Path("t.csv").read_text().splitlines()) == 1 + 3 * 2
+
+
+def test_segments_of_a_table(rankwood, files):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rw.write_table(files, "test.parquet")
+    table = pq.read_table("test.parquet")
+    market = pa.array(["n" if query % 2 else "s" for query in table["qid"].to_pylist()])
+    pq.write_table(table.append_column("market", market), "test.parquet")
+    outcome = rankwood(
+        "compare", "first.txt", "forest.rankwood", "--data", "test.parquet", "--by", "market"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "ndcg@10, n" in outcome.out
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(rankwood, files):
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        Path(name, "m.rankwood").write_bytes(Path("forest.rankwood").read_bytes())
+    outcome = rankwood("compare", "one/m.rankwood", "two/m.rankwood", "--data", "test.txt")
+    assert "one/m.rankwood and two/m.rankwood. Is it the same model twice?" in outcome.out
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("rankwood.experiments.report") is None, reason="no reports yet"
+)
+def test_a_page(rankwood, files):
+    outcome = rankwood(*CALL, "--html", "page.html")
+    assert outcome.code == 0, outcome.err
+    page = Path("page.html").read_text()
+    assert "forest.rankwood" in page
+    assert "rankwood compare first.txt forest.rankwood --data test.txt" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "first.txt", "--data", "test.txt"), "needs two models or score files"),
+        (("compare", "first.txt", "first.txt", "--data", "test.txt"), "first.txt is given twice"),
+        (("compare", "first.txt", "short.txt", "--data", "test.txt"), "short.txt has 2 scores"),
+        (("compare", "frst.txt", "first.txt", "--data", "test.txt"), "frst.txt"),
+        (("compare", "first.txt", "wide.rankwood", "--data", "test.parquet"), "wide.rankwood: "),
+        ((*CALL, "--baseline", "fores"), "Did you mean 'forest.rankwood'"),
+        ((*CALL, "--test", "chi"), "test 'chi' is not known"),
+        ((*CALL, "--correction", "x"), "correction 'x' is not known"),
+        ((*CALL, "--csv", "x.tsv"), "must end in .csv"),
+        ((*CALL, "--html", "page.txt"), "must end in .html"),
+        (
+            ("compare", "run.trec", "first.txt", "--data", "test.txt"),
+            "more than one number per line",
+        ),
+        (("compare", "-", "first.txt", "--data", "test.txt"), "standard input"),
+    ],
+)
+def test_mistakes_are_named(rankwood, files, arguments, message):
+    Path("short.txt").write_text("1\n2\n")
+    Path("run.trec").write_text("q1 Q0 d1 1 9.1 demo\n")
+    wide = rw.make_ranking(n_queries=10, docs_per_query=6, n_features=9, seed=2)
+    rw.save(rw.RandomForest(2).fit(wide), "wide.rankwood")
+    rw.write_table(files, "test.parquet")
+    outcome = rankwood(*arguments)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+    assert "Traceback" not in outcome.err

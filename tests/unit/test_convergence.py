@@ -1,0 +1,189 @@
+"""Convergence: staged scores against fits of fewer rounds, recorded histories and out-of-bag figures."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+from rankwood.ensembles.validation import mean_value
+from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
+from rankwood.evaluation.convergence import convergence
+from rankwood.measures.parsing import parse_measure
+
+NDCG = parse_measure("ndcg@10")
+
+
+@pytest.fixture(scope="module")
+def parts():
+    data = rw.make_ranking(n_queries=60, docs_per_query=8, n_features=6, seed=1)
+    train, vali, test = rw.split_queries(data, (0.5, 0.25, 0.25), seed=1)
+    return {"train": train, "vali": vali, "test": test}
+
+
+BOOSTED = {
+    "GBRT": rw.GBRT(6, min_leaf=5),
+    "LambdaMART": rw.LambdaMART(6, min_leaf=5),
+    "RankBoost": rw.RankBoost(6),
+    "NDCGBoost": rw.NDCGBoost(6),
+    "RandomForest": rw.RandomForest(6, max_leaves=6),
+    "AveragedGBRT": rw.AveragedGBRT(6, n_runs=3, min_leaf=5),
+    "BROOF": rw.BROOF(n_rounds=4, n_trees=3, max_leaves=6),
+    "BROOF absolute": rw.BROOF("absolute", n_rounds=4, n_trees=5, max_leaves=6),
+    "DeepForest": rw.DeepForest(n_trees=3, max_layers=2),
+}
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_the_curve_on_validation_data_is_what_the_fit_recorded(parts, name):
+    model = BOOSTED[name].fit(parts["train"], valid=parts["vali"])
+    curve = convergence(model, parts)[type(model).__name__, "vali"]
+    history = [
+        record["valid"] if isinstance(record, dict) else record for record in model.history_
+    ][: curve.at.size]
+    np.testing.assert_allclose(curve.values, history, rtol=1e-12)
+    assert curve.at.tolist() == list(range(1, len(history) + 1))
+    units = {
+        "AveragedGBRT": "round",
+        "BROOF": "round",
+        "BROOF absolute": "round",
+        "DeepForest": "layer",
+    }
+    assert curve.unit == units.get(name, "tree")
+
+
+def test_out_of_bag_of_a_forest(parts):
+    train = parts["train"]
+    model = rw.RandomForest(12, max_leaves=6, seed=3).fit(train)
+    curve = convergence(model, {"train": train})["RandomForest", "oob"]
+    assert curve.values[-1] == pytest.approx(model.oob_ndcg_)
+    fewer = rw.RandomForest(5, max_leaves=6, seed=3).fit(train)
+    assert curve.values[4] == pytest.approx(fewer.oob_ndcg_)
+    assert (
+        convergence(model, {"train": train}, every=5)["RandomForest", "oob"].values[0]
+        == curve.values[4]
+    )
+
+
+def test_out_of_bag_of_whole_queries_and_weights(parts):
+    train = parts["train"]
+    weighted = rw.RankingData(
+        train.features,
+        train.labels,
+        train.query_ids,
+        row_weights=np.arange(train.n_documents, dtype=np.float64),
+    )
+    model = rw.RandomForest(8, max_leaves=6, bag="query", weighting="resample").fit(weighted)
+    curve = convergence(model, {"train": weighted})["RandomForest", "oob"]
+    assert curve.values[-1] == pytest.approx(model.oob_ndcg_)
+
+
+def test_out_of_bag_of_a_broof_is_its_record(parts, tmp_path):
+    model = rw.BROOF(n_rounds=3, n_trees=5, max_leaves=6).fit(parts["train"])
+    rw.save(model, tmp_path / "m.rankwood")
+    loaded = rw.load(tmp_path / "m.rankwood")
+    curve = convergence(loaded, parts)["BROOF", "oob"]
+    assert curve.values.tolist() == [record["oob"] for record in model.history_]
+    other = convergence(loaded, parts, "map")
+    assert "oob" not in [each.part for each in other.curves]  # it recorded another measure
+
+
+def test_no_out_of_bag_without_bags_or_with_other_data(parts):
+    def parts_of(model, data):
+        return [curve.part for curve in convergence(model, data).curves]
+
+    assert parts_of(rw.ExtraTrees(3).fit(parts["train"]), parts) == ["train", "vali", "test"]
+    forest = rw.RandomForest(3).fit(parts["vali"])
+    assert parts_of(forest, parts) == ["train", "vali", "test"]
+    assert parts_of(forest, {"train": parts["vali"]}) == ["train", "oob"]
+
+
+def test_what_only_its_fit_knows(parts):
+    model = rw.AdaRank(5, measure="ndcg@10").fit(parts["train"], valid=parts["vali"])
+    found = convergence(model, parts)
+    assert found["AdaRank", "vali"].values.tolist() == model.history_
+    assert found["AdaRank", "train"].values.tolist() == model.train_history_
+    assert "as its fit has recorded it" in str(found)
+    with pytest.raises(ModelError, match="AdaRank has no trees or layers to stop at"):
+        convergence(model, parts, "map")
+
+
+def test_bare_forests_and_loaded_models(parts, tmp_path):
+    model = rw.GBRT(5, min_leaf=5).fit(parts["train"])
+    rw.save(model, tmp_path / "m.rankwood")
+    expected = convergence(model, parts)["GBRT", "test"].values
+    found = convergence({"bare": model.forest_, "loaded": rw.load(tmp_path / "m.rankwood")}, parts)
+    assert (found["bare", "test"].values == expected).all()
+    assert (found["loaded", "test"].values == expected).all()
+    shorter = rw.GBRT(3, min_leaf=5).fit(parts["train"])
+    assert expected[2] == mean_value(NDCG, shorter.predict(parts["test"]), parts["test"])
+
+
+def test_many_trees_have_a_hundred_points_and_every_says_otherwise(parts):
+    model = rw.RandomForest(250, max_leaves=2).fit(parts["train"])
+    curve = convergence(model, {"test": parts["test"]})["RandomForest", "test"]
+    assert curve.at.tolist() == [*range(3, 250, 3), 250]
+    few = convergence(model, {"test": parts["test"]}, every=100)["RandomForest", "test"]
+    assert few.at.tolist() == [100, 200, 250]
+    assert few.values[-1] == curve.values[-1]
+
+
+def test_the_best_is_the_first_of_equals(parts):
+    model = rw.GBRT(6, min_leaf=5).fit(parts["train"])
+    found = convergence(model, parts, "rmse")["GBRT", "train"]
+    assert found.best == (6, found.values[-1])  # less is better, and boosting lowers it
+    assert found.is_minimised
+
+
+def test_tables_and_files(parts, tmp_path):
+    models = {
+        "one": rw.GBRT(30, min_leaf=5).fit(parts["train"]),
+        "two": rw.BROOF(n_rounds=2, n_trees=3, max_leaves=4).fit(parts["train"]),
+    }
+    found = convergence(models, parts)
+    text = str(found)
+    for part in ("one: ndcg@10", "trees", "rounds", "oob", "best", " at "):
+        assert part in text
+    assert len(found.tables()["one: ndcg@10"]) == 16  # every second of 30, and the best
+    assert found._repr_html_().count("<table>") == 2
+    json.dumps(found.to_dict())
+    found.write_csv(tmp_path / "c.csv")
+    assert (
+        (tmp_path / "c.csv").read_text().startswith("model,part,unit,at,value\none,train,tree,1,")
+    )
+    with pytest.raises(ParameterError, match="there is no curve"):
+        _ = found["one", "oob"]
+    pytest.importorskip("matplotlib")
+    found.plot(tmp_path / "c.png")
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("models", "data", "options", "error", "message"),
+    [
+        ({}, {}, {}, ParameterError, "models is empty"),
+        ({"a": rw.GBRT}, {}, {}, ParameterError, "must be a fitted model"),
+        (rw.GBRT(), {}, {}, ModelError, "is not fitted yet"),
+        (None, {}, {}, ParameterError, "must be a fitted model"),
+    ],
+)
+def test_what_has_no_curve(models, data, options, error, message):
+    with pytest.raises(error, match=message):
+        convergence(models, data, **options)
+
+
+def test_what_is_no_data(parts):
+    model = rw.GBRT(2, min_leaf=5).fit(parts["train"])
+    with pytest.raises(ParameterError, match="must be by part"):
+        convergence(model, parts["train"])
+    with pytest.raises(ParameterError, match="give yours another name"):
+        convergence(model, {"oob": parts["train"]})
+    with pytest.raises(ParameterError, match="'test' must be RankingData"):
+        convergence(model, {"test": 3})
+    with pytest.raises(UnknownName, match="Did you mean 'map'"):
+        convergence(model, parts, "mpa")
+    wide = rw.make_ranking(n_queries=5, docs_per_query=5, n_features=9, seed=1)
+    with pytest.raises(DataError, match=r"GBRT, test: .* does not know 'bm25_whole'"):
+        convergence(model, {"test": wide})
