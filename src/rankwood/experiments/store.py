@@ -148,7 +148,9 @@ class RunFolder:
         """The queries of a finished cell, and each measure's values."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.cell_path(cell)) as file:  # small: threads would cost more than they save
+        with pq.ParquetFile(
+            self.cell_path(cell)
+        ) as file:  # small: threads would cost more than they save
             table = file.read(use_threads=False)
         values = {
             name: table.column(name).to_numpy() for name in table.column_names if name != _QUERY
