@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from rankwood.data.synthetic import make_ranking
     from rankwood.data.synthetic_transfer import make_transfer
     from rankwood.data.tables import from_frame, read_table, write_table
+    from rankwood.ensembles.adaboost import AdaBoost
     from rankwood.ensembles.adarank import AdaRank
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
+    from rankwood.ensembles.bandit import Exp3P
+    from rankwood.ensembles.boosting_tree import BoostingTree
     from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.deep_forest import DeepForest
     from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from rankwood.experiments.reading import read_run
     from rankwood.experiments.report import write_report
     from rankwood.experiments.runner import run_experiment
+    from rankwood.evaluation.fronts import size_quality_front
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -63,12 +67,15 @@ __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
+    "AdaBoost": "rankwood.ensembles.adaboost",
     "AdaRank": "rankwood.ensembles.adarank",
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "BROOF": "rankwood.ensembles.broof",
+    "BoostingTree": "rankwood.ensembles.boosting_tree",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "DeepForest": "rankwood.ensembles.deep_forest",
     "EarlyExit": "rankwood.models.early_exit",
+    "Exp3P": "rankwood.ensembles.bandit",
     "ExtraTrees": "rankwood.ensembles.forests",
     "FillMissing": "rankwood.ensembles.missing",
     "GBRT": "rankwood.ensembles.gbrt",
@@ -114,6 +121,7 @@ _MODULE_OF = {
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.ensembles.loading",
     "select_similar": "rankwood.ensembles.transfer",
+    "size_quality_front": "rankwood.evaluation.fronts",
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.ensembles.transfer_report",
     "write_letor": "rankwood.data.letor",
@@ -124,11 +132,14 @@ _MODULE_OF = {
 __all__ = [
     "BROOF",
     "GBRT",
+    "AdaBoost",
     "AdaRank",
     "AveragedGBRT",
+    "BoostingTree",
     "CompletelyRandomForest",
     "DeepForest",
     "EarlyExit",
+    "Exp3P",
     "ExtraTrees",
     "FillMissing",
     "InitializedGBRT",
@@ -173,6 +184,7 @@ __all__ = [
     "sample_queries",
     "save",
     "select_similar",
+    "size_quality_front",
     "split_queries",
     "transfer_report",
     "write_letor",

@@ -111,15 +111,37 @@ def cuts_of(problem: Problem, node: Node, feature: int, side: str) -> list[int]:
     seen = sorted({column[row] for row in node.rows} - {MISSING})
     if problem.threshold_rule == "best":
         return [code for code in (seen if side == "right" else seen[:-1]) if code < len(thresholds)]
+    return random_cuts(problem, node, feature, uniform(node.path, feature + len(problem.columns)))
+
+
+def random_cuts(problem: Problem, node: Node, feature: int, draw: float) -> list[int]:
+    """The code that ``draw`` picks between the least and the greatest of the node; none where all are alike."""
+    column = problem.columns[feature]
+    thresholds = problem.thresholds[feature]
     seen = sorted({column[row] for row in node.rows if has_word(problem, row)} - {MISSING})
     if len(seen) < 2:
         return []
     low, high = thresholds[seen[0]], thresholds[seen[-1] - 1]
-    cut = low + uniform(node.path, feature + len(problem.columns)) * (high - low)
+    cut = low + draw * (high - low)
     code = seen[0]
     while code < seen[-1] - 1 and thresholds[code] < cut:
         code += 1
     return [code]
+
+
+def blind_split(problem: Problem, node: Node) -> tuple | None:
+    """The first feature drawn that varies, cut at random; nodes with more rows are split first."""
+    n_features = len(problem.columns)
+    for attempt in range(4 * n_features):
+        feature = int(uniform(node.path, attempt) * n_features)
+        draw = uniform(node.path, attempt + 4 * n_features)
+        for code in random_cuts(problem, node, feature, draw):
+            rows = [row for row in node.rows if has_word(problem, row)]
+            side = "learned"
+            if any(problem.columns[feature][row] == MISSING for row in rows):
+                side = ("left", "right")[combine(node.path, attempt) & 1]
+            return sum(problem.counts[row] for row in node.rows), feature, code, side
+    return None
 
 
 def sides_of(problem: Problem, n_missing: int) -> list[str]:
@@ -153,6 +175,9 @@ def find_split(problem: Problem, node: Node) -> None:
     if len(node.rows) < problem.min_split:
         return
     if all_alike(problem, node.rows):
+        return
+    if problem.threshold_rule == "completely_random":
+        node.split = blind_split(problem, node)
         return
     parent = score(problem, node.rows)
     for feature in features_of(problem, node):

@@ -26,6 +26,7 @@ KINDS = {
     "LambdaMART": {"min_leaf": 3, "max_leaves": 6, "subsample": 0.7, "subsample_by": "query"},
     "NDCGBoost": {"min_leaf": 3, "features_per_node": 0.5},
     "RankBoost": {},
+    "AdaBoost": {"max_leaves": 3},
 }
 ROOT = Path(__file__).parents[2]
 

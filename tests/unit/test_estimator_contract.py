@@ -30,13 +30,21 @@ SMALL = [
     rw.OrdinalRanker(rw.RandomForest(n_trees=3)),
     rw.BROOF(n_rounds=3, n_trees=5),
     rw.DeepForest(n_forests=2, n_trees=3, max_layers=2),
+    rw.AdaBoost(n_rounds=5),
 ]
 OF_PAIRS = [  # they need queries
     rw.LambdaMART(n_trees=5, min_leaf=1),
     rw.NDCGBoost(n_rounds=5, min_leaf=1),
     rw.RankBoost(n_rounds=5),
+    rw.BoostingTree(rw.LambdaMART(max_leaves=2, min_leaf=1), budget=8),
+    rw.Exp3P(rw.LambdaMART(max_leaves=3, min_leaf=1), n_rounds=5),
 ]
-BUILT_ON_OTHERS = (rw.OrdinalRanker, rw.DeepForest)  # their first parameter is no number of trees
+BUILT_ON_OTHERS = (  # their first parameter is no number of trees
+    rw.OrdinalRanker,
+    rw.DeepForest,
+    rw.BoostingTree,
+    rw.Exp3P,
+)
 KINDS = [type(model) for model in SMALL + OF_PAIRS if type(model) not in BUILT_ON_OTHERS]
 
 
@@ -68,12 +76,23 @@ class OneQueryRankBoost(AllInOneQuery, rw.RankBoost):
     pass
 
 
+class OneQueryBoostingTree(AllInOneQuery, rw.BoostingTree):
+    pass
+
+
+class OneQueryExp3P(AllInOneQuery, rw.Exp3P):
+    pass
+
+
 ONE_QUERY = [
     OneQueryLambdaMART(n_trees=5, min_leaf=1),
     OneQueryNDCGBoost(n_rounds=5, min_leaf=1),
     OneQueryRankBoost(n_rounds=5),
+    OneQueryBoostingTree(rw.LambdaMART(max_leaves=2, min_leaf=1), budget=8),
+    OneQueryExp3P(rw.LambdaMART(max_leaves=2, min_leaf=1), n_rounds=5),
 ]
 
+TWICE = "a document that is there twice is in twice as many pairs"
 OUR_OWN_WORDS = "our message says the same in our own words, and names the place"
 EXPECTED_FAILURES = {
     "check_dtype_object": OUR_OWN_WORDS,
@@ -89,7 +108,9 @@ def expected_failures(model) -> dict[str, str]:
     bootstrap = "a bootstrap of weighted rows is not one of repeated rows: other rows are drawn"
     rounding = "of splits that gain the same, rounding of the residuals decides"
     why = {
-        OneQueryLambdaMART: "a document that is there twice is in twice as many pairs",
+        OneQueryLambdaMART: TWICE,
+        OneQueryBoostingTree: TWICE,
+        OneQueryExp3P: TWICE,
         rw.RandomForest: bootstrap,
         rw.BROOF: bootstrap,
         rw.InitializedGBRT: bootstrap,

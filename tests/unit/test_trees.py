@@ -99,7 +99,21 @@ def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
 # The last two have bins whose rows all have no weight, behind missing values that do.
 @pytest.mark.parametrize("seed", [*range(60), 122, 978])
 def test_the_grower_equals_the_slow_twin(seed):
-    codes, thresholds, targets, counts, weights, policies = random_problem(seed)
+    assert_equals_the_slow_twin(random_problem(seed), seed)
+
+
+# Without a limit of leaves nodes are split depth first, and are numbered as if the largest had been: the twin's order.
+@pytest.mark.parametrize("max_leaves", [5, 60])
+@pytest.mark.parametrize("seed", range(30))
+def test_completely_random_trees_equal_the_slow_twin(seed, max_leaves):
+    *rows, policies = random_problem(seed)
+    growth = dataclasses.replace(policies.growth, max_leaves=max_leaves)
+    policies = Policies(growth, thresholds="completely_random")
+    assert_equals_the_slow_twin((*rows, policies), seed)
+
+
+def assert_equals_the_slow_twin(problem, seed):
+    codes, thresholds, targets, counts, weights, policies = problem
     nodes = reference.grow(
         as_reference(codes, thresholds, targets, counts, weights, policies, seed)
     )

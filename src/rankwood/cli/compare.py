@@ -202,7 +202,7 @@ def _write_report(
     """The page of ``rankwood report``, for one fold and one repetition."""
     from rankwood import __version__
     from rankwood.experiments.comparison_results import run_results
-    from rankwood.experiments.report import (  # type: ignore[import-not-found, unused-ignore]
+    from rankwood.experiments.report import (
         write_report,
     )
 

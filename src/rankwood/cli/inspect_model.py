@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from rankwood.dtypes import Floats
     from rankwood.models.cascade import Cascade
+    from rankwood.models.family import Family
     from rankwood.models.forest import Forest
     from rankwood.models.linear import LinearModel
     from rankwood.models.neural import NeuralModel
@@ -52,7 +53,7 @@ def show(path: str, as_json: bool) -> None:
     show_features(model)
 
 
-def _describe_forest(forest: Forest | Cascade) -> dict[str, Any]:
+def _describe_forest(forest: Forest | Cascade | Family) -> dict[str, Any]:
     return {
         "trees": forest.n_trees,
         "leaves": forest.n_leaves,
@@ -65,6 +66,11 @@ def _describe_forest(forest: Forest | Cascade) -> dict[str, Any]:
 def _describe_cascade(cascade: Cascade) -> dict[str, Any]:
     layers = [len(layer.models) for layer in cascade.layers]
     return {"layers": cascade.n_layers, "models per layer": layers, **_describe_forest(cascade)}
+
+
+def _describe_family(family: Family) -> dict[str, Any]:
+    found = {"models searched": len(family.explored), "lengths": len(family.front) - 1}
+    return {**found, **_describe_forest(family)}
 
 
 def _show_gains(forest: Forest) -> None:
@@ -124,6 +130,7 @@ _OF_KIND: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], None]
     "forest": (_describe_forest, _show_gains),
     "linear": (_describe_linear, _show_weights),
     "neural": (_describe_neural, _show_skewed),
+    "family": (_describe_family, _show_gains),
     "ordinal": (_describe_forest, _show_gains),
     "cascade": (_describe_cascade, _show_gains),
 }

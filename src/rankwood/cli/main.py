@@ -24,6 +24,7 @@ from rankwood.cli import (
     experiment,
     explain,
     factorial,
+    front,
     inspect_data,
     late,
     learning_curve,
@@ -56,6 +57,7 @@ app.command("evaluate")(reports_errors(evaluate.command))
 app.command("compare")(reports_errors(compare.command))
 app.command("explain")(reports_errors(explain.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
+app.command("front")(reports_errors(front.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
 app.command("bias-variance")(reports_errors(bias_variance.command))

@@ -58,7 +58,8 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     values = {}
     if _BASE in known:
         others = {name: given.pop(name) for name in list(given) if name not in known}
-        values[_BASE] = _base(given.pop(_BASE, None), others)
+        default = getattr(estimators()[kind], "_default_base", _DEFAULT_BASE)
+        values[_BASE] = _base(given.pop(_BASE, None), others, default)
     for name, value in given.items():
         if name not in known:
             owners = [other for other, each in estimators().items() if name in _parameters(each)]
@@ -69,11 +70,11 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _base(name: Any, given: dict[str, Any]) -> Any:
+def _base(name: Any, given: dict[str, Any], default: str) -> Any:
     """The estimator that another one is built on; None where nothing was said of it."""
     if name is None and not given:
         return None
-    name = _DEFAULT_BASE if name is None else name
+    name = default if name is None else name
     if not isinstance(name, str) or name not in estimators():
         raise UnknownName(_BASE, str(name), estimators())
     return estimators()[name](**read(name, given))

@@ -140,6 +140,9 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
         _size(getattr(fitted, fitted._model)),
         ("time", f"{training['seconds']:,.1f} s"),
     ]
+    explored = getattr(fitted, "tree_", None)
+    if explored is not None:
+        facts.append(("search", f"{explored!r}"[1:-1]))
     estimate = getattr(fitted, "oob_ndcg_", None)
     if estimate is not None:
         facts.append(("out-of-bag ndcg@10", f"{estimate:.4f}"))

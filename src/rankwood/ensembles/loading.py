@@ -17,11 +17,14 @@ from rankwood.models.kinds import KINDS, kind_of
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
 _MODULE_OF = {
+    "AdaBoost": "rankwood.ensembles.adaboost",
     "AdaRank": "rankwood.ensembles.adarank",
     "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
     "BROOF": "rankwood.ensembles.broof",
+    "BoostingTree": "rankwood.ensembles.boosting_tree",
     "CompletelyRandomForest": "rankwood.ensembles.forests",
     "DeepForest": "rankwood.ensembles.deep_forest",
+    "Exp3P": "rankwood.ensembles.bandit",
     "ExtraTrees": "rankwood.ensembles.forests",
     "GBRT": "rankwood.ensembles.gbrt",
     "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
@@ -40,6 +43,7 @@ _FOUND = (
     "best_iteration_",
     "stopped_because_",
     "n_iter_",
+    "n_rounds_",
     "objective_",
     "layers_",
 )

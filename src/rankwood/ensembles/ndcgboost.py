@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankwood._threads import resolve_threads
+from rankwood.dtypes import Floats
 from rankwood.ensembles.boosted import Boosted
 from rankwood.ensembles.boosting import BoostingPlan, BoostingState
 from rankwood.ensembles.checkpointing import Checkpoint
@@ -39,8 +40,7 @@ def ndcgboost(
         if state.stopping.is_over():
             return NO_BETTER
         classes, weights = loss.targets(state.scores)  # sign(w) as 0 or 1, and |w|
-        tree = as_classifier(plan.grow(number, classes, weights))  # f, of greatest Σ |w| f sign(w)
-        alpha = loss.step(state.scores, tree.value[tree.leaf_of_row])
+        tree, alpha = weigh(loss, state.scores, plan.grow(number, classes, weights))
         if alpha <= 0.0:
             return NOTHING_LEFT
         measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α f
@@ -51,10 +51,16 @@ def ndcgboost(
     return ALL_ROUNDS
 
 
-def as_classifier(tree: Tree) -> Tree:
-    """The tree with leaves that say 1 where more weight lies with class 1, else 0."""
+def weigh(loss: NDCGBoostLoss, scores: Floats, tree: Tree) -> tuple[Tree, float]:
+    """The 0/1 tree f, of greatest Σ |w| f sign(w), and its weight α; not positive where it tells nothing apart."""
+    classifier = as_classifier(tree)
+    return classifier, loss.step(scores, classifier.value[classifier.leaf_of_row])
+
+
+def as_classifier(tree: Tree, other: float = 0.0) -> Tree:
+    """The tree with leaves that say 1 where more weight lies with class 1, else ``other``, what class 2 is called."""
     is_leaf = tree.left == 0
-    votes = np.where(is_leaf, tree.value > 0.5, 0.0)
+    votes = np.where(is_leaf, np.where(tree.value > (1.0 + other) / 2.0, 1.0, other), 0.0)
     sums, masses = votes * tree.cover, np.where(is_leaf, tree.cover, 0.0)
     children = (tree.left, tree.right, tree.missing)
     sum_inner_nodes(*children, sums, masses)  # type: ignore[no-untyped-call]

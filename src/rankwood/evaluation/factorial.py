@@ -192,45 +192,71 @@ def factorial(
     array = _checked_values(values)
     named = _checked_factors(factors, array.shape)
     level = _checks.real_number("level", level, "(0, 1)")
-    n_one, n_other, n_replicates = array.shape
-    mean = float(array.mean())
-    cells = array.mean(axis=2)
-    rounding = _ROUNDING * float(np.abs(array).max())
-    of_one = _without(rounding, cells.mean(axis=1) - mean)
-    of_other = _without(rounding, cells.mean(axis=0) - mean)
-    together = _without(rounding, cells - mean - of_one[:, np.newaxis] - of_other)
-    errors = _without(rounding, array - cells[:, :, np.newaxis])
+    parts = _Parts.of(array)
     one, other = named
-    sums = {
-        one: n_other * n_replicates * float(np.square(of_one).sum()),
-        other: n_one * n_replicates * float(np.square(of_other).sum()),
-        f"{one} × {other}": n_replicates * float(np.square(together).sum()),
-        _ERROR: float(np.square(errors).sum()),
-    }
-    degrees = [
-        n_one - 1,
-        n_other - 1,
-        (n_one - 1) * (n_other - 1),
-        n_one * n_other * (n_replicates - 1),
-    ]
-    rows = analysis_of_variance(sums, dict(zip(sums, degrees, strict=True)))
+    sources = (one, other, f"{one} × {other}", _ERROR)
+    rows = analysis_of_variance(
+        dict(zip(sources, parts.sums, strict=True)), dict(zip(sources, parts.degrees, strict=True))
+    )
     spread = _Spread(rows[-1].mean_square, rows[-1].degrees, array.size)
+    free_of_one, free_of_other, free_together, _ = parts.degrees
+    pairs = [(a, b) for a in named[one] for b in named[other]]
     return Factorial(
         named,
         array,
-        spread.effect((), mean, 1),
+        spread.effect((), parts.mean, 1),
         {
-            one: spread.effects([(name,) for name in named[one]], of_one, n_one - 1),
-            other: spread.effects([(name,) for name in named[other]], of_other, n_other - 1),
+            one: spread.effects([(name,) for name in named[one]], parts.of_one, free_of_one),
+            other: spread.effects(
+                [(name,) for name in named[other]], parts.of_other, free_of_other
+            ),
         },
-        spread.effects(
-            [(a, b) for a in named[one] for b in named[other]], together.ravel(), degrees[2]
-        ),
+        spread.effects(pairs, parts.together.ravel(), free_together),
         tuple(rows),
         level,
         response,
-        tuple(_notes(rows, n_replicates, level)),
+        tuple(_notes(rows, array.shape[2], level)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The values taken apart: mean, effects of either factor, interactions, errors."""
+
+    mean: float
+    of_one: Floats
+    of_other: Floats
+    together: Floats
+    errors: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> _Parts:
+        """What is left over after each part goes to the next; what rounding leaves is nothing."""
+        mean, cells = float(values.mean()), values.mean(axis=2)
+        rounding = _ROUNDING * float(np.abs(values).max())
+        of_one = _without(rounding, cells.mean(axis=1) - mean)
+        of_other = _without(rounding, cells.mean(axis=0) - mean)
+        together = _without(rounding, cells - mean - of_one[:, np.newaxis] - of_other)
+        errors = _without(rounding, values - cells[:, :, np.newaxis])
+        return cls(mean, of_one, of_other, together, errors)
+
+    @property
+    def sums(self) -> list[float]:
+        """The sum of squares of each part, over all values."""
+        n_one, n_other, n_replicates = self.errors.shape
+        squares = [self.of_one, self.of_other, self.together, self.errors]
+        repeated = [n_other * n_replicates, n_one * n_replicates, n_replicates, 1]
+        return [
+            times * float(np.square(part).sum())
+            for times, part in zip(repeated, squares, strict=True)
+        ]
+
+    @property
+    def degrees(self) -> list[int]:
+        """How many numbers of each part are free."""
+        n_one, n_other, n_replicates = self.errors.shape
+        together = (n_one - 1) * (n_other - 1)
+        return [n_one - 1, n_other - 1, together, n_one * n_other * (n_replicates - 1)]
 
 
 def analysis_of_variance(sums: Mapping[str, float], degrees: Mapping[str, int]) -> list[AnovaRow]:

@@ -73,7 +73,7 @@ def line_plot(
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, handlelength=4)  # long enough to tell dashes
     steady = {"svg.hashsalt": "rankwood"}  # the same lines give the same bytes
     with mpl.rc_context(steady), explained_writing(path), atomic_path(path) as temporary:
         metadata = {"Date": None} if kind == "svg" else None

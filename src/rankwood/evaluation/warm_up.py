@@ -96,7 +96,9 @@ def _grow_forests() -> None:
 
 
 def _boost() -> None:
+    from rankwood.ensembles.adaboost import AdaBoost
     from rankwood.ensembles.averaged_gbrt import AveragedGBRT
+    from rankwood.ensembles.boosting_tree import BoostingTree
     from rankwood.ensembles.broof import BROOF
     from rankwood.ensembles.gbrt import GBRT
     from rankwood.ensembles.initialized_gbrt import InitializedGBRT
@@ -111,6 +113,10 @@ def _boost() -> None:
         BROOF(loss, n_rounds=2, n_trees=4).fit(data)
     OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(data)
     AveragedGBRT(1, 2, min_leaf=1).fit(data, valid=data)
+    AdaBoost(1).fit(data)
+    for max_leaves in (2, 3):
+        base = LambdaMART(max_leaves=max_leaves, min_leaf=1)
+        BoostingTree(base, budget=2).fit(data, valid=data)
 
 
 def _boost_on_pairs() -> None:

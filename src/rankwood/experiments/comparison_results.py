@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,31 +25,10 @@ def run_results(
     baseline: str | None = None,
 ) -> RunResults:
     """What a report reads, of systems that were measured already; measures without values per query are left out."""
-    found = comparison.evaluations
+    found, kept = comparison.evaluations, _by_query(comparison)
     one = next(iter(found.values()))
-    kept = {
-        text: place
-        for place, text in enumerate(comparison.comparisons)
-        if not one.results[place].measure.is_pooled
-    }
-    if not kept:
-        raise ParameterError(
-            "a report shows queries, and none of these measures has a value per query. Add one, such as ndcg@10."
-        )
     measures = list(kept)
     first = comparison.comparisons[measures[0]]
-
-    def rankings(algorithm: str, query: int) -> RankedDocuments | None:
-        if algorithm not in comparison.scores or not 0 <= query < data.n_queries:
-            return None
-        rows = data.row_order[data.query_offsets[query] : data.query_offsets[query + 1]]
-        numbers = np.arange(1, rows.size + 1) if data.doc_ids is None else data.doc_ids[rows]
-        return RankedDocuments(
-            np.asarray(data.labels[rows], np.float64),
-            comparison.scores[algorithm][rows],
-            [str(document) for document in numbers.tolist()],
-        )
-
     return RunResults(
         name=name,
         record=record,
@@ -67,13 +47,35 @@ def run_results(
         },
         cells=[
             CellRecord(
-                system,
-                _FOLD,
-                1,
-                "done",
-                means={text: evaluation.results[p].value for text, p in kept.items()},
+                system, _FOLD, 1, "done", means={t: e.results[p].value for t, p in kept.items()}
             )
-            for system, evaluation in found.items()
+            for system, e in found.items()
         ],
-        rankings=rankings,
+        rankings=functools.partial(_ranking, comparison, data),
+    )
+
+
+def _by_query(comparison: SystemComparison) -> dict[str, int]:
+    """The measures that have a value per query, with their places."""
+    results = next(iter(comparison.evaluations.values())).results
+    texts = enumerate(comparison.comparisons)
+    kept = {text: place for place, text in texts if not results[place].measure.is_pooled}
+    if not kept:
+        raise ParameterError(
+            "a report shows queries, and none of these measures has a value per query. Add one, such as ndcg@10."
+        )
+    return kept
+
+
+def _ranking(
+    comparison: SystemComparison, data: RankingData, system: str, query: int
+) -> RankedDocuments | None:
+    if system not in comparison.scores or not 0 <= query < data.n_queries:
+        return None
+    rows = data.row_order[data.query_offsets[query] : data.query_offsets[query + 1]]
+    numbers = np.arange(1, rows.size + 1) if data.doc_ids is None else data.doc_ids[rows]
+    return RankedDocuments(
+        np.asarray(data.labels[rows], np.float64),
+        comparison.scores[system][rows],
+        [str(document) for document in numbers.tolist()],
     )

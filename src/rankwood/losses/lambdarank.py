@@ -108,12 +108,19 @@ class LambdaRank:
         """Scores begin at 0: a constant moves no pair."""
         return 0.0
 
-    def targets(self, scores: Floats) -> tuple[Floats, Floats | None]:
+    def targets(self, scores: Floats, ranking: Rows | None = None) -> tuple[Floats, Floats | None]:
         """``lambda / hessian`` and the hessian, for Newton's leaves."""
-        return newton_targets(*self.gradients(scores))
+        return newton_targets(*self.gradients(scores, ranking))
 
-    def gradients(self, scores: Floats) -> tuple[Floats, Floats]:
-        """Gradient (minus lambda) and hessian of each row."""
+    def ranks_as(self, lists: Lists) -> bool:
+        """Whether a ranking of ``lists`` is a ranking of the loss's own: the same documents at the same places."""
+        own = self._lists
+        if own.rows is None or lists.rows is None:
+            return own.rows is lists.rows
+        return np.array_equal(own.rows, lists.rows)
+
+    def gradients(self, scores: Floats, ranking: Rows | None = None) -> tuple[Floats, Floats]:
+        """Gradient (minus lambda) and hessian of each row; ``ranking`` where the scores are sorted already."""
         scores = _checks.vector("scores", scores, self.data.n_documents)
         lists = self._lists
         in_order = _checks.read_only(scores if lists.rows is None else scores[lists.rows])
@@ -123,7 +130,9 @@ class LambdaRank:
             _BLOCKS,
             *self._edges,
             lists.offsets,
-            order(in_order, lists.offsets, self.n_threads).order,
+            ranking
+            if ranking is not None
+            else order(in_order, lists.offsets, self.n_threads).order,
             in_order,
             self._worth,
             self._discounts,

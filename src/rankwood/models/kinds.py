@@ -14,6 +14,7 @@ from rankwood.dtypes import Array
 from rankwood.models import forest_checks, linear
 from rankwood.models.cascade import Cascade
 from rankwood.models.cascade_arrays import cascade_from_arrays, cascade_to_arrays
+from rankwood.models.family import Family, family_from_arrays, family_to_arrays
 from rankwood.models.forest import Forest
 from rankwood.models.linear import LinearModel
 from rankwood.models.model_arrays import (
@@ -69,6 +70,7 @@ _OF_LAYERS: dict[str, Kind] = {  # what a layer of a cascade may hold
     "forest": Kind(Forest, "forest", forest_to_arrays, _bare_forest),
     "linear": Kind(LinearModel, "linear model", _linear_to_arrays, _linear_from_arrays),
     "neural": Kind(NeuralModel, "neural network", neural_to_arrays, neural_from_arrays),
+    "family": Kind(Family, "family of models", family_to_arrays, family_from_arrays),
     "ordinal": Kind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
 }
 

@@ -11,6 +11,7 @@ from rankwood._checks import read_only
 from rankwood._threads import resolve_threads, run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.trees import growth_kernels as kernels
+from rankwood.trees.blind_kernels import number_largest_first
 from rankwood.trees.leaf_kernels import (
     by_source,
     mark_leaves,
@@ -21,7 +22,16 @@ from rankwood.trees.leaf_kernels import (
 from rankwood.trees.packing import Packed, pack
 from rankwood.trees.partition_kernels import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
-from rankwood.trees.state_kernels import NODE, OWN_CHILD, Bag, Candidates, Matrix, Rules, Work
+from rankwood.trees.state_kernels import (
+    COMPLETELY_RANDOM,
+    NODE,
+    OWN_CHILD,
+    Bag,
+    Candidates,
+    Matrix,
+    Rules,
+    Work,
+)
 
 _MOST_SUBTRACTED_BYTES = (
     256 * 2**20
@@ -116,11 +126,22 @@ def grow_tree(
 def _grow(matrix: Matrix, bag: Bag, rules: Rules, candidates: Candidates, threads: int) -> Any:
     """The nodes of the grown tree; what was needed to grow it is let go."""
     nodes, work = _space(matrix, rules, bag.rows.size)
-    if threads == 1:
+    if rules.threshold_rule == COMPLETELY_RANDOM and rules.max_leaves >= bag.rows.size > 0:
+        kernels.grow_blindly(matrix, bag, rules, candidates, nodes, work)
+        return _number_largest_first(nodes[: int(work.size[0])])
+    if threads == 1 or rules.threshold_rule == COMPLETELY_RANDOM:
         kernels.grow(matrix, bag, rules, candidates, nodes, work)
     else:
         _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
     return nodes[: int(work.size[0])].copy()
+
+
+def _number_largest_first(nodes: Any) -> Any:
+    """The nodes of a tree grown depth first, numbered like those of any other."""
+    numbered = np.recarray(nodes.size, NODE)
+    queue_of_size = np.zeros(int(nodes.n_rows[0]) + 1, np.int32)
+    number_largest_first(nodes, numbered, np.empty(nodes.size, np.int32), queue_of_size)
+    return numbered
 
 
 def _grow_side_by_side(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._jit import kernel
+from rankwood.trees.blind_kernels import split_blindly
 from rankwood.trees.candidate_kernels import draw_features
 from rankwood.trees.histogram_kernels import (
     add_one_column,
@@ -13,15 +14,11 @@ from rankwood.trees.histogram_kernels import (
     subtract_histograms,
 )
 from rankwood.trees.partition_kernels import add_node, split_node
-from rankwood.trees.splitting_kernels import random_cut, split_candidate, split_features
+from rankwood.trees.splitting_kernels import split_candidate, split_features
 from rankwood.trees.state_kernels import (
     COMPLETELY_RANDOM,
-    LEARNED,
-    MISSING,
     NO_SPLIT,
-    combine,
     mix,
-    uniform,
 )
 
 ROOT = 0
@@ -37,6 +34,29 @@ def grow(matrix, bag, rules, candidates, nodes, work):
         split_node(node, matrix, bag, rules, candidates, nodes, work)
         if work.size[1] < rules.max_leaves:
             consider_children(node, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def grow_blindly(matrix, bag, rules, candidates, nodes, work):
+    """Grow a completely random tree that has no limit of leaves: every node that can be split is, in any order.
+
+    Depth first, so that a small node's rows are still in the cache when it is split.
+    """
+    plant(bag, rules, nodes, work)
+    waiting = work.heap
+    waiting[0] = ROOT
+    n_waiting = 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        node = waiting[n_waiting]
+        if not can_split(node, bag, rules, nodes):
+            continue
+        split_blindly(node, matrix, bag, nodes)
+        if nodes.feature[node] >= 0:
+            split_node(node, matrix, bag, rules, candidates, nodes, work)
+            waiting[n_waiting] = nodes.right[node]
+            waiting[n_waiting + 1] = nodes.left[node]
+            n_waiting += 2
 
 
 @kernel
@@ -69,7 +89,7 @@ def consider(node, matrix, bag, rules, candidates, nodes, work):
     if not can_split(node, bag, rules, nodes):
         return
     if rules.threshold_rule == COMPLETELY_RANDOM:
-        split_blindly(node, matrix, bag, nodes, work)
+        split_blindly(node, matrix, bag, nodes)
     else:
         n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
         fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
@@ -213,36 +233,6 @@ def best_candidate(n_candidates, work):
         if best == NO_SPLIT or work.gains[place] > work.gains[best]:
             best = place
     return best
-
-
-@kernel
-def split_blindly(node, matrix, bag, nodes, work):
-    """A random feature that varies in the node, cut at random; targets are not looked at."""
-    n_features = matrix.columns.shape[0]
-    begin = nodes.begin[node]
-    end = nodes.end[node]
-    occupied = work.histograms[0, 0]
-    path = nodes.path[node]
-    nodes.feature[node] = -1
-    for attempt in range(
-        4 * n_features
-    ):  # some 2 % of the features are missed even then, if only one varies
-        feature = np.int64(uniform(path, attempt) * n_features)
-        clear(occupied)
-        add_one_column(matrix.columns[feature], bag.rows, bag.words, begin, end, occupied)
-        thresholds = matrix.thresholds[matrix.offsets[feature] : matrix.offsets[feature + 1]]
-        draw = uniform(path, attempt + 4 * n_features)
-        code = random_cut(occupied, matrix.n_bins[feature], thresholds, draw)
-        if code != NO_SPLIT:
-            nodes.feature[node] = feature
-            nodes.code[node] = code
-            nodes.side[node] = (
-                LEARNED
-                if occupied[MISSING] == 0
-                else 1 + np.int64(combine(path, attempt) & np.uint64(1))
-            )
-            nodes.gain[node] = np.float64(nodes.n_rows[node])  # largest leaf first
-            return
 
 
 @kernel

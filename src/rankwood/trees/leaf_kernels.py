@@ -56,7 +56,8 @@ def by_source(source_of_row, leaf_of_row, leaf_of_source):
 def route(first, last, columns, feature, code, left, right, missing, leaf_of_row):
     """The leaf that each of the rows ``first`` to ``last`` falls into, where it is not known yet (-1).
 
-    All rows go down together, node by node: a column is read in ascending order, and nothing is guessed wrongly.
+    All rows of a node go down together: a column is read in ascending order, and nothing is guessed wrongly. Depth
+    first, so that a small node's rows are still in the cache.
     """
     rows = np.empty(last - first, np.uint32)
     aside = np.empty(last - first, np.uint32)
@@ -68,9 +69,15 @@ def route(first, last, columns, feature, code, left, right, missing, leaf_of_row
     begin = np.zeros(left.size, np.int64)
     end = np.zeros(left.size, np.int64)
     end[0] = n_rows
-    for node in range(left.size):
+    waiting = np.zeros(left.size, np.int64)
+    n_waiting = 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        node = waiting[n_waiting]
         start = begin[node]
         stop = end[node]
+        if start == stop:
+            continue
         if left[node] == 0:
             for place in range(start, stop):
                 leaf_of_row[rows[place]] = node
@@ -80,6 +87,8 @@ def route(first, last, columns, feature, code, left, right, missing, leaf_of_row
             known = set_apart(rows, aside, column, np.int64(MISSING - 1), False, start, stop)
             begin[missing[node]] = known
             end[missing[node]] = stop
+            waiting[n_waiting] = missing[node]
+            n_waiting += 1
             stop = known
         middle = set_apart(
             rows, aside, column, np.int64(code[node]), missing[node] == left[node], start, stop
@@ -88,6 +97,9 @@ def route(first, last, columns, feature, code, left, right, missing, leaf_of_row
         end[left[node]] = middle
         begin[right[node]] = middle
         end[right[node]] = stop
+        waiting[n_waiting] = right[node]
+        waiting[n_waiting + 1] = left[node]
+        n_waiting += 2
 
 
 @kernel

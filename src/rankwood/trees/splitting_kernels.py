@@ -25,6 +25,9 @@ from rankwood.trees.state_kernels import (
 )
 
 NOISE = 1e-13  # of the parent's score: a smaller gain is rounding, not structure
+JUST_BELOW = (
+    1.0 - 2.0**-50
+)  # more than three roundings can make good: products stand in for a quotient
 
 
 @kernel
@@ -98,7 +101,10 @@ def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limit
         other = whole_weight - np.float64(running & mask) + l2
         if weight <= 0.0 or other <= 0.0 or weight < min_weight or other < min_weight:
             continue
-        both = (left * left * other + right * right * weight) / (weight * other)
+        both = left * left * other + right * right * weight
+        if both < best * (weight * other) * JUST_BELOW:  # the quotient is not above the best
+            continue
+        both /= weight * other
         if both > best:
             if direction != 0 and not is_in_order(
                 running, total - running, rules, direction, low, high
@@ -118,14 +124,25 @@ def random_cut(sums, n_bins, thresholds, draw):
     last = n_bins - 1
     while last > first and sums[last] == 0:
         last -= 1
+    return cut_between(first, last, thresholds, draw)
+
+
+@kernel
+def cut_between(first, last, thresholds, draw):
+    """A cut drawn evenly over the range of thresholds between two codes; NO_SPLIT where there is no other."""
     if first >= last:
         return NO_SPLIT
     low = np.float64(thresholds[first])
     high = np.float64(thresholds[last - 1])
     cut = low + draw * (high - low)
     code = first
-    while code < last - 1 and np.float64(thresholds[code]) < cut:
-        code += 1
+    after = last - 1
+    while code < after:  # the first threshold that is not below the cut
+        middle = (code + after) // 2
+        if np.float64(thresholds[middle]) < cut:
+            code = middle + 1
+        else:
+            after = middle
     return code
 
 

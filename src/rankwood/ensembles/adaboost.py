@@ -1,0 +1,181 @@
+"""``AdaBoost``: boosting of classifiers that tell relevant documents from others (Freund & Schapire 1997)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rankwood import _checks
+from rankwood.dtypes import Floats
+from rankwood.ensembles.boosted import Boosted
+from rankwood.ensembles.boosting import BoostingPlan, BoostingState
+from rankwood.ensembles.checkpointing import Checkpoint
+from rankwood.ensembles.early_stopping import ALL_ROUNDS, ASKED_TO, NO_BETTER
+from rankwood.ensembles.inputs import TrainingSet
+from rankwood.ensembles.ndcgboost import as_classifier
+from rankwood.ensembles.progress import Callback, Watch
+from rankwood.ensembles.weak_classifiers import WeakClassifiers
+from rankwood.losses.exponential import ExponentialLoss, step_of_edge
+from rankwood.trees.constrained import in_data_order
+from rankwood.trees.grower import Tree
+
+_ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
+NOTHING_LEFT = "no tree tells the classes apart better than chance"
+
+
+def adaboost(
+    loss: ExponentialLoss,
+    stumps: WeakClassifiers | None,
+    plan: BoostingPlan,
+    state: BoostingState,
+    checkpoint: Checkpoint,
+    watch: Watch,
+) -> str:
+    """Add classifiers to ``state``, each on the rows that those before got wrong; gives why it stopped."""
+    for number in range(len(state.trees), plan.n_trees):
+        if state.stopping.is_over():
+            return NO_BETTER
+        classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
+        grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
+            plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
+        )
+        tree, alpha = weigh(classes, weights, grown)
+        if alpha <= 0.0:
+            return NOTHING_LEFT
+        measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α h
+        if checkpoint.is_due():
+            state.save(checkpoint)
+        if watch.says_stop(number + 1, measure):
+            return ASKED_TO
+    return ALL_ROUNDS
+
+
+def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
+    """The tree as a classifier h that says 1 and -1, and its weight ``½ ln((1 - ε) / ε)``; 0 where it is worthless."""
+    classifier = as_classifier(tree, other=-1.0)
+    signed = weights * classes
+    edge = float((signed * classifier.value[classifier.leaf_of_row]).sum())
+    has_both = abs(float(signed.sum())) < 1.0 - _ONE_CLASS
+    return classifier, step_of_edge(edge) if has_both and classifier.n_leaves > 1 else 0.0
+
+
+class AdaBoost(Boosted):
+    """Boosted stumps or trees that tell relevant documents from others (Freund & Schapire 1997).
+
+    Documents with a label of at least ``relevant`` are of class 1, the others of class -1. Each round weighs every
+    document by ``exp(-class · score)``, takes the classifier of least weighted error ε and adds it with weight
+    ``½ ln((1 - ε) / ε)``. A score of at least 0 says class 1. Stumps are the best there are, and of equally good ones
+    that of the first feature and the greatest threshold; larger trees are grown as regression trees on the classes.
+    Queries are not looked at. When no classifier is better than chance, training stops: with documents of one class
+    only there is no tree at all.
+
+    Parameters
+    ----------
+    n_rounds
+        Number of classifiers, or the most there may be with ``early_stopping``.
+    max_leaves, max_depth, min_leaf
+        Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit.
+    relevant
+        Least label of class 1.
+    learning_rate
+        What is taken of each classifier's weight; 1 is AdaBoost.
+    early_stopping
+        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
+        the best value. None goes on to the end. Needs ``valid``.
+    measure
+        What is looked at on the validation data: any measure; rmse is to fall, the others are to rise.
+    warm_start
+        Whether a further ``fit`` adds the rounds that lack to ``n_rounds``, on the same data.
+    missing
+        Where missing values go: "learned", "left" or "right".
+    max_bins, seed, n_threads, progress, callbacks, checkpoint
+        As for ``RandomForest``.
+
+    Attributes
+    ----------
+    history_
+        The measure on the validation data after each round.
+    best_iteration_
+        How many rounds gave the best value; all of them without validation data.
+    stopped_because_
+        Why there are no more rounds.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    """
+
+    _length = "n_rounds"
+    min_gain = 0.0
+    l2 = 0.0
+    subsample = 1.0
+    subsample_by = "row"
+    features_per_node = None
+    monotone = None
+
+    def __init__(
+        self,
+        n_rounds: int = 100,
+        max_leaves: int | None = 2,
+        min_leaf: int = 1,
+        max_depth: int | None = None,
+        relevant: float = 1.0,
+        learning_rate: float = 1.0,
+        early_stopping: int | None = None,
+        measure: str = "ndcg@10",
+        warm_start: bool = False,
+        missing: str = "learned",
+        max_bins: int = 255,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.max_leaves = max_leaves
+        self.min_leaf = min_leaf
+        self.max_depth = max_depth
+        self.relevant = relevant
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.measure = measure
+        self.warm_start = warm_start
+        self.missing = missing
+        self.max_bins = max_bins
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def _loss(self, train: TrainingSet) -> ExponentialLoss:
+        return ExponentialLoss(np.where(train.labels >= self.relevant, 1.0, -1.0), train.weights)
+
+    def _stumps(self, loss: ExponentialLoss, plan: BoostingPlan) -> WeakClassifiers | None:
+        """The stumps to choose from; None where trees are larger."""
+        if self.max_leaves != 2 and self.max_depth != 1:
+            return None
+        has_weight = loss.classes != 0.0 if loss.weights is None else loss.weights > 0.0
+        present = _checks.read_only(has_weight.astype(np.int64))
+        matrix = in_data_order(plan.matrix)
+        return WeakClassifiers(matrix, present, self.min_leaf, self.missing, plan.n_threads)
+
+    def _boost(
+        self,
+        loss: Any,
+        plan: BoostingPlan,
+        state: BoostingState,
+        checkpoint: Checkpoint,
+        watch: Watch,
+    ) -> None:
+        stumps = self._stumps(loss, plan)
+        self.stopped_because_ = adaboost(loss, stumps, plan, state, checkpoint, watch)
+        if checkpoint.is_kept:
+            state.save(checkpoint)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _checks.real_number("relevant", self.relevant, "[0, inf)")
+        _checks.one_of("missing", self.missing, ("learned", "left", "right"))

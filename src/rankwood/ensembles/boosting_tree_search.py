@@ -1,0 +1,144 @@
+"""The search over boosting sequences (Kocsis, György & Bán 2013, Figure 3), whatever its models are.
+
+Words used here
+    model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less
+    worth      f, how good a model is; best is f̂, the greatest worth on the way from the empty model to it
+    tried      constraints of a model that were used, whether or not a hypothesis was found under them
+    length     n, the model's hypotheses plus those tried below it
+    leader     I, the model of the greatest best; of equal ones the deepest, then that of the greatest worth, the oldest
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+RAN_OUT = "every constraint of every model was tried"
+_Place = tuple[
+    float, int, float, int
+]  # what decides among models of one length: the least is first
+
+
+@dataclass(eq=False)
+class Models:
+    """The models found so far, and the bookkeeping that says which of them to extend."""
+
+    n_constraints: int | None  # of each model; None: as many as one likes
+    parent: list[int] = field(default_factory=list)
+    depth: list[int] = field(default_factory=list)
+    worth: list[float] = field(default_factory=list)
+    best: list[float] = field(default_factory=list)
+    tried: list[int] = field(default_factory=list)
+    round_of_model: list[int] = field(default_factory=list)
+    leader: int = -1
+    n_rounds: int = 0  # begun, the one at hand included
+    _of_length: dict[int, list[_Place]] = field(default_factory=dict)
+    _n_of_depth: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def add(self, parent: int, worth: float) -> int:
+        """A new model, one hypothesis longer than its parent (-1: the empty model); gives its number."""
+        model = len(self)
+        depth = 0 if parent < 0 else self.depth[parent] + 1
+        self.parent.append(parent)
+        self.depth.append(depth)
+        self.worth.append(worth)
+        self.best.append(worth if parent < 0 else max(self.best[parent], worth))
+        self.tried.append(0)
+        self.round_of_model.append(self.n_rounds)
+        self._n_of_depth.extend([0] * (depth + 1 - len(self._n_of_depth)))
+        self._n_of_depth[depth] += 1
+        self._put(model)
+        if self.leader < 0 or self._rank(model) > self._rank(self.leader):
+            self.leader = model
+        return model
+
+    def use_constraint(self, model: int) -> None:
+        """Count a constraint of the model as tried."""
+        self.tried[model] += 1
+        if self.is_active(model):
+            self._put(model)
+
+    def is_active(self, model: int) -> bool:
+        """Whether the model has constraints left."""
+        return self.n_constraints is None or self.tried[model] < self.n_constraints
+
+    def leader_is_ahead(self) -> bool:
+        """Whether the leader was made in this round, and no other model is as deep."""
+        depth = self.depth[self.leader]
+        is_deepest = depth == len(self._n_of_depth) - 1 and self._n_of_depth[depth] == 1
+        return is_deepest and self.round_of_model[self.leader] == self.n_rounds
+
+    def corners(self) -> list[int]:
+        """The active models that maximise ``best + c · exp(-length / √t)`` for some c > 0, the shortest first."""
+        points = []
+        scale = math.sqrt(len(self))
+        for length in sorted(self._of_length):
+            place = self._first(length)
+            if place is not None:
+                points.append((math.exp(-length / scale), -place[0], place[3]))
+        return [model for _, _, model in upper_corners(points)]
+
+    def _rank(self, model: int) -> tuple[float, int, float, int]:
+        return self.best[model], self.depth[model], self.worth[model], -model
+
+    def _put(self, model: int) -> None:
+        """Note the model under its present length; notes under earlier lengths are dropped when they are met."""
+        place = (-self.best[model], self.depth[model], -self.worth[model], model)
+        length = self.depth[model] + self.tried[model]
+        heapq.heappush(self._of_length.setdefault(length, []), place)
+
+    def _first(self, length: int) -> _Place | None:
+        """The place of the model to take among those of one length: best, then shortest, then worth, then oldest."""
+        heap = self._of_length[length]
+        while heap:
+            model = heap[0][3]
+            if self.is_active(model) and self.depth[model] + self.tried[model] == length:
+                return heap[0]
+            heapq.heappop(heap)
+        del self._of_length[length]
+        return None
+
+
+def upper_corners(points: list[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+    """The corners of the upper convex hull of ``points`` (x, y, model) and (0, greatest y), x falling and different.
+
+    Points on a line between two others are no corners. What is left of the first point of greatest y is below the line
+    to (0, greatest y), and no corner either.
+    """
+    hull: list[tuple[float, float, int]] = []
+    for point in points:
+        x, y, _ = point
+        if hull and y <= hull[-1][1]:
+            continue  # further left and no higher than the last: never the maximum for c > 0
+        while len(hull) >= 2:
+            (x2, y2, _), (x1, y1, _) = hull[-2], hull[-1]
+            if (y1 - y2) * (x1 - x) > (y - y1) * (x2 - x1):  # slopes grow flatter: a corner
+                break
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def boosting_tree(
+    models: Models, extend: Callable[[int], None], at_end_of_round: Callable[[], None]
+) -> str:
+    """Search until ``extend`` raises, or nothing is left to try; gives why it ended.
+
+    ``extend(model)`` uses one constraint of the model and adds the new model, if there is one. The leader is extended
+    until it was made in this round and is deeper than all others; where it has no constraints left, the round ends.
+    """
+    while True:
+        selected = models.corners()  # (a)
+        if not selected:
+            return RAN_OUT
+        models.n_rounds += 1
+        for model in selected:  # (b)
+            extend(model)
+        while not models.leader_is_ahead() and models.is_active(models.leader):  # (c)
+            extend(models.leader)
+        at_end_of_round()

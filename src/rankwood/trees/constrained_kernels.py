@@ -1,0 +1,377 @@
+"""Growing under a constraint: every node looks at one feature, so that a step costs one column and not all of them.
+
+Where all features are looked at, packing targets into integers pays off a hundred times. Here it would cost more than
+the rest: sums are in float64, rows always in the same order, so that they are the same for any number of threads.
+
+Words used here
+    product   target times weight of a row; ``pairs[row]`` holds it and the weight
+    sums      of a node's rows by bin: product, weight, rows, and a number that fills the line
+    copies    four histograms that take turns: a bin that was written to just now would have to be waited for
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankwood._jit import kernel
+from rankwood.dtypes import Array
+from rankwood.trees.candidate_kernels import draw_features
+from rankwood.trees.leaf_kernels import set_apart
+from rankwood.trees.state_kernels import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, combine, mix
+
+WIDTH = np.uint64(4)  # numbers of a bin; unsigned, or every index would be checked for its sign
+ONE, TWO = np.uint64(1), np.uint64(2)
+START0, START1, START2, START3 = np.uint64(0), np.uint64(1024), np.uint64(2048), np.uint64(3072)
+NOISE = 1e-11  # of the children's score: a smaller gain is rounding, not structure
+
+
+class Limits(NamedTuple):
+    """Where a tree ends, and where missing values go."""
+
+    max_leaves: int
+    max_depth: int
+    min_leaf: float
+    min_split: float
+    missing_rule: int
+    l2: float
+    min_gain: float
+    min_weight: float
+    stream: int
+
+
+class Space(NamedTuple):
+    """Scratch space of one grower, used again for every tree."""
+
+    rows: Array  # uint32: rows by node
+    aside: Array  # uint32
+    copies: Array  # float64 (4 · 256 · 4)
+    sums: Array  # float64 (256, 4)
+    found: Array  # float64 (8): what ``best_cut`` gives
+    keys: Array  # float64 (features), for drawing by probability
+    chosen: Array  # int64 (1): the node's feature
+
+
+GROWN = np.dtype(
+    [
+        ("begin", np.int64),
+        ("end", np.int64),
+        ("path", np.uint64),
+        ("position", np.int64),
+        ("depth", np.int64),
+        ("gain", np.float64),
+        ("feature", np.int64),  # that the node looks at
+        ("code", np.int64),  # NO_SPLIT while there is none
+        ("goes_left", np.int64),  # missing values, as the split was found
+        ("left", np.int64),
+        ("right", np.int64),
+        ("product", np.float64),
+        ("weight", np.float64),
+        ("n_rows", np.float64),
+        ("left_product", np.float64),
+        ("left_weight", np.float64),
+        ("left_rows", np.float64),
+        ("is_open", np.int64),  # a leaf that can be split
+    ]
+)
+
+
+@kernel
+def add_rows(first, last, edges, column, targets, weights, copies):
+    """Products and weights by bin of the blocks ``first`` to ``last`` of all rows; block b begins at ``edges[b]``.
+
+    Rows are not counted: how many there are in a bin does not depend on the targets.
+    """
+    for block in range(first, last):
+        begin = edges[block]
+        size = (edges[block + 1] - begin) // 4
+        flat = copies[block]
+        clear(flat)
+        codes = column[begin : edges[block + 1]]  # views, or every index would be checked
+        target = targets[begin : edges[block + 1]]
+        weight = weights[begin : edges[block + 1]]
+        quarter = np.uint64(size)
+        for step in range(size):
+            row = np.uint64(step)
+            add_row(flat, START0, codes[row], weight[row] * target[row], weight[row])
+            row += quarter
+            add_row(flat, START1, codes[row], weight[row] * target[row], weight[row])
+            row += quarter
+            add_row(flat, START2, codes[row], weight[row] * target[row], weight[row])
+            row += quarter
+            add_row(flat, START3, codes[row], weight[row] * target[row], weight[row])
+        for row in range(4 * size, codes.size):
+            add_row(flat, START0, codes[row], weight[row] * target[row], weight[row])
+
+
+@kernel
+def add_row(flat, start, code, product, weight):
+    """Add a row to the copy that begins at ``start``."""
+    place = start + np.uint64(code) * WIDTH
+    flat[place] += product
+    flat[place + ONE] += weight
+
+
+@kernel
+def clear(flat):
+    """No rows yet."""
+    for place in range(flat.size):
+        flat[place] = 0.0
+
+
+@kernel
+def add_up(copies, counts, sums):
+    """``sums``, from the copies of all blocks in their order, and rows by bin."""
+    for code in range(sums.shape[0]):
+        for part in range(2):
+            total = 0.0
+            for block in range(copies.shape[0]):
+                for copy in range(4):
+                    total += copies[block, 1024 * copy + 4 * code + part]
+            sums[code, part] = total
+        sums[code, 2] = counts[code]
+
+
+@kernel
+def cut_stump(copies, counts, sums, n_bins, limits, found):
+    """The best cut of a feature over all rows, from the sums of its blocks; see ``best_cut``."""
+    add_up(copies, counts, sums)
+    best_cut(sums, n_bins, limits, found)
+
+
+@kernel
+def best_cut(sums, n_bins, limits, found):
+    """Fill ``found`` with the best cut of a node's feature.
+
+    That is: gain, code (NO_SPLIT: none), whether missing values go left, the left child's product, weight and rows,
+    and the node's product and weight.
+    """
+    product = 0.0
+    weight = 0.0
+    n_rows = 0.0
+    for code in range(n_bins):
+        product += sums[code, 0]
+        weight += sums[code, 1]
+        n_rows += sums[code, 2]
+    absent = sums[MISSING]
+    product += absent[0]
+    weight += absent[1]
+    n_rows += absent[2]
+    parent = product * product / (weight + limits.l2) if weight + limits.l2 > 0.0 else 0.0
+    found[0] = parent
+    found[1] = NO_SPLIT
+    found[2] = 0.0
+    found[6] = product
+    found[7] = weight
+    has_missing = absent[2] > 0.0
+    if limits.missing_rule != GO_LEFT or not has_missing:
+        scan(sums, n_bins, 0.0, product, weight, n_rows, limits, found)
+    if limits.missing_rule != GO_RIGHT and has_missing:
+        scan(sums, n_bins, 1.0, product, weight, n_rows, limits, found)
+    gain = found[0] - parent
+    if found[1] == NO_SPLIT or gain <= NOISE * found[0] or gain <= limits.min_gain:
+        found[0] = 0.0
+        found[1] = NO_SPLIT
+        return
+    found[0] = gain
+    if not has_missing:  # the rule, or the larger child, takes those to come
+        is_larger = 2.0 * found[5] >= n_rows
+        found[2] = 1.0 if limits.missing_rule == GO_LEFT else 0.0
+        if limits.missing_rule not in (GO_LEFT, GO_RIGHT) and is_larger:
+            found[2] = 1.0
+
+
+@kernel
+def scan(sums, n_bins, with_missing, product, weight, n_rows, limits, found):
+    """Every cut with the missing values on the right (0) or on the left (1); keeps what beats ``found``."""
+    l2 = limits.l2
+    least = limits.min_weight + l2
+    left = with_missing * sums[MISSING, 0]
+    mass = with_missing * sums[MISSING, 1]
+    count = with_missing * sums[MISSING, 2]
+    for code in range(n_bins - 1):
+        if sums[code, 2] == 0.0:  # the same cut as the one before
+            continue
+        left += sums[code, 0]
+        mass += sums[code, 1]
+        count += sums[code, 2]
+        if count < limits.min_leaf:
+            continue
+        if n_rows - count < limits.min_leaf:
+            break
+        own = mass + l2
+        other = weight - mass + l2
+        if own <= 0.0 or other <= 0.0 or own < least or other < least:
+            continue
+        right = product - left
+        both = (left * left * other + right * right * own) / (own * other)
+        if both > found[0]:
+            found[0] = both
+            found[1] = code
+            found[2] = with_missing
+            found[3] = left
+            found[4] = mass
+            found[5] = count
+
+
+@kernel
+def mark_sides(first, last, column, code, missing_goes_left, leaf_of_row):
+    """The leaf of the rows ``first`` to ``last`` of a stump: 1 on the left, 2 on the right."""
+    codes = column[first:last]
+    leaves = leaf_of_row[first:last]
+    if missing_goes_left:
+        for row in range(codes.size):
+            leaves[row] = 1 + (codes[row] > code and codes[row] != MISSING)
+    else:
+        for row in range(codes.size):
+            leaves[row] = 1 + (codes[row] > code)
+
+
+@kernel
+def pair_up(first, last, targets, weights, pairs):
+    """Product and weight of each row, side by side."""
+    for row in range(first, last):
+        pairs[row, 0] = targets[row] * weights[row]
+        pairs[row, 1] = weights[row]
+
+
+@kernel
+def add_node_rows(column, pairs, rows, begin, end, flat):
+    """Sums by bin of the rows of a node, in four copies."""
+    clear(flat)
+    own = rows[begin:end]
+    size = own.size // 4
+    quarter = np.uint64(size)
+    for step in range(size):
+        place = np.uint64(step)
+        count_row(flat, START0, column, pairs, own[place])
+        place += quarter
+        count_row(flat, START1, column, pairs, own[place])
+        place += quarter
+        count_row(flat, START2, column, pairs, own[place])
+        place += quarter
+        count_row(flat, START3, column, pairs, own[place])
+    for last in range(4 * size, own.size):
+        count_row(flat, START0, column, pairs, own[last])
+
+
+@kernel
+def count_row(flat, start, column, pairs, row):
+    """Add a row and count it."""
+    place = start + np.uint64(column[row]) * WIDTH
+    flat[place] += pairs[row, 0]
+    flat[place + ONE] += pairs[row, 1]
+    flat[place + TWO] += 1.0
+
+
+@kernel
+def grow_constrained(matrix, pairs, limits, candidates, nodes, space):
+    """Grow one tree, best leaf first; every node looks at the one feature that its path gives. Gives its size."""
+    for row in range(space.rows.size):
+        space.rows[row] = row
+    start = mix(np.uint64(limits.stream))
+    add_leaf(nodes, 0, np.int64(0), np.int64(space.rows.size), start, np.int64(0), np.int64(0))
+    consider(0, matrix, pairs, limits, candidates, nodes, space)
+    nodes.product[0] = space.found[6]
+    nodes.weight[0] = space.found[7]
+    n_nodes = 1
+    n_leaves = 1
+    while n_leaves < limits.max_leaves:
+        node = best_open(nodes, n_nodes)
+        if node < 0:
+            break
+        split(node, n_nodes, matrix, nodes, space)
+        n_nodes += 2
+        n_leaves += 1
+        if n_leaves < limits.max_leaves:
+            for child in (n_nodes - 2, n_nodes - 1):
+                consider(child, matrix, pairs, limits, candidates, nodes, space)
+    return n_nodes
+
+
+@kernel
+def add_leaf(nodes, node, begin, end, path, position, depth):
+    """A new leaf that owns the places ``begin`` to ``end``."""
+    nodes.begin[node] = begin
+    nodes.end[node] = end
+    nodes.path[node] = path
+    nodes.position[node] = position
+    nodes.depth[node] = depth
+    nodes.gain[node] = 0.0
+    nodes.feature[node] = -1
+    nodes.code[node] = NO_SPLIT
+    nodes.goes_left[node] = 0
+    nodes.left[node] = 0
+    nodes.right[node] = 0
+    nodes.is_open[node] = 0
+
+
+@kernel
+def consider(node, matrix, pairs, limits, candidates, nodes, space):
+    """Find the best cut of the node's feature; the node is open if there is one."""
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    n_rows = np.float64(end - begin)
+    is_root = node == 0  # whose sums are wanted in any case
+    too_small = n_rows < 2.0 * limits.min_leaf or n_rows < limits.min_split
+    if not is_root and (too_small or nodes.depth[node] >= limits.max_depth):
+        return
+    n_features = matrix.columns.shape[0]
+    draw_features(
+        nodes.path[node], nodes.position[node], n_features, candidates, space.keys, space.chosen
+    )
+    feature = space.chosen[0]
+    add_node_rows(matrix.columns[feature], pairs, space.rows, begin, end, space.copies)
+    for code in range(space.sums.shape[0]):
+        for part in range(3):
+            place = 4 * code + part
+            space.sums[code, part] = (space.copies[place] + space.copies[1024 + place]) + (
+                space.copies[2048 + place] + space.copies[3072 + place]
+            )
+    best_cut(space.sums, matrix.n_bins[feature], limits, space.found)
+    nodes.feature[node] = feature
+    if space.found[1] == NO_SPLIT or too_small or nodes.depth[node] >= limits.max_depth:
+        return
+    nodes.gain[node] = space.found[0]
+    nodes.code[node] = np.int64(space.found[1])
+    nodes.goes_left[node] = np.int64(space.found[2])
+    nodes.left_product[node] = space.found[3]
+    nodes.left_weight[node] = space.found[4]
+    nodes.left_rows[node] = space.found[5]
+    nodes.is_open[node] = 1
+
+
+@kernel
+def best_open(nodes, n_nodes):
+    """The open leaf that gains most, the oldest of equal ones; -1 where none is open."""
+    best = -1
+    for node in range(n_nodes):
+        if nodes.is_open[node] == 1 and (best < 0 or nodes.gain[node] > nodes.gain[best]):
+            best = node
+    return best
+
+
+@kernel
+def split(node, n_nodes, matrix, nodes, space):
+    """Turn an open leaf into an inner node with two leaves, the nodes ``n_nodes`` and the next."""
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    column = matrix.columns[nodes.feature[node]]
+    middle = set_apart(
+        space.rows, space.aside, column, nodes.code[node], nodes.goes_left[node] == 1, begin, end
+    )
+    below = np.int64(2) * nodes.position[node]
+    if nodes.position[node] < 0 or nodes.position[node] > (np.int64(1) << 60):
+        below = np.int64(-3)  # beyond what can be counted: both children are at -1 or below
+    depth = nodes.depth[node] + 1
+    path = nodes.path[node]
+    add_leaf(nodes, n_nodes, begin, middle, combine(path, 0), below + 1, depth)
+    add_leaf(nodes, n_nodes + 1, middle, end, combine(path, 1), below + 2, depth)
+    nodes.is_open[node] = 0
+    nodes.left[node] = n_nodes
+    nodes.right[node] = n_nodes + 1
+    nodes.product[n_nodes] = nodes.left_product[node]
+    nodes.weight[n_nodes] = nodes.left_weight[node]
+    nodes.product[n_nodes + 1] = nodes.product[node] - nodes.left_product[node]
+    nodes.weight[n_nodes + 1] = nodes.weight[node] - nodes.left_weight[node]

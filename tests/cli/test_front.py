@@ -1,0 +1,114 @@
+"""``rankwood train --model BoostingTree`` and ``rankwood front``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import rankwood as rw
+from rankwood.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Training, validation and test files, and a search on them."""
+    folder = tmp_path_factory.mktemp("front")
+    data = rw.make_ranking(n_queries=40, docs_per_query=12, n_features=6, seed=1)
+    parts = rw.split_queries(data, (0.6, 0.2, 0.2), seed=1)
+    for name, part in zip(("train", "vali", "test"), parts, strict=True):
+        rw.write_letor(part, folder / f"{name}.txt")
+    assert train(folder, "BoostingTree", "--budget", "40", "--max-leaves", "2") == 0
+    return folder
+
+
+def train(folder, model, *options):
+    return main(
+        [
+            *("train", "--model", model, "--data", str(folder / "train.txt")),
+            *("--valid", str(folder / "vali.txt"), "--out", str(folder / f"{model}.rankwood")),
+            *("--min-leaf", "3", *options),
+        ]
+    )
+
+
+def test_options_that_the_search_does_not_know_are_those_of_its_base(folder):
+    model = rw.load(folder / "BoostingTree.rankwood")
+    assert type(model.base) is rw.LambdaMART
+    assert (model.base.max_leaves, model.base.min_leaf) == (2, 3)
+    assert len(model.tree_) == 41
+
+
+@pytest.mark.parametrize("base", ["NDCGBoost", "AdaBoost", "GBRT"])
+def test_every_base_can_be_named(folder, base, capsys):
+    assert train(folder, "BoostingTree", "--base", base, "--budget", "10", "--quiet") == 0
+    assert type(rw.load(folder / "BoostingTree.rankwood").base).__name__ == base
+    assert train(folder, "Exp3P", "--base", base, "--n-rounds", "5") == 0
+    assert "all rounds are done" in capsys.readouterr().out
+    train(folder, "BoostingTree", "--budget", "40", "--max-leaves", "2")
+
+
+def test_training_says_what_was_searched(folder, capsys):
+    train(folder, "BoostingTree", "--budget", "40", "--max-leaves", "2")
+    printed = capsys.readouterr().out
+    assert "ExploredTree of 41 models" in printed
+    assert "the budget is spent" in printed
+
+
+def test_a_base_that_cannot_be_is_refused(folder, capsys):
+    assert train(folder, "BoostingTree", "--base", "RandomForest") == 2
+    assert "base must be one of LambdaMART" in capsys.readouterr().err
+
+
+def test_the_front_as_a_table(folder, capsys):
+    path = str(folder / "BoostingTree.rankwood")
+    assert main(["front", path, "--data", str(folder / "test.txt"), "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "ndcg@10[ties=average]"
+    assert lines[1].split() == ["trees", "train", "valid", "data"]
+    assert lines[2].split()[0] == "0"
+    valid = [float(line.split()[2]) for line in lines[2:]]
+    assert valid == sorted(valid)
+
+
+def test_the_front_for_scripts_and_as_a_plot(folder, capsys):
+    path = str(folder / "BoostingTree.rankwood")
+    plot = folder / "front.svg"
+    assert main(["front", path, "--json", "--every-length", "--plot", str(plot)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [point["trees"] for point in found["points"]] == list(range(len(found["points"])))
+    assert "<svg" in plot.read_text()
+
+
+def test_a_small_model_of_the_front_can_be_written(folder):
+    path, out = str(folder / "BoostingTree.rankwood"), folder / "small.rankwood"
+    assert main(["front", path, "--max-trees", "4", "--out", str(out), "--quiet"]) == 0
+    assert rw.load(out) == rw.load(path).best(4)
+
+
+def test_a_search_can_be_inspected_scored_and_evaluated(folder, capsys):
+    path = str(folder / "BoostingTree.rankwood")
+    assert main(["inspect", path]) == 0
+    printed = capsys.readouterr().out
+    assert "models searched" in printed
+    assert main(["inspect", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models searched"] == 41
+    assert main(["evaluate", path, str(folder / "test.txt"), "-m", "ndcg@10"]) == 0
+
+
+WRONG = {
+    "another model": (["front", "{other}"], "has no front"),
+    "a plot of no kind": (["front", "{path}", "--plot", "front.txt"], "--plot must end in"),
+    "a limit for nothing": (["front", "{path}", "--max-trees", "3"], "pass --out too"),
+    "no file": (["front", "nowhere.rankwood"], "nowhere.rankwood"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_are_named(folder, case, capsys):
+    arguments, message = WRONG[case]
+    other = folder / "gbrt.rankwood"
+    rw.save(rw.GBRT(1).fit(rw.make_ranking(5, 5, 6, seed=1)), other)
+    places = {"path": folder / "BoostingTree.rankwood", "other": other}
+    assert main([argument.format(**places) for argument in arguments]) == 2
+    assert message in capsys.readouterr().err

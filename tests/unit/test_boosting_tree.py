@@ -1,0 +1,456 @@
+"""BoostingTree: what it finds, that cache, threads and interruptions change nothing, and what it keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+from rankwood.ensembles import checkpointing
+from rankwood.ensembles.boosting_tree_models import Constraints
+from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.evaluation.fronts import size_quality_front
+from rankwood.measures.parsing import parse_measure
+from rankwood.measures.repeated import RepeatedMeasure, tie_averaged
+
+BASES = {
+    "LambdaMART": rw.LambdaMART(max_leaves=2, learning_rate=0.2, min_leaf=3),
+    "LambdaMART, 4 leaves": rw.LambdaMART(max_leaves=4, learning_rate=0.2, min_leaf=3),
+    "NDCGBoost": rw.NDCGBoost(max_leaves=2, min_leaf=3),
+    "AdaBoost": rw.AdaBoost(),
+    "AdaBoost, 3 leaves": rw.AdaBoost(max_leaves=3),
+    "GBRT": rw.GBRT(max_leaves=3, learning_rate=0.3, min_leaf=3),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.make_ranking(30, 12, 6, seed=3)
+
+
+@pytest.fixture(scope="module")
+def other():
+    return rw.make_ranking(15, 12, 6, seed=4)
+
+
+@pytest.fixture(params=BASES, scope="module")
+def base(request):
+    return BASES[request.param]
+
+
+def averaged(model, data, measure="ndcg@10"):
+    return float(tie_averaged(parse_measure(measure)).per_query(model.predict(data), data).mean())
+
+
+def test_every_model_is_worth_what_it_says(base, data, other):
+    model = rw.BoostingTree(base, budget=60).fit(data, valid=other)
+    tree = model.tree_
+    assert model.stopped_because_ == "the budget is spent"
+    for point in model.front():
+        forest = model.family_.model(point.model)
+        assert forest.n_trees == point.n_trees == tree.depth[point.model]
+        assert averaged(forest, data) == pytest.approx(point.f, abs=1e-12)
+        assert averaged(forest, other) == pytest.approx(point.valid, abs=1e-12)
+    for number in range(1, len(tree)):
+        assert tree.f_hat[number] == max(tree.f_hat[tree.parent[number]], tree.f[number])
+    of_parent = [[] for _ in range(len(tree))]
+    for number in range(1, len(tree)):
+        of_parent[tree.parent[number]].append(int(tree.constraint[number]))
+    assert all(len(set(constraints)) == len(constraints) for constraints in of_parent)
+
+
+def test_the_front_has_the_best_of_every_length(data, other):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=80).fit(data, valid=other)
+    tree = model.tree_
+    best_so_far = -1.0
+    for point in model.front():
+        of_length = tree.valid[tree.depth == point.n_trees]
+        assert point.valid == of_length.max()
+        assert point.is_better == (point.valid > best_so_far)
+        best_so_far = max(best_so_far, point.valid)
+    assert model.best(5).n_trees <= 5
+    assert averaged(model.best(5), other) == pytest.approx(tree.valid[tree.depth <= 5].max())
+    assert model.best().n_trees == model.forest_.n_trees
+    assert model.best(0).n_trees == 0
+    limited = rw.BoostingTree(BASES["LambdaMART"], budget=80, max_trees=3).fit(data, valid=other)
+    assert limited.forest_ == model.best(3)
+    assert limited.tree_ == model.tree_
+
+
+def test_without_validation_data_the_training_measure_chooses(data):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=50).fit(data)
+    assert np.isnan(model.tree_.valid).all()
+    assert averaged(model, data) == pytest.approx(model.tree_.f.max())
+
+
+def test_the_search_may_look_at_validation_data(data, other):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=50, evaluate_on="valid")
+    model.fit(data, valid=other)
+    assert np.array_equal(model.tree_.f, model.tree_.valid)
+    with pytest.raises(ParameterError, match="evaluate_on='valid' needs validation data"):
+        model.fit(data)
+
+
+def plain(base, data, n_trees):
+    length = "n_trees" if "n_trees" in base.get_params() else "n_rounds"
+    return type(base)(**{**base.get_params(), length: n_trees}).fit(data).forest_
+
+
+@pytest.mark.parametrize("name", ["LambdaMART", "NDCGBoost", "AdaBoost", "GBRT"])
+def test_with_free_steps_the_models_of_plain_boosting_are_found(name, data):
+    base = BASES[name]
+    model = rw.BoostingTree(base, budget=400, n_constraints=2, free_steps=True).fit(data)
+    tree = model.tree_
+    expected = plain(base, data, 5)
+    number = 0
+    found = []
+    for _ in range(5):  # follow the free steps from the empty model
+        below = np.flatnonzero((tree.parent == number) & (tree.constraint == -1))
+        if below.size == 0:
+            break
+        number = int(below[0])
+        found.append(number)
+    assert len(found) >= 4
+    measure = tie_averaged(parse_measure("ndcg@10"))
+    for length, number in enumerate(found, start=1):
+        scores = expected.take_trees(slice(0, length)).predict(data)
+        assert tree.f[number] == measure.per_query(scores, data).mean()
+
+
+def test_the_result_does_not_depend_on_the_cache(base, data, other, tmp_path):
+    files = []
+    for cache_mb in (0, 0.02, 100):
+        model = rw.BoostingTree(base, budget=40, cache_mb=cache_mb).fit(data, valid=other)
+        rw.save(model.set_params(cache_mb=1), tmp_path / f"{cache_mb}")
+        files.append((tmp_path / f"{cache_mb}").read_bytes())
+    assert files[0] == files[1] == files[2]
+
+
+def test_threads_do_not_change_the_result(base, data, other, tmp_path):
+    for n_threads in (1, 2):
+        model = rw.BoostingTree(base, budget=30, n_threads=n_threads).fit(data, valid=other)
+        rw.save(model, tmp_path / f"{n_threads}")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+class Stopped(Exception):
+    """Raised by a callback, like a crash at that moment."""
+
+
+def at(iteration, what):
+    def act(news):
+        if news.iteration == iteration:
+            raise what
+
+    return act
+
+
+@pytest.mark.parametrize("with_valid", [False, True])
+def test_a_resumed_search_equals_an_uninterrupted_one(
+    base, data, other, with_valid, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    valid = other if with_valid else None
+    whole = rw.BoostingTree(base, budget=40).fit(data, valid=valid)
+    path = tmp_path / "checkpoint"
+    for moment in (7, 26):
+        stopped = rw.BoostingTree(
+            base, budget=40, checkpoint=path, callbacks=[at(moment, Stopped("now"))]
+        )
+        with pytest.raises(Stopped, match="now"):
+            stopped.fit(data, valid=valid)
+    seen = []
+    resumed = rw.BoostingTree(base, budget=40, checkpoint=path, progress=seen.append)
+    resumed.fit(data, valid=valid)
+    assert 1 < seen[0].iteration <= 26  # it went on from a whole round
+    for name, model in (("whole", whole), ("resumed", resumed)):
+        rw.save(model, tmp_path / name)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
+    again = rw.BoostingTree(base, budget=40, checkpoint=path, progress=seen.append)
+    n_seen = len(seen)
+    again.fit(data, valid=valid)
+    assert len(seen) == n_seen  # a finished search gives its models at once
+    assert again.tree_ == whole.tree_
+    assert again.stopped_because_ == whole.stopped_because_
+
+
+def test_ctrl_c_keeps_what_was_found_and_can_be_gone_on_from(data, other, tmp_path):
+    base = BASES["LambdaMART"]
+    whole = rw.BoostingTree(base, budget=40).fit(data, valid=other)
+    path = tmp_path / "checkpoint"
+    model = rw.BoostingTree(
+        base, budget=40, checkpoint=path, callbacks=[at(23, KeyboardInterrupt())]
+    )
+    model.fit(data, valid=other)
+    assert model.stopped_because_ == "interrupted by Ctrl-C"
+    assert len(model.tree_) == 24
+    assert np.array_equal(model.tree_.f, whole.tree_.f[:24])
+    assert model.forest_.n_trees > 0
+    resumed = rw.BoostingTree(base, budget=40, checkpoint=path).fit(data, valid=other)
+    assert resumed.tree_ == whole.tree_
+    asked = rw.BoostingTree(base, budget=40, callbacks=[lambda news: news.iteration == 5])
+    asked.fit(data)
+    assert asked.stopped_because_ == "a callback asked for it"
+    assert len(asked.tree_) == 6
+
+
+def test_progress_tells_rounds_models_and_the_best(data):
+    seen = []
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=20, progress=seen.append).fit(data)
+    last = seen[-1]
+    assert [news.iteration for news in seen] == list(range(1, 21))
+    assert (last.unit, last.total) == ("model", 20)
+    assert last.measure == model.tree_.f.max()
+    assert last.notes["round"] == model.n_rounds_
+    assert last.notes["models"] == 21
+    assert last.notes["trees"] == model.forest_.n_trees
+
+
+def test_a_budget_of_one_gives_one_model(data):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=1).fit(data)
+    assert len(model.tree_) == 2
+    assert model.forest_.n_trees == int(model.tree_.f[1] > model.tree_.f[0])
+
+
+def test_constraints_that_run_out_end_the_search():
+    # One feature of two values: one stump per model, and after it nothing is left to split.
+    features, labels = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 1, 0, 1]
+    model = rw.BoostingTree(rw.AdaBoost(learning_rate=1.0), budget=50, n_constraints=1)
+    model.fit(np.zeros((4, 1)), labels, [1, 1, 2, 2])
+    assert model.stopped_because_ == "every constraint of every model was tried"
+    assert len(model.tree_) == 1
+    assert model.forest_.n_trees == 0
+    assert model.predict(features).tolist() == [0.0] * 4
+    assert model.best(7).n_trees == 0
+
+
+def test_a_measure_that_never_improves_gives_the_empty_model(data):
+    # All labels alike: every ranking is as good as any other.
+    flat = rw.RankingData(data.features, np.ones(data.n_documents), data.query_ids)
+    model = rw.BoostingTree(rw.GBRT(max_leaves=2, min_leaf=1), budget=5).fit(flat)
+    assert model.forest_.n_trees == 0  # of equally good models the shortest
+    assert len(set(model.tree_.f.tolist())) == 1
+
+
+def test_rmse_is_to_fall(data):
+    base = rw.GBRT(max_leaves=4, learning_rate=0.5, min_leaf=2)
+    model = rw.BoostingTree(base, budget=60, measure="rmse").fit(data.features, data.labels)
+    errors = model.tree_.f
+    assert model.forest_.n_trees > 3
+    assert np.sqrt(np.mean((model.predict(data) - data.labels) ** 2)) == pytest.approx(errors.min())
+    assert model.tree_.f_hat.min() == errors.min()
+    assert [p.n_trees for p in model.front() if p.is_better] == sorted(
+        p.n_trees for p in model.front() if p.is_better
+    )
+
+
+def test_the_order_of_the_data_does_not_count(data):
+    # Few stumps give many ties, and NDCG in the data's order would prefer some models for no reason of theirs.
+    turned = data.take_rows(np.random.default_rng(1).permutation(data.n_documents))
+    base = rw.GBRT(max_leaves=2, min_leaf=3, learning_rate=0.5)
+    one = rw.BoostingTree(base, budget=30).fit(data)
+    other = rw.BoostingTree(base, budget=30).fit(turned)
+    np.testing.assert_allclose(one.tree_.f, other.tree_.f, rtol=1e-9)
+    assert np.array_equal(one.tree_.parent, other.tree_.parent)
+
+
+def test_saved_searches_load_to_the_same_models(base, data, other, tmp_path):
+    model = rw.BoostingTree(base, budget=40).fit(data, valid=other)
+    rw.save(model, tmp_path / "model")
+    loaded = rw.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(other), model.predict(other))
+    assert loaded.tree_ == model.tree_
+    for limit in (0, 1, 4, None):
+        assert loaded.best(limit) == model.best(limit)
+    assert loaded.base.get_params() == base.get_params()
+    assert loaded.stopped_because_ == model.stopped_because_
+    assert loaded.n_rounds_ == model.n_rounds_
+    rw.save(loaded, tmp_path / "again")
+    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_only_the_best_models_keep_their_trees(data):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=60).fit(data)
+    family = model.family_
+    assert family.trees.n_trees < len(model.tree_) - 1
+    dropped = int(np.flatnonzero(family.tree_of_model[1:] == -1)[0]) + 1
+    with pytest.raises(ModelError, match=f"trees of model {dropped} were not kept"):
+        family.model(dropped)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parent": [-1, 0, 2]}, "parent must have a lower number"),
+        ({"depth": [0, 1, 3]}, "one hypothesis deeper than its parent"),
+        ({"parent": [0, 0, 1]}, "model 0 must be the empty one"),
+        ({"constraint": [-2, 0, -7]}, "constraint must be -2 or greater"),
+        ({"f": [0.0, 1.0]}, "f must have one value for each of 3 models"),
+    ],
+)
+def test_a_tree_that_cannot_be_is_refused(change, message):
+    from rankwood.models.explored import ARRAYS, ExploredTree
+
+    good = {
+        "parent": [-1, 0, 1],
+        "depth": [0, 1, 2],
+        "f": [0.1, 0.2, 0.3],
+        "f_hat": [0.1, 0.2, 0.3],
+        "valid": [np.nan] * 3,
+        "constraint": [-2, 0, 1],
+        "round": [0, 1, 2],
+    }
+    ExploredTree(**{name: np.array(good[name], dtype) for name, dtype in ARRAYS.items()})
+    wrong = {**good, **change}
+    with pytest.raises(ModelError, match=message):
+        ExploredTree(**{name: np.array(wrong[name], dtype) for name, dtype in ARRAYS.items()})
+
+
+def test_a_family_that_lacks_trees_is_refused(data):
+    family = rw.BoostingTree(BASES["LambdaMART"], budget=30).fit(data).family_
+    with pytest.raises(ModelError, match="chosen must be a model between 0 and"):
+        dataclasses.replace(family, chosen=31)
+    with pytest.raises(ModelError, match="every tree once"):
+        dataclasses.replace(family, trees=family.trees.take_trees(slice(1, None)))
+    lost = family.tree_of_model.copy()
+    lost[:] = -1
+    with pytest.raises(ModelError, match="were not kept"):
+        dataclasses.replace(family, tree_of_model=lost, trees=family.trees.take_trees([]))
+
+
+def test_pictures_of_the_tree(data):
+    tree = rw.BoostingTree(BASES["LambdaMART"], budget=30).fit(data).tree_
+    text = tree.text(10)
+    assert text.splitlines()[0] == f"0: f {tree.f[0]:.4f}, empty"
+    assert text.splitlines()[-1] == "… and 21 more models"
+    assert len(tree.text().splitlines()) == 31
+    assert tree.text().count("← best") == 1
+    dot = tree.dot()
+    assert dot.startswith("digraph explored {")
+    assert dot.count("->") == 30
+    import xml.etree.ElementTree as ElementTree
+
+    svg = ElementTree.fromstring(tree.svg())
+    assert len(svg.findall("{http://www.w3.org/2000/svg}circle")) == 31
+    assert len(svg.findall("{http://www.w3.org/2000/svg}line")) == 30
+
+
+def test_constraints_are_different_and_follow_from_the_seed():
+    stumps = Constraints(5, True, None, False, 1)
+    assert stumps.count == 5
+    assert sorted(stumps.of(3, place) for place in range(5)) == [0, 1, 2, 3, 4]
+    assert [stumps.of(3, place) for place in range(5)] != [
+        stumps.of(4, place) for place in range(5)
+    ]
+    with_free = Constraints(5, True, None, True, 1)
+    assert with_free.count == 6
+    assert sorted(with_free.of(3, place) for place in range(6)) == [-1, 0, 1, 2, 3, 4]
+    few = Constraints(5, True, 2, True, 1)
+    assert all(-1 in [few.of(model, 0), few.of(model, 1)] for model in range(20))
+    trees = Constraints(5, False, None, False, 1)
+    assert trees.count is None
+    drawn = [trees.of(2, place) for place in range(50)]
+    assert len(set(drawn)) == 50
+    assert drawn == [Constraints(5, False, None, False, 1).of(2, place) for place in range(50)]
+
+
+@pytest.mark.parametrize("measure", ["ndcg@10", "mean_ndcg[discount=letor]", "p@3", "auc", "tau"])
+def test_a_repeated_measure_is_the_measure(measure, data):
+    from rankwood.ensembles.validation import mean_value
+
+    wanted = tie_averaged(parse_measure(measure))
+    repeated = RepeatedMeasure.of(wanted, data, 1)
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        scores = random.integers(0, 4, data.n_documents).astype(float)
+        assert repeated.value(scores) == mean_value(wanted, scores, data)
+        lists = repeated.lists(scores)
+        ranked = repeated.lists(scores, lists.ranking())
+        assert repeated.value(scores, ranked) == mean_value(wanted, scores, data)
+
+
+def test_a_ranking_serves_measure_and_gradients(data):
+    from rankwood.losses.lambdarank import LambdaRank
+
+    loss = LambdaRank(data)
+    repeated = RepeatedMeasure.of(tie_averaged(parse_measure("ndcg")), data)
+    assert loss.ranks_as(repeated.template)
+    scores = np.random.default_rng(0).normal(size=data.n_documents).round(1)
+    ranking = repeated.lists(scores).ranking().order
+    for one, other in itertools.zip_longest(loss.targets(scores), loss.targets(scores, ranking)):
+        assert np.array_equal(one, other)
+    weights = (np.arange(data.n_documents) % 3 > 0).astype(float)
+    assert not LambdaRank(data, weights=weights).ranks_as(repeated.template)
+
+
+def test_rows_without_weight_have_no_say(data):
+    weights = (np.arange(data.n_documents) % 4 > 0).astype(float)
+    weighted = rw.RankingData(data.features, data.labels, data.query_ids, row_weights=weights)
+    for name in ("LambdaMART", "NDCGBoost", "GBRT"):
+        model = rw.BoostingTree(BASES[name], budget=15).fit(weighted)
+        assert model.forest_.n_trees > 0
+
+
+def test_the_front_on_other_data(data, other, tmp_path):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=40).fit(data, valid=other)
+    front = size_quality_front(model, other)
+    assert front.columns["data"] == pytest.approx(front.columns["valid"])
+    assert front.columns["trees"][0] == 0
+    every = size_quality_front(model, every_length=True)
+    assert every.columns["trees"] == list(range(len(model.front())))
+    assert "data" not in every.columns
+    front.plot(tmp_path / "front.svg")
+    assert (tmp_path / "front.svg").read_text().startswith("<?xml")
+    with pytest.raises(DataError, match="a plot must end in"):
+        front.plot(tmp_path / "front.txt")
+    with pytest.raises(ModelError, match="GBRT has no front"):
+        size_quality_front(rw.GBRT(2).fit(data))
+
+
+def test_refitting_keeps_the_length(data, other):
+    model = rw.BoostingTree(BASES["GBRT"], budget=30).fit(data, valid=other)
+    again = rw.refit(model, data, other)
+    assert again.forest_.n_trees <= model.forest_.n_trees
+    assert again.max_trees == model.forest_.n_trees
+
+
+WRONG = {
+    "base": ({"base": rw.RandomForest()}, "base must be one of LambdaMART, GBRT, NDCGBoost, AdaBo"),
+    "averaged": ({"base": rw.AveragedGBRT()}, "base must be one of .* got AveragedGBRT"),
+    "class": ({"base": rw.GBRT}, "base must be one of"),
+    "stopping": ({"base": rw.GBRT(early_stopping=3)}, "base has early_stopping=3, but a step is"),
+    "subsample": ({"base": rw.GBRT(subsample=0.5)}, "base has subsample=0.5"),
+    "of base": ({"base": rw.GBRT(learning_rate=7)}, "learning_rate must be"),
+    "budget": ({"budget": 0}, "budget must be"),
+    "part": ({"evaluate_on": "test"}, "evaluate_on 'test' is not known"),
+    "measure": ({"measure": "err@10"}, "has no mean over the orders"),
+    "cache": ({"cache_mb": -1}, "cache_mb must be"),
+    "trees": ({"max_trees": -1}, "max_trees must be"),
+    "constraints": ({"n_constraints": 0}, "n_constraints must be"),
+    "free": ({"free_steps": "yes"}, "free_steps must be"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_parameters_are_named(case, data):
+    options, message = WRONG[case]
+    with pytest.raises(ParameterError, match=message):
+        rw.BoostingTree(**options).fit(data)
+
+
+def test_data_without_queries_need_another_measure(data):
+    with pytest.raises(DataError, match="the training data have no query ids, which ndcg needs"):
+        rw.BoostingTree(rw.GBRT()).fit(data.features, data.labels)
+    with pytest.raises(DataError, match="valid has no query ids"):
+        rw.BoostingTree(rw.GBRT()).fit(data, valid=(data.features, data.labels))
+
+
+def test_nothing_is_known_before_fitting():
+    for name in ("forest_", "tree_"):
+        with pytest.raises(AttributeError, match="not fitted yet"):
+            getattr(rw.BoostingTree(), name)
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        rw.BoostingTree().front()
