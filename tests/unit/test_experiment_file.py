@@ -154,7 +154,12 @@ WRONG = [
     ('"wilcoxon", "t"', "", 32, r"\[compare\] tests: is empty"),
     ('"holm"', '"homl"', 33, r"correction: .* Did you mean 'holm'"),
     ("queries = 20", "queries = 0", 2, r"\[data\] generate: n_queries must be"),
-    ("queries = 20", "querys = 20", 2, r"\[data\] generate.querys: .* Did you mean 'queries'"),
+    (
+        "queries = 20",
+        "n_queries = 20",
+        2,
+        r"\[data\] generate.n_queries: .* Did you mean 'queries'",
+    ),
     ("generate =", 'folds = "nowhere"\ngenerate =', 3, r"generate: contradicts folds"),
     ("generate =", "split = [0.5, 0.4]\ngenerate =", 2, r"split: must sum to 1, got 0.9"),
     ("generate =", "split = [0.5, -1]\ngenerate =", 2, r"split: must be the shares"),

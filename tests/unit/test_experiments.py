@@ -531,3 +531,48 @@ def test_warnings_are_part_of_the_record(tmp_path):
     )
     results = rw.run_experiment(config, out=tmp_path / "run")
     assert any("not boosted" in text for cell in results.cells for text in cell.warnings)
+
+
+def test_a_collection_that_comes_with_rankwood(tmp_path):
+    config = {
+        "data": {"bundled": "chess-B84"},
+        "run": {"jobs": 0},
+        "algorithm": [{"kind": "RandomForest", "n_trees": 2, "max_leaves": 8}],
+    }
+    results = rw.run_experiment(config, out=tmp_path / "run")
+    assert results.cells[0].status == "done", results.cells[0].message
+    from rankwood.datasets import chess
+
+    assert [query for _, query in results.queries] == chess("B84", "test").queries.tolist()
+    config["data"] = {"bundled": "chess-B85"}
+    with pytest.raises(ParameterError, match=r"bundled: .* Did you mean 'chess-B84'"):
+        rw.run_experiment(config, out=tmp_path / "run")
+
+
+def test_labels_made_binary(tmp_path):
+    config = tables(data={"binarise": 2})
+    experiment = read_experiment(config)
+    fold = FoldCache().get(experiment.data, "Fold1", "", 1)
+    plain = rw.make_folds(rw.make_ranking(24, 8, 6), 3, seed=0)[0]
+    for part, own in (
+        (fold.train, plain.train),
+        (fold.vali, plain.vali),
+        (fold.test(), plain.test),
+    ):
+        assert np.array_equal(part.labels, (own.labels >= 2).astype(float))
+    with pytest.raises(ParameterError, match="binarise: must be a label above 0"):
+        read_experiment(tables(data={"binarise": 0}))
+
+
+def test_feature_costs_from_a_file(tmp_path):
+    costs = tmp_path / "costs.tsv"
+    costs.write_text("".join(f"{number} {number}\n" for number in range(1, 7)))
+    forest = {"kind": "RandomForest", "n_trees": 2, "feature_costs": str(costs), "cost_weight": 0.5}
+    config = tables(run={"repetitions": 1}, algorithm=[forest])
+    results = rw.run_experiment(config, out=tmp_path / "run")
+    assert {cell.status for cell in results.cells} == {"done"}, results.cells[0].message
+    costs.write_text(costs.read_text().replace("6 6", "6 60"))
+    assert len(make_plan(read_experiment(config), out=tmp_path / "run").tasks) == 3
+    costs.unlink()
+    with pytest.raises(ParameterError, match="feature_costs: there is no file"):
+        read_experiment(config)

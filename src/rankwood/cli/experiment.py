@@ -188,16 +188,14 @@ def mean_of(results: RunResults, algorithm: str, measure: str) -> float:
 
 def _marks(results: RunResults, measure: str) -> dict[str, str]:
     """Marks by algorithm, where there is a baseline and values to compare."""
-    import importlib.util
-
     import numpy as np
+
+    from rankwood.evaluation.significance import compare_values
 
     values = {name: results.values(name, measure) for name in results.algorithms}
     known: dict[str, Any] = {name: v for name, v in values.items() if not np.isnan(v).all()}
-    module = "rankwood.evaluation.significance"
-    if results.baseline not in known or len(known) < 2 or importlib.util.find_spec(module) is None:
+    if results.baseline not in known or len(known) < 2:
         return {}
-    compare_values = importlib.import_module(module).compare_values
     compared = compare_values(
         known,
         results.baseline,

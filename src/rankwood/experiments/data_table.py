@@ -143,14 +143,10 @@ def _whole(section: Section, origin: str, folder: pathlib.Path) -> dict[str, Any
     if origin == "data":
         return {"data": _file(section, "data", folder)}
     if origin == "bundled":
-        return {"bundled": _bundled(section)}
+        from rankwood.experiments.fold_data import BUNDLED
+
+        return {"bundled": section.one_of("bundled", "", BUNDLED)}
     return {"generate": _generated(section)}
-
-
-def _bundled(section: Section) -> str:
-    from rankwood.experiments.fold_data import bundled_names
-
-    return section.one_of("bundled", "", bundled_names())
 
 
 def _generated(section: Section) -> dict[str, Any]:
@@ -187,11 +183,7 @@ def _cut(
         count = section.whole("folds", 5, least=3)
         return {"folds": count, "seed": seed}, [f"Fold{n + 1}" for n in range(count)], True
     if origin == "bundled" and "split" not in section:
-        from rankwood.experiments.fold_data import parts_of_bundled
-
-        names = parts_of_bundled(whole["bundled"])
-        if names:
-            return {}, names, True
+        return {}, [whole["bundled"]], True  # it has parts of its own
     shares = section.values.get("split", _SHARES)
     is_list = isinstance(shares, list) and len(shares) in (2, 3)
     if not is_list or not all(isinstance(one, int | float) and one > 0 for one in shares):

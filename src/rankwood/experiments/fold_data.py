@@ -7,8 +7,6 @@ added: what training sees must not depend on the test part in any way.
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +14,13 @@ import numpy as np
 
 from rankwood.binning.binned import BinnedData, bin_data
 from rankwood.data.dataset import RankingData
-from rankwood.data.folds import Folds, make_folds, same_width
+from rankwood.data.folds import Fold, Folds, make_folds, same_width
 from rankwood.data.normalise import normalise_per_query
 from rankwood.data.reading import ReadOptions, read_data
 from rankwood.data.splits import split_queries
 from rankwood.experiments.settings import DataSource
 
-_BUNDLED = "rankwood.datasets"
+BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
 
 
 class FoldData:
@@ -136,28 +134,17 @@ def load_whole(source: DataSource) -> Any:
     if "data" in source.whole:
         return read_data(source.whole["data"], ReadOptions(**source.reading))
     if "bundled" in source.whole:
-        return load_bundled(source.whole["bundled"])
+        return _load_bundled(source.whole["bundled"], in_parts=not source.cut)
     from rankwood.data.synthetic import make_ranking
 
     return make_ranking(**source.whole["generate"])
 
 
-def bundled_names() -> list[str]:
-    """The data sets that come with this version of Rankwood."""
-    if importlib.util.find_spec(_BUNDLED) is None:
-        return []
-    module = importlib.import_module(_BUNDLED)
-    return [name for name in getattr(module, "__all__", dir(module)) if not name.startswith("_")]
+def _load_bundled(name: str, in_parts: bool) -> RankingData | Fold:
+    """A collection that comes with Rankwood: all of it, or the parts that it has of its own."""
+    from rankwood.data.datasets import chess
 
-
-def load_bundled(name: str) -> Any:
-    """A data set that comes with Rankwood: ranking data, or parts or folds of them."""
-    return getattr(importlib.import_module(_BUNDLED), name)()
-
-
-def parts_of_bundled(name: str) -> list[str]:
-    """The folds that a bundled data set has of its own; none where it must be cut."""
-    data = load_bundled(name)
-    if isinstance(data, Folds):
-        return list(data.names)
-    return [] if isinstance(data, RankingData) else [name]
+    opening = BUNDLED[name]
+    if not in_parts:
+        return chess(opening)
+    return Fold(*(chess(opening, part) for part in Fold._fields))
