@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rankwood.evaluation.compare_missing import compare_missing
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
+    from rankwood.exports.exporting import export
+    from rankwood.exports.importing import import_model
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -78,7 +80,9 @@ _MODULE_OF = {
     "common_features": "rankwood.ensembles.transfer_features",
     "compare_missing": "rankwood.evaluation.compare_missing",
     "evaluate": "rankwood.evaluation.evaluate",
+    "export": "rankwood.exports.exporting",
     "from_frame": "rankwood.data.tables",
+    "import_model": "rankwood.exports.importing",
     "load": "rankwood.ensembles.loading",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
@@ -126,7 +130,9 @@ __all__ = [
     "common_features",
     "compare_missing",
     "evaluate",
+    "export",
     "from_frame",
+    "import_model",
     "load",
     "make_folds",
     "make_ranking",

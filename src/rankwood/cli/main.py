@@ -19,6 +19,8 @@ from rankwood.cli import (
     data,
     demo,
     evaluate,
+    export,
+    import_model,
     inspect_data,
     late,
     printing,
@@ -45,6 +47,8 @@ app.command("convert")(reports_errors(convert.command))
 app.command("train")(late.train)
 app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
+app.command("export")(reports_errors(export.command))
+app.command("import")(reports_errors(import_model.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("compare-missing")(late.compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
