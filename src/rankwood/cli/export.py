@@ -44,7 +44,8 @@ def command(
         str, typer.Option(metavar="NAME", help="solr, onnx: what the model is called there.")
     ] = "rankwood",
     objective: Annotated[
-        str, typer.Option(help="xgboost-json: rank:ndcg, rank:pairwise or reg:linear.")
+        str,
+        typer.Option(help="xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa."),
     ] = "rank:ndcg",
     assume_no_missing: Annotated[
         bool,

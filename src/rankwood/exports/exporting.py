@@ -12,9 +12,12 @@ from rankwood.exports import solr, xgboost
 from rankwood.exports.exportable import check_missing_as_zero, forest_inside
 from rankwood.exports.formats import FORMATS
 from rankwood.exports.rules import FileTrees
+from rankwood.exports.two_sided import two_sided
 from rankwood.exports.verify import Certificate, check_decisions, compare_scores, file_facts
 from rankwood.exports.writing import WriteOptions, checked_names, names_for
 from rankwood.models.forest import Forest
+
+_THREE_SIDED = ("json", "c")  # formats whose splits may have a third child
 
 
 def export(
@@ -53,19 +56,21 @@ def export(
     model_name
         What Solr's model store and ONNX call the model.
     objective
-        What xgboost-json says the model was trained for; it must be one that leaves scores as they are.
+        What xgboost-json says the model was trained for: "rank:ndcg", "rank:pairwise" or "reg:linear", which leave
+        scores as they are; "none" writes the bare array of trees, as Vespa reads it.
     """
     target = FORMATS[_checks.one_of("format", format, FORMATS)]
-    forest = forest_inside(model)
+    whole = forest_inside(model)
+    forest = whole if format in _THREE_SIDED else two_sided(whole)
     options = WriteOptions(
         checked_names(feature_names), str(model_name), objective, nearest_thresholds
     )
-    notes = _notes(forest, model, format, assume_no_missing, nearest_thresholds)
+    notes = _notes(whole, forest, model, format, assume_no_missing, nearest_thresholds)
     content = target.write(forest, options)
     trees = _read_back(format, content, forest, options)
     n_inexact = solr.n_inexact(forest)[0] if format == "solr" and nearest_thresholds else 0
     check_decisions(forest, trees, target.rules, n_inexact=n_inexact)
-    scored = {} if verify is None else compare_scores(forest, trees, target.rules, verify)
+    scored = {} if verify is None else compare_scores(whole, forest, (trees, target.rules), verify)
     with explained_writing(path), atomic_path(path) as temporary:
         temporary.write_bytes(content)
     return Certificate(
@@ -88,9 +93,16 @@ def _read_back(name: str, content: bytes, forest: Forest, options: WriteOptions)
 
 
 def _notes(
-    forest: Forest, model: Any, name: str, assume_no_missing: bool, nearest_thresholds: bool
+    whole: Forest,
+    forest: Forest,
+    model: Any,
+    name: str,
+    assume_no_missing: bool,
+    nearest_thresholds: bool,
 ) -> tuple[str, ...]:
     notes = []
+    if forest is not whole:
+        notes.append("each split with a third child for missing values is written as two trees")
     if FORMATS[name].rules.missing == "zero":
         notes.append(check_missing_as_zero(forest, model, name, assume_no_missing))
     if name == "solr" and nearest_thresholds:

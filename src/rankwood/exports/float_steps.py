@@ -20,7 +20,7 @@ _TRIED_STEPS = (
 
 def above(thresholds: Features) -> Features:
     """The next number of float32 upwards: ``value <= t`` is ``value < above(t)`` for every float32 value."""
-    moved: Features = np.nextafter(thresholds, np.float32(np.inf))
+    moved = _stepped(thresholds, np.inf)
     return moved + np.float32(0.0)  # -0 becomes 0
 
 
@@ -43,7 +43,7 @@ def at_most(numbers: Floats) -> Features:
     with np.errstate(over="ignore"):
         near: Features = np.asarray(numbers, np.float64).astype(np.float32)
     too_high = near.astype(np.float64) > numbers
-    lowered: Features = np.where(too_high, np.nextafter(near, np.float32(-np.inf)), near)
+    lowered: Features = np.where(too_high, _stepped(near, -np.inf), near)
     return np.minimum(lowered, np.float32(_GREATEST)) + np.float32(0.0)
 
 
@@ -51,7 +51,14 @@ def below(numbers: Floats) -> Features:
     """The greatest float32 that is below each number; -inf where there is none."""
     found = at_most(numbers)
     is_equal = found.astype(np.float64) == numbers
-    return np.where(is_equal, np.nextafter(found, np.float32(-np.inf)), found) + np.float32(0.0)
+    return np.where(is_equal, _stepped(found, -np.inf), found) + np.float32(0.0)
+
+
+def _stepped(numbers: Features, direction: float) -> Features:
+    """The next float32 in a direction; beyond the greatest there is infinity, and no warning."""
+    with np.errstate(over="ignore", under="ignore"):
+        stepped: Features = np.nextafter(numbers, np.float32(direction))
+    return stepped
 
 
 def before_slack(thresholds: Features) -> tuple[Features, Array]:
@@ -61,10 +68,10 @@ def before_slack(thresholds: Features) -> tuple[Features, Array]:
     """
     plain: Features = thresholds - SOLR_SLACK
     best, least = plain.copy(), _distance(plain, thresholds)
-    for direction in (np.float32(-np.inf), np.float32(np.inf)):
+    for direction in (-np.inf, np.inf):
         tried = plain
         for _ in range(_TRIED_STEPS):
-            tried = np.nextafter(tried, direction)
+            tried = _stepped(tried, direction)
             distance = _distance(tried, thresholds)
             is_better = distance < least
             best = np.where(is_better, tried, best)

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from rankwood import _checks
 from rankwood.errors import ModelError
@@ -17,6 +16,7 @@ from rankwood.exports.writing import checked_names
 from rankwood.models.forest import Forest
 from rankwood.models.format import save_model
 
+_PIECE_BYTES = 1 << 20
 _MOST_BYTES = 1 << 30  # a file beyond it is no model of trees
 
 
@@ -83,7 +83,10 @@ def _read(
 def _content(path: str | os.PathLike[str]) -> bytes:
     try:
         with open(path, "rb") as file:
-            content: Any = file.read(_MOST_BYTES + 1)
+            content = bytearray()
+            # Piece by piece: asked for the most there may be, Python would set that much aside.
+            while len(content) <= _MOST_BYTES and (piece := file.read(_PIECE_BYTES)):
+                content += piece
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise ModelError(f"{os.fspath(path)} cannot be read: {error.strerror}.") from None
     if len(content) > _MOST_BYTES:

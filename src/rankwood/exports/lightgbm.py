@@ -27,8 +27,10 @@ RULES = Rules(
         "float32 values do",
         "leaves are float64, summed in float64 in the order of the trees; average_output divides by the trees",
         "NaN goes left or right as decision_type says",
+        "values no farther from 0 than 1e-35 are 0",
         "leaf_count and internal_count are the training rows, which SHAP needs",
     ),
+    counts_as_zero=1e-35,
 )
 _NAN_LEFT, _NAN_RIGHT = 10, 8  # numeric, NaN is missing; bit 2 sends it left
 _MOST_COUNT = 1 << 30  # LightGBM keeps counts in 32 bits

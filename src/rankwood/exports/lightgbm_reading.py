@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -206,11 +205,10 @@ def _numbers(block: Fields, name: str, length: int, *, needed: bool = True) -> l
         numbers = np.array(texts, np.float64)
     except ValueError:
         numbers = np.array([number_of(text, name) for text in texts])
-    if needed and not np.isfinite(numbers).all():
-        raise ModelError(
-            f"{name} holds {next(text for text in texts if not math.isfinite(float(text)))}."
-        )
+    is_fine = np.isfinite(numbers) | ((numbers == np.inf) & (name == "threshold"))
+    if needed and not is_fine.all():
+        raise ModelError(f"{name} holds {texts[int(np.argmin(is_fine))][:40]}.")
     if name in _WHOLE and (numbers != np.rint(numbers)).any():
         raise ModelError(f"{name} must be whole numbers.")
-    found: list[float] = np.nan_to_num(numbers).tolist()
+    found: list[float] = numbers.tolist()
     return found

@@ -33,6 +33,8 @@ class Rules:
         What is added to a threshold before it is compared.
     multiplied_in
         The floats that weight times leaf, and a step of the sum, are worked out in; None: as ``summed_in``.
+    counts_as_zero
+        Values no farther from 0 than this are 0.
     texts
         The rules in words, one each, for the certificate.
     """
@@ -44,6 +46,7 @@ class Rules:
     texts: tuple[str, ...]
     slack: float = 0.0
     multiplied_in: type[np.floating[Any]] | None = None
+    counts_as_zero: float = 0.0
 
     def goes_left(self, values: Array, thresholds: Array) -> Array:
         """Whether each value goes left of its threshold; ``thresholds`` are ready for comparison."""
@@ -62,6 +65,8 @@ class Rules:
             seen = np.array(features, self.compared_in)
         if self.missing == "zero":
             seen[np.isnan(seen)] = 0
+        if self.counts_as_zero:
+            seen[np.abs(seen) <= self.counts_as_zero] = 0
         return seen
 
 

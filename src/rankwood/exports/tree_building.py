@@ -95,9 +95,9 @@ class TreeBuilder:
         return max(0, *self.feature, 0) + 1 if self.feature else 1
 
     def _add(self, feature: int, threshold: float, value: float, cover: float, gain: float) -> int:
-        for name, number in (("threshold", threshold), ("value", value)):
-            if not math.isfinite(number):
-                raise ModelError(f"a node has the {name} {number}; it must be finite.")
+        # Infinite thresholds part missing values from all others; LightGBM has them.
+        if math.isnan(threshold) or threshold == -math.inf or not math.isfinite(value):
+            raise ModelError(f"a node has the threshold {threshold} and the value {value}.")
         self.feature.append(feature)
         self.threshold.append(threshold)
         self.value.append(value)
@@ -109,7 +109,10 @@ class TreeBuilder:
 
 
 def into_forest(trees: FileTrees, rules: Rules) -> Forest:
-    """The forest that decides as the engine does for every float32 value, missing ones included."""
+    """The forest that decides as the engine does for every float32 value, missing ones included.
+
+    A threshold of infinity becomes the greatest float32: of all values only infinity itself would go elsewhere.
+    """
     is_inner = trees.feature >= 0
     seen = rules.seen_thresholds(trees.threshold)
     moved = _as_ours(seen.astype(np.float64), rules)

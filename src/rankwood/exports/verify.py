@@ -119,8 +119,14 @@ def _same_side(forest: Forest, ours: Array, read: Forest, theirs: Array) -> Arra
     return is_same
 
 
-def compare_scores(forest: Forest, trees: FileTrees, rules: Rules, data: Any) -> dict[str, Any]:
-    """Score ``data`` from the file and by the model; more than rounding apart is an error."""
+def compare_scores(
+    forest: Forest, written: Forest, file: tuple[FileTrees, Rules], data: Any
+) -> dict[str, Any]:
+    """Score ``data`` from the file and by the model; more than rounding apart is an error.
+
+    ``written`` is the forest in the form that was written, whose numbers were rounded.
+    """
+    trees, rules = file
     if isinstance(data, tuple | list):
         data = RankingData(*data)
     features = features_in_order(data, forest.n_features, forest.feature_names)
@@ -129,7 +135,7 @@ def compare_scores(forest: Forest, trees: FileTrees, rules: Rules, data: Any) ->
     ours = forest.predict(features)
     theirs = trees.score(features, rules)
     difference = np.abs(ours - theirs)
-    allowed = rounding(forest, features, rules)
+    allowed = rounding(written, features, rules)
     wrong = ~(difference <= allowed)
     if wrong.any():
         _refuse(features, forest, rules, int(np.argmax(difference - allowed)), difference)

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import ModelError, ParameterError
+from rankwood.exports.two_sided import has_third_child
 from rankwood.models.forest import Forest
 
 MOST_DEPTH = 400  # Jackson, which most engines read JSON with, refuses more than 1,000 levels: two to a split
@@ -83,8 +84,7 @@ def in_float32(numbers: Floats, what: str) -> Features:
 
 def refuse_third_children(forest: Forest, format_name: str) -> None:
     """Raise where a split has a child of its own for missing values."""
-    inner = forest.feature >= 0
-    third = inner & (forest.missing != forest.left) & (forest.missing != forest.right)
+    third = has_third_child(forest)
     if third.any():
         raise ModelError(
             f"{int(third.sum()):,} splits have a third child for missing values, which {format_name} cannot express. "

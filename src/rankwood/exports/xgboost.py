@@ -1,7 +1,8 @@
 """XGBoost's JSON dump, which OpenSearch and Elasticsearch read as ``model/xgboost+json``, and Vespa too.
 
-Written is the object ``{"objective", "splits"}`` of the ranking plugins; read are that, the bare array of
-``Booster.get_dump(dump_format="json")``, and what ``Booster.save_model`` writes as JSON.
+Written is the object ``{"objective", "splits"}`` of the ranking plugins, or the bare array of trees that Vespa takes;
+read are both, the latter as ``Booster.get_dump(dump_format="json")`` gives it, and what ``Booster.save_model`` writes.
+A split_condition has the digits of float64, so that readers of float32 and of float64 find the same number.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ RULES = Rules(
     ),
 )
 OBJECTIVES = ("rank:ndcg", "rank:pairwise", "reg:linear")  # whose scores are left as they are
+BARE = "none"  # no objective: the bare array of trees
 _NUMBERED = re.compile(r"f(\d{1,9})", re.ASCII)
 
 
@@ -61,16 +63,19 @@ def default_name(number: int) -> str:
 
 
 def write(forest: Forest, options: WriteOptions) -> bytes:
-    """The object that the ranking plugins read."""
-    if options.objective not in OBJECTIVES:
+    """The object that the ranking plugins read, or the bare array of trees."""
+    if options.objective not in (*OBJECTIVES, BARE):
         raise ModelError(
-            f"objective '{options.objective}' is not one whose scores are left as they are: {', '.join(OBJECTIVES)}."
+            f"objective '{options.objective}' is not one whose scores are left as they are: {', '.join(OBJECTIVES)}; "
+            f"or {BARE} for the bare array of trees."
         )
     refuse_third_children(forest, "xgboost-json")
     refuse_depth(forest, "xgboost-json")
     trees = plain(forest, names_for(forest, options, default_name), may_average=False)
-    head = f'{{"objective": {json.dumps(options.objective)}, "splits": [\n'
-    return (head + ",\n".join(_trees(trees)) + "\n]}\n").encode()
+    body = "[\n" + ",\n".join(_trees(trees)) + "\n]"
+    if options.objective == BARE:
+        return f"{body}\n".encode()
+    return f'{{"objective": {json.dumps(options.objective)}, "splits": {body}}}\n'.encode()
 
 
 def _trees(trees: Plain) -> Iterator[str]:
@@ -90,7 +95,7 @@ def _trees(trees: Plain) -> Iterator[str]:
         )
         before = (
             f'{{"nodeid": {node - root}, "depth": {depth[node]}, "split": {names[forest.feature[node]]}, '
-            f'"split_condition": {float_steps.short(conditions[node])}, '
+            f'"split_condition": {float_steps.exact(conditions[node])}, '
             f'"yes": {left}, "no": {right}, "missing": {missing}, "children": ['
         )
         return before, ", ", "]}"
