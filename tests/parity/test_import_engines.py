@@ -152,6 +152,12 @@ def test_xgboost_saved_models(data, probes, tmp_path, parameters):
         assert len(pairs) == len(set(leaves[:, tree])) == len(set(of_row[:, tree]))
 
 
+def test_xgboosts_binary_form_is_named(data, tmp_path):
+    xgboost_model(data).save_model(tmp_path / "model.ubj")
+    with pytest.raises(rw.errors.ModelError, match=r"a name that ends in \.json"):
+        rw.import_model(tmp_path / "model.ubj", "xgboost")
+
+
 def test_xgboost_dumps_go_out_again_with_the_same_meaning(data, probes, tmp_path):
     base = 0.5  # a dump does not tell it
     booster, probes = xgboost_model(data, base_score=base), finite(probes)

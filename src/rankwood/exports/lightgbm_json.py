@@ -19,7 +19,7 @@ from rankwood.exports import float_steps
 from rankwood.exports.lightgbm import default_name, row_counts
 from rankwood.exports.rules import FileTrees, Rules
 from rankwood.exports.text_reading import json_number, json_of, json_whole, mapping, sequence
-from rankwood.exports.tree_building import TreeBuilder
+from rankwood.exports.tree_building import TreeBuilder, Waiting, children_of
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -133,7 +133,7 @@ def read(content: bytes) -> FileTrees:
 
 
 def _read_tree(root: Any, builder: TreeBuilder) -> None:
-    waiting: list[tuple[Any, int, tuple[str, ...]]] = [(root, 0, ())]
+    waiting: list[Waiting] = [(root, 0, ())]
     while waiting:
         value, parent, sides = waiting.pop()
         record = mapping(value, "a node")
@@ -143,11 +143,8 @@ def _read_tree(root: Any, builder: TreeBuilder) -> None:
             column = json_whole(record.get("split_feature"), "split_feature")
             node = builder.add_split(column, json_number(record.get("threshold"), "threshold"))
             is_left = record.get("default_left") is True
-            waiting.append(
-                (record.get("right_child"), node, ("right",) if is_left else ("right", "missing"))
-            )
-            waiting.append(
-                (record.get("left_child"), node, ("left", "missing") if is_left else ("left",))
+            waiting += children_of(
+                node, record.get("left_child"), record.get("right_child"), is_left
             )
         for side in sides:
             builder.join(parent, side, node)

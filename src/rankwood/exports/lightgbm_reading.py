@@ -9,7 +9,7 @@ import numpy as np
 from rankwood.errors import ModelError
 from rankwood.exports.rules import FileTrees
 from rankwood.exports.text_reading import number_of, text_of, whole_of
-from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder
+from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder, Waiting, children_of
 
 _CATEGORICAL, _DEFAULT_LEFT = (
     1,
@@ -106,29 +106,17 @@ def _check_header(header: Fields) -> tuple[str, ...]:
 
 
 def _read_tree(block: Fields, builder: TreeBuilder) -> None:
-    n_leaves = whole_of(block.get("num_leaves"), "num_leaves")
-    if not 1 <= n_leaves <= _MOST_LEAVES:
-        raise ModelError(f"num_leaves is {n_leaves:,}.")
-    if whole_of(block.get("num_cat", "0"), "num_cat") != 0:
-        raise ModelError("it splits by categories, which our trees do not.")
-    if whole_of(block.get("is_linear", "0"), "is_linear") != 0:
-        raise ModelError("its leaves are linear models, which ours are not.")
+    n_leaves = _n_leaves(block)
     values = _numbers(block, "leaf_value", n_leaves)
-    leaf_counts = _numbers(block, "leaf_count", n_leaves, needed=False)
+    counts = _numbers(block, "leaf_count", n_leaves, needed=False)
     if n_leaves == 1:
-        builder.add_leaf(values[0], leaf_counts[0])
+        builder.add_leaf(values[0], counts[0])
         return
     n_inner = n_leaves - 1
     columns = {
-        name: _numbers(
-            block,
-            name,
-            n_inner,
-            needed=name not in ("internal_value", "internal_count", "split_gain"),
-        )
-        for name in _COLUMNS
+        name: _numbers(block, name, n_inner, needed=name not in _OPTIONAL) for name in _COLUMNS
     }
-    waiting: list[tuple[int, int, tuple[str, ...]]] = [(0, 0, ())]
+    waiting: list[Waiting] = [(0, 0, ())]
     is_read = [False] * (n_inner + n_leaves)
     while waiting:
         number, parent, sides = waiting.pop()
@@ -138,21 +126,32 @@ def _read_tree(block: Fields, builder: TreeBuilder) -> None:
             raise ModelError(f"child {number} is out of range, or has two parents.")
         is_read[place] = True
         if number < 0:
-            node = builder.add_leaf(values[~number], leaf_counts[~number])
+            node = builder.add_leaf(values[~number], counts[~number])
         else:
             node = _add_split(columns, number, builder)
             left, right = (int(columns[side][number]) for side in ("left_child", "right_child"))
-            is_left = _missing_goes_left(
-                int(columns["decision_type"][number]), columns["threshold"][number]
-            )
-            waiting.append((right, node, ("right",) if is_left else ("right", "missing")))
-            waiting.append((left, node, ("left", "missing") if is_left else ("left",)))
+            decision = int(columns["decision_type"][number])
+            is_left = _missing_goes_left(decision, columns["threshold"][number])
+            waiting += children_of(node, left, right, is_left)
         for side in sides:
             builder.join(parent, side, node)
     if not all(is_read):
         raise ModelError("some of its nodes have no parent.")
 
 
+def _n_leaves(block: Fields) -> int:
+    """How many leaves a tree has; raises for trees of other kinds than ours."""
+    n_leaves = whole_of(block.get("num_leaves"), "num_leaves")
+    if not 1 <= n_leaves <= _MOST_LEAVES:
+        raise ModelError(f"num_leaves is {n_leaves:,}.")
+    if whole_of(block.get("num_cat", "0"), "num_cat") != 0:
+        raise ModelError("it splits by categories, which our trees do not.")
+    if whole_of(block.get("is_linear", "0"), "is_linear") != 0:
+        raise ModelError("its leaves are linear models, which ours are not.")
+    return n_leaves
+
+
+_OPTIONAL = ("internal_value", "internal_count", "split_gain")
 _WHOLE = ("split_feature", "decision_type", "left_child", "right_child")
 _COLUMNS = (
     "split_feature",

@@ -17,7 +17,7 @@ from rankwood.errors import ModelError
 from rankwood.exports import float_steps
 from rankwood.exports.rules import FileTrees, Rules
 from rankwood.exports.text_reading import json_of, json_text, mapping, number_of, sequence
-from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder
+from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder, Waiting, children_of
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -144,7 +144,7 @@ def read(content: bytes) -> FileTrees:
 def _read_tree(
     root: Any, builder: TreeBuilder, place_of: dict[str, int], is_null_zero: bool
 ) -> None:
-    waiting: list[tuple[Any, int, tuple[str, ...]]] = [(root, 0, ())]
+    waiting: list[Waiting] = [(root, 0, ())]
     while waiting:
         value, parent, sides = waiting.pop()
         record = mapping(value, "a node")
@@ -159,12 +159,7 @@ def _read_tree(
             threshold = number_of(record.get("threshold"), "threshold")
             node = builder.add_split(place_of[name], threshold)
             is_left = _missing_goes_left(record, threshold, is_null_zero)
-            waiting.append(
-                (record.get("right"), node, ("right",) if is_left else ("right", "missing"))
-            )
-            waiting.append(
-                (record.get("left"), node, ("left", "missing") if is_left else ("left",))
-            )
+            waiting += children_of(node, record.get("left"), record.get("right"), is_left)
         for side in sides:
             builder.join(parent, side, node)
 

@@ -19,6 +19,17 @@ MOST_FEATURES = 10_000_000  # a damaged number must not become an array of that 
 _LEAF = -1
 _SIDES = ("left", "right", "missing")
 
+# A node still to be read, the position of its parent, and the sides it is on.
+Waiting = tuple[Any, int, tuple[str, ...]]
+
+
+def children_of(parent: int, left: Any, right: Any, missing_left: bool) -> list[Waiting]:
+    """Both children of a split, the one to be read first at the end."""
+    return [
+        (right, parent, ("right",) if missing_left else ("right", "missing")),
+        (left, parent, ("left", "missing") if missing_left else ("left",)),
+    ]
+
 
 @dataclass
 class TreeBuilder:

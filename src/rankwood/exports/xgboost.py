@@ -25,7 +25,7 @@ from rankwood.exports.text_reading import (
     mapping,
     sequence,
 )
-from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder
+from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder, Waiting, children_of
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -121,6 +121,10 @@ def _conditions(forest: Forest) -> list[float]:
 
 def read(content: bytes, feature_names: tuple[str, ...] | None = None) -> FileTrees:
     """The trees of a dump, or of a model that XGBoost saved as JSON."""
+    if content[:1] == b"{" and b"\0" in content[:32]:
+        raise ModelError(
+            "it is XGBoost's binary form; save the model under a name that ends in .json instead."
+        )
     document = json_of(content)
     if isinstance(document, dict) and "learner" in document:
         return xgboost_model.read(document)
@@ -163,7 +167,7 @@ class _Columns:
 
 
 def _read_tree(root: Any, builder: TreeBuilder, columns: _Columns) -> None:
-    waiting: list[tuple[Any, int, tuple[str, ...]]] = [(root, 0, ())]
+    waiting: list[Waiting] = [(root, 0, ())]
     while waiting:
         value, parent, sides = waiting.pop()
         record = mapping(value, "a node")
@@ -180,8 +184,7 @@ def _read_tree(root: Any, builder: TreeBuilder, columns: _Columns) -> None:
             if goes_to not in (record["yes"], record["no"]):
                 raise ModelError("'missing' of a split is neither its 'yes' nor its 'no'.")
             is_left = goes_to == record["yes"]
-            waiting.append((no, node, ("right",) if is_left else ("right", "missing")))
-            waiting.append((yes, node, ("left", "missing") if is_left else ("left",)))
+            waiting += children_of(node, yes, no, is_left)
         for side in sides:
             builder.join(parent, side, node)
 

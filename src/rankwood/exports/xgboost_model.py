@@ -15,7 +15,7 @@ from rankwood.exports.text_reading import (
     sequence,
     whole_of,
 )
-from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder
+from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder, Waiting, children_of
 
 # Objectives whose predictions are the plain sum of the trees.
 PLAIN_OBJECTIVES = (
@@ -106,7 +106,7 @@ def _read_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
         else [0.0] * n_nodes
         for name in ("loss_changes", "sum_hessian")
     }
-    waiting: list[tuple[int, int, tuple[str, ...]]] = [(0, 0, ())]
+    waiting: list[Waiting] = [(0, 0, ())]
     n_read = 0
     while waiting:
         number, parent, sides = waiting.pop()
@@ -124,7 +124,6 @@ def _read_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
             node = builder.add_split(column, condition, 0.0, cover, gain)
             right = json_whole(columns["right_children"][number], "right_children")
             is_left = columns["default_left"][number] in (1, True)
-            waiting.append((right, node, ("right",) if is_left else ("right", "missing")))
-            waiting.append((left, node, ("left", "missing") if is_left else ("left",)))
+            waiting += children_of(node, left, right, is_left)
         for side in sides:
             builder.join(parent, side, node)
