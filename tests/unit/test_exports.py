@@ -273,6 +273,16 @@ def test_the_same_model_gives_the_same_bytes(model, tmp_path):
         assert len(digests) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", EVERY)
+def test_real_data_keep_their_order(format_name, mq2008, tmp_path):
+    train, _, test = rw.read_folds(mq2008)[0]
+    fitted = rw.LambdaMART(n_trees=50).fit(train)
+    certificate = rw.export(fitted, tmp_path / "x", format_name, verify=test)
+    assert certificate.largest_difference < 1e-5
+    assert certificate.same_order == certificate.n_queries == test.n_queries
+
+
 def test_ties_in_float32_are_counted_as_moved(tmp_path):
     """Two leaves that float32 cannot tell apart: the order of the pair is the data's there, and ours here."""
     tree = {"feature": [0, -1, -1], "threshold": [0.0, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0]}

@@ -14,7 +14,7 @@ from rankwood.errors import ModelError, RankwoodError
 from rankwood.exports.formats import FORMATS, READERS
 from rankwood.exports.importing import _read
 from rankwood.exports.writing import WriteOptions
-from tests.reference import awkward
+from tests.reference import awkward, engines
 
 WRITTEN_AS = {"xgboost": "xgboost-json"}
 
@@ -327,6 +327,26 @@ def test_ranklib_as_ranklib_itself_writes_it(tmp_path):
     tenth = float(np.float32(0.1))
     documents = np.array([[0, 0, 0.5], [0, 0, 0.6], [0, 0, np.nan]], np.float32)  # NaN is 0: left
     assert forest.predict(documents).tolist() == [-2 * tenth, 2 * tenth, -2 * tenth]
+
+
+def test_ranklib_forests_of_boosted_bags(tmp_path):
+    """Bags of several weighted trees: each bag is a float32 sum, and bags are averaged."""
+    bag = "".join(
+        f"<tree id='{n}' weight='0.1'><split><feature>1</feature><threshold>{n}</threshold><split><output>{n}.5</output>"
+        f"</split><split><output>-{n}.25</output></split></split></tree>"
+        for n in (1, 2)
+    )
+    content = (
+        f"## Random Forests\n<ensemble>{bag}</ensemble>\n<ensemble>{bag}</ensemble>\n".encode()
+    )
+    (tmp_path / "x").write_bytes(content)
+    documents = np.array([[0.0], [1.0], [1.5], [2.0], [2.5], [np.nan]], np.float32)
+    engine = engines.RankLib(content)
+    expected = [engine.score(document) for document in documents]
+    ours = FORMATS["ranklib"]
+    assert ours.read(content).score(documents, ours.rules).tolist() == expected
+    forest = rw.import_model(tmp_path / "x", "ranklib")
+    assert forest.predict(documents) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["xgboost", "solr", "json"])
