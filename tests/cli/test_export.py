@@ -55,6 +55,10 @@ def test_what_cannot_be_exported_is_a_message_and_exit_2(rankwood, files):
     assert (outcome.code, outcome.out) == (2, "")
     assert "error: AdaRank cannot be exported: a linear model is no sum of trees." in outcome.err
     assert rankwood("export", "m.rankwood", "--to", "excel", "out").code == 2
+    assert (
+        "OUT is m.rankwood, which is read"
+        in rankwood("export", "m.rankwood", "--to", "c", "m.rankwood").err
+    )
     assert rankwood("export", "none.rankwood", "--to", "c", "out").code == 2
     assert not (files / "out").exists()
 

@@ -10,6 +10,7 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.score import refuse_to_overwrite
 from rankwood.errors import DataError
 
 
@@ -74,6 +75,7 @@ def command(
     from rankwood.ensembles.loading import load, n_features_of
     from rankwood.exports.exporting import export
 
+    refuse_to_overwrite(out, model, *([] if verify is None else [verify]))
     loaded = load(model)
     data = None if verify is None else reading(verify, n_features=n_features_of(loaded))
     certificate = export(

@@ -9,6 +9,7 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.export import names_in
+from rankwood.cli.score import refuse_to_overwrite
 
 
 def command(
@@ -45,6 +46,7 @@ def command(
     """
     from rankwood.exports.importing import import_model, save_imported
 
+    refuse_to_overwrite(out, file)
     names = None if feature_names is None else names_in(feature_names)
     forest = import_model(file, source, feature_names=names, n_features=n_features, base=base)
     save_imported(forest, file, source, out)
