@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from rankwood.experiments.reading import read_run
     from rankwood.experiments.report import write_report
     from rankwood.experiments.runner import run_experiment
+    from rankwood.exports.exporting import export
+    from rankwood.exports.importing import import_model
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
@@ -100,9 +102,11 @@ _MODULE_OF = {
     "convergence": "rankwood.evaluation.convergence",
     "evaluate": "rankwood.evaluation.evaluate",
     "explain": "rankwood.evaluation.explanation",
+    "export": "rankwood.exports.exporting",
     "factorial": "rankwood.evaluation.factorial",
     "factorial_design": "rankwood.evaluation.factorial_design",
     "from_frame": "rankwood.data.tables",
+    "import_model": "rankwood.exports.importing",
     "importance": "rankwood.evaluation.importance",
     "learning_curve": "rankwood.evaluation.learning_curve",
     "load": "rankwood.ensembles.loading",
@@ -163,9 +167,11 @@ __all__ = [
     "convergence",
     "evaluate",
     "explain",
+    "export",
     "factorial",
     "factorial_design",
     "from_frame",
+    "import_model",
     "importance",
     "learning_curve",
     "load",

@@ -23,8 +23,10 @@ from rankwood.cli import (
     evaluate,
     experiment,
     explain,
+    export,
     factorial,
     front,
+    import_model,
     inspect_data,
     late,
     learning_curve,
@@ -56,6 +58,8 @@ app.command("score")(reports_errors(score.command))
 app.command("evaluate")(reports_errors(evaluate.command))
 app.command("compare")(reports_errors(compare.command))
 app.command("explain")(reports_errors(explain.command))
+app.command("export")(reports_errors(export.command))
+app.command("import")(reports_errors(import_model.command))
 app.command("cost-curve")(reports_errors(cost_curve.command))
 app.command("front")(reports_errors(front.command))
 app.command("compare-missing")(late.compare_missing)

@@ -77,7 +77,7 @@ def command(
     from rankwood.ensembles.loading import load, n_features_of
 
     written_as = format_of(out, form)
-    _refuse_to_overwrite(out, model, data)
+    refuse_to_overwrite(out, model, data)
     loaded = load(model)
     predict = _predictor(loaded, early_exit, whole, reading.options["n_threads"])
     parts = _parts(data, n_features_of(loaded), whole, reading)
@@ -95,7 +95,7 @@ def command(
         printing.notice(f"{out}: {n_documents:,} documents{queries}")
 
 
-def _refuse_to_overwrite(out: str, *inputs: str) -> None:
+def refuse_to_overwrite(out: str, *inputs: str) -> None:
     """Raise if OUT is one of the files that are read."""
     for path in inputs:
         if os.path.isfile(out) and os.path.exists(path) and os.path.samefile(out, path):

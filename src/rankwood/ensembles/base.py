@@ -15,6 +15,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.ensembles.inputs import (
     TrainingSet,
+    features_with_missing,
     ranking_data,
     refuse_other_than_tables,
     refuse_other_width,
@@ -43,7 +44,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     n_features_in_, feature_names_in_
         How many features, and their names if the training data had names.
     training_
-        What the model was trained on: rows, queries, features, seconds, version.
+        What the model was trained on: rows, queries, features, how many of them had missing values, seconds, version.
     """
 
     _model = "forest_"  # the attribute that holds what was learned
@@ -121,7 +122,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
         """Fit the model to ``data``: trees see it binned, as it is already where ``X`` is ``BinnedData``."""
-        self._fit(training_set(X, data, self.max_bins, self.n_threads), valid)
+        train = training_set(X, data, self.max_bins, self.n_threads)
+        self._features_with_missing = features_with_missing(train)
+        self._fit(train, valid)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         """Grow the trees and set the attributes that follow from them."""
@@ -163,6 +166,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             "seconds": seconds,
             "version": __version__,
         }
+        n_missing = getattr(self, "_features_with_missing", None)
+        if n_missing is not None:
+            self.training_["features_with_missing"] = n_missing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwood import _checks
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import Bins
+from rankwood.binning.bins import MISSING_BIN, Bins
 from rankwood.binning.thresholds import fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
@@ -126,6 +126,17 @@ def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None
     codes = bins.transform(data.features, n_threads)
     matrix = lay_out_together(codes, bins, data.labels, in_place=True, n_threads=n_threads)
     return TrainingSet(data, bins, matrix, weights)
+
+
+def features_with_missing(train: TrainingSet) -> int:
+    """How many features have missing values in the training rows."""
+    # Bins made elsewhere may have been fitted to other rows: the codes themselves tell.
+    columns = train.matrix.columns
+    is_missing = [
+        bool(known or (column == MISSING_BIN).any())
+        for known, column in zip(train.bins.has_missing.tolist(), columns, strict=True)
+    ]
+    return sum(is_missing)
 
 
 def weights_of_rows(data: RankingData) -> Floats | None:

@@ -1,0 +1,105 @@
+"""``rankwood export``: a model as a file of another system, with a certificate."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwood.cli import printing
+from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.score import refuse_to_overwrite
+from rankwood.errors import DataError
+
+
+@with_reading_options
+def command(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
+    ],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.")],
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="ranklib, xgboost-json, solr, lightgbm, lightgbm-json, onnx, json or c.",
+        ),
+    ],
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Score these documents from the file by its reader's exact rules."
+        ),
+    ] = None,
+    feature_names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Names to write, one per line; by default the model's own."
+        ),
+    ] = None,
+    model_name: Annotated[
+        str, typer.Option(metavar="NAME", help="solr, onnx: what the model is called there.")
+    ] = "rankwood",
+    objective: Annotated[
+        str,
+        typer.Option(help="xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa."),
+    ] = "rank:ndcg",
+    assume_no_missing: Annotated[
+        bool,
+        typer.Option(
+            "--assume-no-missing",
+            help="ranklib takes a missing value for 0: say that no document lacks a value.",
+        ),
+    ] = False,
+    nearest_thresholds: Annotated[
+        bool,
+        typer.Option(
+            "--nearest-thresholds",
+            help="solr: where it cannot have a threshold to the bit, write the nearest instead of refusing.",
+        ),
+    ] = False,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Write a model of trees for another system, and print a certificate that the file scores as the model does.
+
+    Every split is compared; with --verify, documents are scored from the file by the exact rules of its reader. What a
+    format cannot express is refused with the reason.
+
+    Example: rankwood export model.rankwood --to ranklib model.xml --verify test.txt.gz
+    """
+    from rankwood.ensembles.loading import load, n_features_of
+    from rankwood.exports.exporting import export
+
+    refuse_to_overwrite(out, model, *([] if verify is None else [verify]))
+    loaded = load(model)
+    data = None if verify is None else reading(verify, n_features=n_features_of(loaded))
+    certificate = export(
+        loaded,
+        out,
+        to,
+        verify=data,
+        feature_names=None if feature_names is None else names_in(feature_names),
+        assume_no_missing=assume_no_missing,
+        nearest_thresholds=nearest_thresholds,
+        model_name=model_name,
+        objective=objective,
+    )
+    if as_json:
+        printing.show_json(dataclasses.asdict(certificate))
+    else:
+        printing.show_facts(certificate.facts())
+
+
+def names_in(path: Path) -> list[str]:
+    """The names in a file, one per line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise DataError(f"{path} cannot be read: {reason}.") from None
+    return text.splitlines()

@@ -1,0 +1,150 @@
+"""The JSON of LightGBM's ``dump_model``, for Vespa.
+
+Vespa tests ``value < threshold`` where LightGBM tests ``<=``, both in float64, and sums the trees whatever the file
+says of averages. Thresholds are therefore written as the least float64 that float32 rounds to a number above ours, and
+averages as sums.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rankwood.dtypes import Array
+from rankwood.errors import ModelError
+from rankwood.exports import float_steps
+from rankwood.exports.lightgbm import default_name, row_counts
+from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.text_reading import json_number, json_of, json_whole, mapping, sequence
+from rankwood.exports.tree_building import TreeBuilder, Waiting, children_of
+from rankwood.exports.writing import (
+    Plain,
+    WriteOptions,
+    names_for,
+    nested,
+    plain,
+    refuse_depth,
+    refuse_third_children,
+)
+from rankwood.models.forest import Forest
+
+RULES = Rules(
+    "<",
+    np.float64,
+    np.float64,
+    "child",
+    (
+        "Vespa goes left when value < threshold, both float64: thresholds are written so that this is our value <= "
+        "threshold of float32; LightGBM itself does not read this file",
+        "leaves are float64, summed in float64 in the order of the trees; averages are written as sums",
+        "NaN goes left where default_left is true",
+    ),
+)
+
+
+def write(forest: Forest, options: WriteOptions) -> bytes:
+    """The JSON that Vespa's importer reads."""
+    refuse_third_children(forest, "lightgbm-json")
+    refuse_depth(forest, "lightgbm-json")
+    names = names_for(forest, options, default_name)
+    trees = plain(forest, names, may_average=False)
+    head = {
+        "name": "tree",
+        "version": "v4",
+        "num_class": 1,
+        "num_tree_per_iteration": 1,
+        "label_index": 0,
+        "max_feature_idx": forest.n_features - 1,
+        "objective": "regression",
+        "average_output": False,
+        "feature_names": list(names),
+        "monotone_constraints": [],
+        "feature_infos": {},
+    }
+    body = ",\n".join(_trees(trees))
+    tail = '"feature_importances": {}, "pandas_categorical": []}'
+    return f'{json.dumps(head)[:-1]}, "tree_info": [\n{body}\n], {tail}\n'.encode()
+
+
+def _trees(trees: Plain) -> Iterator[str]:
+    forest = trees.forest
+    conditions = np.nextafter(float_steps.greatest_rounded_to(forest.threshold), np.inf).tolist()
+    for place, root in enumerate(trees.roots()):
+        end = int(forest.tree_offsets[place + 1])
+        is_leaf = forest.feature[root:end] < 0
+        writer = _NodeWriter(trees, conditions, root, is_leaf, row_counts(forest, root, end))
+        structure = "".join(nested(forest, root, writer.leaf, writer.split))
+        yield _tree(place, int(is_leaf.sum()), structure)
+    if trees.constant is not None:
+        leaf = f'{{"leaf_value": {float_steps.exact(trees.constant)}}}'
+        yield _tree(forest.n_trees, 1, leaf)
+
+
+def _tree(place: int, n_leaves: int, structure: str) -> str:
+    return (
+        f'{{"tree_index": {place}, "num_leaves": {n_leaves}, "num_cat": 0, "shrinkage": 1, '
+        f'"tree_structure": {structure}}}'
+    )
+
+
+class _NodeWriter:
+    """The texts of a tree's nodes; leaves and splits are numbered apart."""
+
+    def __init__(
+        self, trees: Plain, conditions: list[float], root: int, is_leaf: Array, counts: Array
+    ) -> None:
+        self.forest, self.value = trees.forest, trees.value
+        self.conditions, self.root, self.counts = conditions, root, counts.tolist()
+        self.number = np.where(is_leaf, np.cumsum(is_leaf) - 1, np.cumsum(~is_leaf) - 1).tolist()
+
+    def leaf(self, node: int) -> str:
+        number, count = self.number[node - self.root], self.counts[node - self.root]
+        value = float_steps.exact(self.value[node])
+        return f'{{"leaf_index": {number}, "leaf_value": {value}, "leaf_weight": {count}, "leaf_count": {count}}}'
+
+    def split(self, node: int) -> tuple[str, str, str]:
+        forest, place = self.forest, node - self.root
+        is_left = "true" if forest.missing[node] == forest.left[node] else "false"
+        before = (
+            f'{{"split_index": {self.number[place]}, "split_feature": {int(forest.feature[node])}, '
+            f'"split_gain": {float_steps.exact(forest.gain[node])}, '
+            f'"threshold": {float_steps.exact(self.conditions[node])}, '
+            f'"decision_type": "<=", "default_left": {is_left}, "missing_type": "NaN", '
+            f'"internal_value": {float_steps.exact(self.value[node])}, "internal_weight": {self.counts[place]}, '
+            f'"internal_count": {self.counts[place]}, "left_child": '
+        )
+        return before, ', "right_child": ', "}"
+
+
+def read(content: bytes) -> FileTrees:
+    """The trees of a file as Vespa takes them; for verification."""
+    document = mapping(json_of(content), "the model")
+    if "objective" not in document or "pandas_categorical" not in document:
+        raise ModelError("Vespa needs 'objective' and 'pandas_categorical'.")
+    names = sequence(document.get("feature_names"), "feature_names")
+    builder = TreeBuilder()
+    for tree in sequence(document.get("tree_info"), "tree_info"):
+        builder.start_tree()
+        _read_tree(mapping(tree, "a tree").get("tree_structure"), builder)
+    return builder.finish(n_features=len(names), feature_names=tuple(map(str, names)))
+
+
+def _read_tree(root: Any, builder: TreeBuilder) -> None:
+    waiting: list[Waiting] = [(root, 0, ())]
+    while waiting:
+        value, parent, sides = waiting.pop()
+        record = mapping(value, "a node")
+        if "leaf_value" in record:
+            node = builder.add_leaf(json_number(record["leaf_value"], "leaf_value"))
+        else:
+            column = json_whole(record.get("split_feature"), "split_feature")
+            node = builder.add_split(column, json_number(record.get("threshold"), "threshold"))
+            is_left = record.get("default_left") is True
+            waiting += children_of(
+                node, record.get("left_child"), record.get("right_child"), is_left
+            )
+        for side in sides:
+            builder.join(parent, side, node)

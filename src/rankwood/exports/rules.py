@@ -1,0 +1,153 @@
+"""How another engine reads a tree, in a few facts; and trees as a file of that engine writes them.
+
+``Rules`` and ``FileTrees`` know nothing of our forests: what is scored here is what the file says, number by number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood.dtypes import Array, Floats
+
+_BLOCK_ROWS = 1 << 15  # rows walked together: their values stay in the cache
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an engine does with a value, a threshold and the leaves.
+
+    Parameters
+    ----------
+    comparison
+        A document goes left when value ``<=`` threshold, or when value ``<`` threshold.
+    compared_in
+        The floats that values and thresholds are rounded to before they are compared.
+    summed_in
+        The floats that leaves are rounded to and summed in.
+    missing
+        Where NaN goes: "child" (the one the file names) or "zero" (it counts as 0).
+    slack
+        What is added to a threshold before it is compared.
+    multiplied_in
+        The floats that weight times leaf, and a step of the sum, are worked out in; None: as ``summed_in``.
+    counts_as_zero
+        Values no farther from 0 than this are 0.
+    texts
+        The rules in words, one each, for the certificate.
+    """
+
+    comparison: str
+    compared_in: type[np.floating[Any]]
+    summed_in: type[np.floating[Any]]
+    missing: str
+    texts: tuple[str, ...]
+    slack: float = 0.0
+    multiplied_in: type[np.floating[Any]] | None = None
+    counts_as_zero: float = 0.0
+
+    def goes_left(self, values: Array, thresholds: Array) -> Array:
+        """Whether each value goes left of its threshold; ``thresholds`` are ready for comparison."""
+        chosen: Array = values <= thresholds if self.comparison == "<=" else values < thresholds
+        return chosen
+
+    def seen_thresholds(self, written: Floats) -> Array:
+        """Thresholds as the engine compares with them."""
+        with np.errstate(over="ignore"):
+            seen = written.astype(self.compared_in)
+            return seen + self.compared_in(self.slack) if self.slack else seen
+
+    def seen_values(self, features: Array) -> Array:
+        """Values as the engine compares them."""
+        with np.errstate(over="ignore"):
+            seen = np.array(features, self.compared_in)
+        if self.missing == "zero":
+            seen[np.isnan(seen)] = 0
+        if self.counts_as_zero:
+            seen[np.abs(seen) <= self.counts_as_zero] = 0
+        return seen
+
+
+@dataclass(frozen=True, eq=False)
+class FileTrees:
+    """The trees of a file: numbers as they are written, children as positions in the whole arrays.
+
+    Parameters
+    ----------
+    feature, left, right, missing
+        As in ``Forest``: -1 marks a leaf; children stand after their parents.
+    threshold, value, cover, gain
+        As written, in float64.
+    tree_offsets, tree_weights
+        As in ``Forest``.
+    groups
+        How many trees are summed in ``summed_in`` before these sums are added in float64; None for one group.
+    divisor, base
+        What the sum is divided by, and what is added then.
+    """
+
+    feature: Array
+    threshold: Floats
+    left: Array
+    right: Array
+    missing: Array
+    value: Floats
+    cover: Floats
+    gain: Floats
+    tree_offsets: Array
+    tree_weights: Floats
+    groups: tuple[int, ...] | None
+    divisor: float
+    base: float
+    n_features: int
+    feature_names: tuple[str, ...] | None
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.tree_weights.size
+
+    def score(self, features: Array, rules: Rules) -> Floats:
+        """The score of each row, added tree by tree as the engine does."""
+        scores = [
+            self._score_block(features[first : first + _BLOCK_ROWS], rules)
+            for first in range(0, len(features), _BLOCK_ROWS)
+        ]
+        return np.concatenate([np.zeros(0), *scores])
+
+    def _score_block(self, features: Array, rules: Rules) -> Floats:
+        values = rules.seen_values(features)
+        thresholds = rules.seen_thresholds(self.threshold)
+        worked_in = rules.multiplied_in or rules.summed_in
+        outputs = self.value.astype(rules.summed_in).astype(worked_in)
+        weights = self.tree_weights.astype(rules.summed_in).astype(worked_in)
+        total = np.zeros(len(features), np.float64 if self.groups else rules.summed_in)
+        tree = 0
+        for n_summed in self.groups or (self.n_trees,):
+            part = np.zeros(len(features), rules.summed_in)
+            for _ in range(n_summed):
+                leaves = self._leaves(tree, values, thresholds, rules)
+                part = (part + weights[tree] * outputs[leaves]).astype(rules.summed_in)
+                tree += 1
+            total = total + part if self.groups else part
+        if self.divisor != 1:
+            total = total / total.dtype.type(self.divisor)
+        scores: Floats = (total + rules.summed_in(self.base)).astype(np.float64)
+        return scores
+
+    def _leaves(self, tree: int, values: Array, thresholds: Array, rules: Rules) -> Array:
+        """The leaf of each row, as a position in the whole arrays."""
+        nodes = np.full(len(values), self.tree_offsets[tree])
+        rows = np.arange(len(values))
+        rows = rows[self.feature[nodes] >= 0]
+        while rows.size:
+            at = nodes[rows]
+            seen = values[rows, self.feature[at]]
+            is_left = rules.goes_left(seen, thresholds[at])
+            chosen = np.where(is_left, self.left[at], self.right[at])
+            chosen = np.where(np.isnan(seen), self.missing[at], chosen)
+            nodes[rows] = chosen
+            rows = rows[self.feature[chosen] >= 0]
+        return nodes

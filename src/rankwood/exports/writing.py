@@ -1,0 +1,158 @@
+"""What every writer starts from: a forest as a plain sum, or a plain mean, of leaf values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwood.dtypes import Array, Features, Floats
+from rankwood.errors import ModelError, ParameterError
+from rankwood.exports.two_sided import has_third_child
+from rankwood.models.forest import Forest
+
+MOST_DEPTH = 400  # Jackson, which most engines read JSON with, refuses more than 1,000 levels: two to a split
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What a caller may choose about a file."""
+
+    feature_names: tuple[str, ...] | None = None
+    model_name: str = "rankwood"
+    objective: str = "rank:ndcg"
+    nearest_thresholds: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """A forest whose weights are multiplied into its leaves.
+
+    The score is the sum of the trees' leaves plus ``constant``; where ``is_mean``, their mean, and there is no
+    constant. ``constant`` is None where there is nothing to add.
+    """
+
+    forest: Forest
+    value: Floats
+    is_mean: bool
+    constant: float | None
+    names: tuple[str, ...]
+
+    @property
+    def n_trees(self) -> int:
+        """Trees to be written, the constant one included."""
+        return self.forest.n_trees + (self.constant is not None)
+
+    def roots(self) -> list[int]:
+        """The first node of each tree."""
+        roots: list[int] = self.forest.tree_offsets[:-1].tolist()
+        return roots
+
+
+def plain(forest: Forest, names: tuple[str, ...], *, may_average: bool) -> Plain:
+    """The forest for a format that knows no weights and, unless ``may_average``, no means."""
+    total = float(forest.tree_weights.sum())
+    weights = forest.tree_weights
+    is_mean = forest.average and may_average and forest.n_trees > 0 and total > 0
+    if is_mean and (weights != weights[0]).any():
+        weights = weights * (forest.n_trees / total)
+    elif is_mean:
+        weights = np.ones(forest.n_trees)
+    elif forest.average and total > 0:
+        weights = weights / total
+    value = forest.value * np.repeat(weights, np.diff(forest.tree_offsets))
+    if is_mean and forest.base:
+        value = value + forest.base
+    needs_constant = not is_mean and (forest.base != 0 or forest.n_trees == 0)
+    return Plain(forest, value, is_mean, forest.base if needs_constant else None, names)
+
+
+def in_float32(numbers: Floats, what: str) -> Features:
+    """The numbers as float32; those beyond it are refused."""
+    with np.errstate(over="ignore"):
+        rounded: Features = np.asarray(numbers, np.float64).astype(np.float32)
+    wrong = ~np.isfinite(rounded)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ModelError(
+            f"{what} {float(numbers[place]):g} is beyond float32, which the format is read in. "
+            "Scale the labels down and train again."
+        )
+    return rounded + np.float32(0.0)
+
+
+def refuse_third_children(forest: Forest, format_name: str) -> None:
+    """Raise where a split has a child of its own for missing values."""
+    third = has_third_child(forest)
+    if third.any():
+        raise ModelError(
+            f"{int(third.sum()):,} splits have a third child for missing values, which {format_name} cannot express. "
+            "Train with another treatment of missing values, or export to json or c."
+        )
+
+
+def refuse_depth(forest: Forest, format_name: str) -> None:
+    """Raise for trees that the readers of nested files would refuse."""
+    if forest.max_depth > MOST_DEPTH:
+        raise ModelError(
+            f"a tree is {forest.max_depth:,} splits deep; {format_name} nests its nodes, and readers refuse more than "
+            f"{MOST_DEPTH}. Train with a max_depth, or export to lightgbm or onnx."
+        )
+
+
+def depths(forest: Forest) -> Array:
+    """Splits above each node."""
+    depth = np.zeros(forest.n_nodes, np.int64)
+    level = np.flatnonzero(forest.feature >= 0)
+    for node in level.tolist():  # parents stand before children
+        for children in (forest.left, forest.right, forest.missing):
+            depth[children[node]] = depth[node] + 1
+    return depth
+
+
+def nested(
+    forest: Forest,
+    root: int,
+    leaf: Callable[[int], str],
+    split: Callable[[int], tuple[str, str, str]],
+) -> list[str]:
+    """The texts of a tree, outside in: ``split`` gives what stands before, between and after its children."""
+    texts: list[str] = []
+    waiting: list[int | str] = [root]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif forest.feature[item] < 0:
+            texts.append(leaf(item))
+        else:
+            before, between, after = split(item)
+            texts.append(before)
+            waiting += [after, int(forest.right[item]), between, int(forest.left[item])]
+    return texts
+
+
+def names_for(
+    forest: Forest, options: WriteOptions, default: Callable[[int], str]
+) -> tuple[str, ...]:
+    """The names to write: those asked for, else the model's, else the format's own."""
+    names: Sequence[str] | None = options.feature_names or forest.feature_names
+    if names is None:
+        return tuple(default(number) for number in range(forest.n_features))
+    if len(names) != forest.n_features or len(set(names)) != len(names):
+        raise ModelError(
+            f"feature_names must be {forest.n_features:,} different names, got {len(names):,} "
+            f"with {len(set(names)):,} different ones."
+        )
+    return tuple(names)
+
+
+def checked_names(feature_names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The argument ``feature_names``: one text per feature, or None."""
+    if feature_names is None:
+        return None
+    names = tuple(feature_names)
+    if isinstance(feature_names, str) or not all(isinstance(name, str) for name in names):
+        raise ParameterError("feature_names must be a list of texts, one per feature.")
+    return names

@@ -1,0 +1,102 @@
+"""``rankwood export`` and ``rankwood import``, called in process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+import rankwood as rw
+
+
+@pytest.fixture
+def files(tmp_path):
+    data = rw.make_ranking(n_queries=12, docs_per_query=10, n_features=5, seed=2)
+    rw.write_letor(data, tmp_path / "test.txt.gz")
+    rw.save(rw.GBRT(n_trees=4, max_leaves=6).fit(data), tmp_path / "m.rankwood")
+    rw.save(rw.AdaRank(n_rounds=2).fit(data), tmp_path / "linear.rankwood")
+    return tmp_path
+
+
+FORMATS = ["ranklib", "xgboost-json", "solr", "lightgbm", "lightgbm-json", "onnx", "json", "c"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_prints_its_certificate(rankwood, files, name):
+    if name == "onnx":
+        pytest.importorskip("onnx")
+    outcome = rankwood("export", "m.rankwood", "--to", name, "out", "--verify", "test.txt.gz", "-q")
+    assert outcome.code == 0, outcome.err
+    digest = hashlib.sha256((files / "out").read_bytes()).hexdigest()
+    for text in (digest, "largest score difference", "of 12 (100.00%)", "rule", f"({name}, "):
+        assert text in outcome.out
+
+
+def test_json_for_scripts(rankwood, files):
+    call = ["export", "m.rankwood", "--to", "c", "out.c", "--verify", "test.txt.gz", "-q", "--json"]
+    found = json.loads(rankwood(*call).out)
+    assert found["largest_difference"] == 0
+    assert (found["same_order"], found["n_queries"]) == (12, 12)
+
+
+def test_names_come_from_a_file(rankwood, files):
+    (files / "names.txt").write_text("title\nbody\nage\nclicks\nprice\n")
+    call = ["export", "m.rankwood", "--to", "solr", "out.json", "--feature-names", "names.txt"]
+    assert rankwood(*call, "--model-name", "shop").code == 0
+    model = json.loads((files / "out.json").read_text())
+    assert model["name"] == "shop"
+    assert [f["name"] for f in model["features"]] == ["title", "body", "age", "clicks", "price"]
+    assert "cannot be read: No such file" in rankwood(*call[:-1], "none.txt").err
+
+
+def test_what_cannot_be_exported_is_a_message_and_exit_2(rankwood, files):
+    outcome = rankwood("export", "linear.rankwood", "--to", "ranklib", "out")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "error: AdaRank cannot be exported: a linear model is no sum of trees." in outcome.err
+    assert rankwood("export", "m.rankwood", "--to", "excel", "out").code == 2
+    assert (
+        "OUT is m.rankwood, which is read"
+        in rankwood("export", "m.rankwood", "--to", "c", "m.rankwood").err
+    )
+    assert rankwood("export", "none.rankwood", "--to", "c", "out").code == 2
+    assert not (files / "out").exists()
+
+
+def test_import_and_all_that_models_can_do(rankwood, files):
+    assert rankwood("export", "m.rankwood", "--to", "lightgbm", "m.txt").code == 0
+    outcome = rankwood("import", "m.txt", "--from", "lightgbm", "again.rankwood")
+    assert outcome.code == 0, outcome.err
+    assert (
+        "4 summed" in outcome.out or "5 summed" in outcome.out
+    )  # the base may be a tree of its own
+    mine, theirs = (
+        rankwood("evaluate", name, "test.txt.gz", "-m", "ndcg@10", "-q").out
+        for name in ("m.rankwood", "again.rankwood")
+    )
+    assert mine.splitlines()[1:2] == theirs.splitlines()[1:2]
+    assert "imported_from" in rankwood("inspect", "again.rankwood").out
+    assert rankwood("score", "again.rankwood", "test.txt.gz", "-o", "s.tsv", "-q").code == 0
+    assert rankwood("cost-curve", "again.rankwood", "test.txt.gz", "-q").code == 0
+    assert rankwood("export", "again.rankwood", "--to", "xgboost-json", "x.json").code == 0
+    call = ["import", "x.json", "--from", "xgboost", "x.rankwood"]
+    assert "pass all feature_names in the order" in rankwood(*call, "--n-features", 5).err
+    names = rw.load(files / "again.rankwood").feature_names
+    (files / "names.txt").write_text("\n".join(names))
+    assert rankwood(*call, "--feature-names", "names.txt", "--base", "0.5").code == 0
+    assert rw.load(files / "x.rankwood").feature_names == names
+    assert rankwood("import", "m.txt", "--from", "ranklib", "y.rankwood").code == 2
+    assert not (files / "y.rankwood").exists()
+
+
+def test_ranklib_from_a_model_whose_past_is_unknown_needs_a_word(rankwood, files):
+    rankwood("export", "m.rankwood", "--to", "lightgbm", "m.txt")
+    rankwood("import", "m.txt", "--from", "lightgbm", "again.rankwood")
+    outcome = rankwood("export", "again.rankwood", "--to", "ranklib", "m.xml")
+    assert outcome.code == 2
+    assert "It is not known whether the training data had any" in outcome.err
+    outcome = rankwood(
+        "export", "again.rankwood", "--to", "ranklib", "m.xml", "--assume-no-missing"
+    )
+    assert outcome.code == 0
+    assert "assumed on request" in outcome.out

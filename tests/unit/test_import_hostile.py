@@ -1,0 +1,396 @@
+"""Files of other systems that are damaged, truncated or hostile: one of our errors each, in bounded time and memory."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+from rankwood.errors import ModelError, RankwoodError
+from rankwood.exports.formats import FORMATS, READERS
+from rankwood.exports.importing import _read
+from rankwood.exports.writing import WriteOptions
+from tests.reference import awkward, engines
+
+WRITTEN_AS = {"xgboost": "xgboost-json"}
+
+
+def valid_file(name, rng):
+    forest = awkward.forest(rng, awkward.SOLR_THRESHOLDS, n_trees=4, zero=True)
+    return FORMATS[WRITTEN_AS.get(name, name)].write(forest, WriteOptions())
+
+
+def saved_by_xgboost():
+    """The shape of what ``Booster.save_model`` writes: one tree of one split."""
+    tree = {
+        "left_children": [1, -1, -1],
+        "right_children": [2, -1, -1],
+        "split_indices": [0, 0, 0],
+        "split_conditions": [0.5, -1.0, 1.0],
+        "default_left": [1, 0, 0],
+        "split_type": [0, 0, 0],
+    }
+    booster = {"name": "gbtree", "model": {"trees": [tree]}}
+    about = {"num_feature": "1", "num_class": "0", "num_target": "1", "base_score": "[5E-1]"}
+    learner = {
+        "learner_model_param": about,
+        "gradient_booster": booster,
+        "objective": {"name": "rank:ndcg"},
+        "feature_names": [],
+    }
+    return {"learner": learner, "version": [3, 1, 0]}
+
+
+def mutated(content: bytes, rng, tokens) -> bytes:
+    """A file with one to four small things changed: bits, bytes, pieces cut out, doubled, or another token put in."""
+    changed = bytearray(content)
+    for _ in range(int(rng.integers(1, 5))):
+        if not changed:
+            break
+        at = int(rng.integers(len(changed)))
+        end = min(len(changed), at + int(rng.integers(1, 40)))
+        kind = int(rng.integers(6))
+        if kind == 0:
+            changed[at] ^= 1 << int(rng.integers(8))
+        elif kind == 1:
+            del changed[at:end]
+        elif kind == 2:
+            changed[at:at] = changed[at:end]
+        elif kind == 3:
+            changed[at:end] = tokens[int(rng.integers(len(tokens)))]
+        elif kind == 4:
+            del changed[at:]
+        else:
+            changed[at : at + 1] = b"%d" % int(rng.integers(-3, 12))
+    return bytes(changed)
+
+
+TOKENS = [
+    b"nan", b"1e999", b"-1", b"99999999999999999999", b"null", b"[]", b"{}", b'"x"', b"<split>", b"</split>", b"true",
+    b"\xff\xfe", b"=", b"Tree=0\n", b"<tree id='1' weight='1'>", b"4294967296", b"\x00", b"1.5", b"f0", b"9" * 5000,
+]  # fmt: skip
+
+
+def fuzz(name, rng, n_cases):
+    content = valid_file(name, rng)
+    saved = json.dumps(saved_by_xgboost()).encode()
+    outcomes = {"read": 0, "refused": 0}
+    for case in range(n_cases):
+        source = saved if name == "xgboost" and case % 2 else content
+        damaged = mutated(source, rng, TOKENS)
+        try:
+            forest = _read(damaged, name, None, None)
+            forest.predict(
+                np.zeros((1, forest.n_features), np.float32)
+            ) if forest.n_features < 1000 else None
+            outcomes["read"] += 1
+        except RankwoodError:
+            outcomes["refused"] += 1
+    return outcomes
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_damaged_files_give_one_of_our_errors(name, rng):
+    outcomes = fuzz(name, rng, 150)
+    assert outcomes["refused"] > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_many_damaged_files(name, rng):
+    outcomes = fuzz(name, rng, 5_000)
+    assert outcomes["refused"] > 2_000
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_a_file_cut_anywhere_is_refused_or_whole(name, rng, tmp_path):
+    content = valid_file(name, rng)
+    path = tmp_path / "cut"
+    for end in np.linspace(0, len(content) * 0.95, 25).astype(int).tolist():
+        path.write_bytes(content[:end])
+        with pytest.raises(ModelError, match=f"cut is no usable {name} model: "):
+            rw.import_model(path, name)
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 100,
+        b"PK\x03\x04",
+        b"tree\n",
+        b"[]",
+        b"{}",
+        b"null",
+        b"\xff\xff",
+        b"## LambdaMART\n",
+    ],
+    ids=["empty", "zeros", "zip", "tree", "list", "object", "null", "not text", "head"],
+)
+def test_what_is_no_model_is_refused(name, content, tmp_path):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ModelError, match="x is no usable"):
+        rw.import_model(tmp_path / "x", name)
+
+
+def edited(name, rng, *pairs):
+    text = valid_file(name, rng).decode()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text.encode()
+
+
+def lightgbm_text(**changes):
+    fields = {
+        "num_leaves": "3",
+        "num_cat": "0",
+        "split_feature": "0 1",
+        "threshold": "0.5 0.25",
+        "decision_type": "10 8",
+        "left_child": "1 -1",
+        "right_child": "-2 -3",
+        "leaf_value": "1 2 3",
+        **changes,
+    }
+    head = "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=1\nobjective=lambdarank\nfeature_names=a b\n"
+    return (
+        f"{head}\nTree=0\n"
+        + "\n".join(f"{k}={v}" for k, v in fields.items())
+        + "\n\nend of trees\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"left_child": "0 -1"}, "child 0 is out of range, or has two parents"),
+        ({"left_child": "1 0"}, "child 0 is out of range, or has two parents"),
+        ({"right_child": "7 -3"}, "child 7 is out of range"),
+        ({"right_child": "-9 -3"}, "child -9 is out of range"),
+        ({"right_child": "-1 -3"}, "two parents"),
+        ({"split_feature": "0 5"}, "test feature 5, but it has 2 features"),
+        ({"split_feature": "0 99999999999"}, "features from 0 to"),
+        ({"split_feature": "0 -1"}, "tests feature -1"),
+        ({"split_feature": "0 0.5"}, "split_feature must be whole numbers"),
+        ({"threshold": "nan 1"}, "threshold holds nan"),
+        ({"threshold": "-inf 1"}, "threshold holds -inf"),
+        ({"threshold": "1"}, "threshold must be 2 numbers, got 1"),
+        ({"threshold": "-1e300 1"}, "only -inf lies left of it"),
+        ({"leaf_value": "1 inf 3"}, "leaf_value holds inf"),
+        ({"num_leaves": "-4"}, "num_leaves is -4"),
+        ({"num_leaves": "9" * 30}, "num_leaves must be a whole number"),
+        ({"num_leaves": "4000000000"}, "num_leaves is 4,000,000,000"),
+        ({"num_cat": "1"}, "splits by categories"),
+        ({"decision_type": "1 8"}, "splits by categories"),
+        ({"decision_type": "4 8"}, "zero_as_missing"),
+    ],
+)
+def test_lightgbm_trees_that_are_wrong(changes, reason, tmp_path):
+    (tmp_path / "ok").write_text(lightgbm_text())
+    assert rw.import_model(tmp_path / "ok", "lightgbm").n_leaves == 3
+    (tmp_path / "bad").write_text(lightgbm_text(**changes))
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(tmp_path / "bad", "lightgbm")
+
+
+def xgboost_split(**changes):
+    leaf = [{"nodeid": 1, "leaf": 0.5}, {"nodeid": 2, "leaf": 1.5}]
+    split = {
+        "nodeid": 0,
+        "split": "f0",
+        "split_condition": 0.5,
+        "yes": 1,
+        "no": 2,
+        "missing": 1,
+        "children": leaf,
+    }
+    return [{**split, **changes}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"children": []}, "must have two children"),
+        ({"yes": 2}, "must have two children"),
+        ({"yes": "1"}, "yes must be a whole number, got '1'"),
+        ({"missing": 0}, "neither its 'yes' nor its 'no'"),
+        ({"split": "f99999999999"}, "has no number"),
+        ({"split": "f12345678"}, "has no number"),
+        ({"split": 3}, "split must be a text, got 3"),
+        ({"split_condition": "0.5"}, "split_condition must be a finite number"),
+        ({"split_condition": True}, "split_condition must be a finite number, got True"),
+        (
+            {"children": [{"nodeid": 1}, {"nodeid": 2, "leaf": 0}]},
+            "split_condition must be a finite",
+        ),
+        ({"children": [[], {}]}, "a node must be an object, got an array"),
+    ],
+)
+def test_xgboost_dumps_that_are_wrong(changes, reason, tmp_path):
+    (tmp_path / "ok").write_text(json.dumps(xgboost_split()))
+    assert rw.import_model(tmp_path / "ok", "xgboost").n_leaves == 2
+    (tmp_path / "bad").write_text(json.dumps(xgboost_split(**changes)))
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(tmp_path / "bad", "xgboost")
+
+
+def test_a_condition_beyond_float32_has_everything_finite_below_it(tmp_path):
+    (tmp_path / "x").write_text(json.dumps(xgboost_split(split_condition=1e300)))
+    assert rw.import_model(tmp_path / "x", "xgboost").threshold[0] == np.finfo(np.float32).max
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"left_children": [0, -1, -1]}, "out of range, or a node with two parents"),
+        ({"left_children": [9, -1, -1]}, "out of range"),
+        ({"left_children": [1, -1]}, "not of one length"),
+        ({"left_children": []}, "empty"),
+        ({"split_indices": [7, 0, 0]}, "num_feature is 1, which its trees do not fit"),
+        ({"split_indices": [10**12, 0, 0]}, "features from 0 to"),
+        ({"split_type": [1, 0, 0]}, "splits by categories"),
+        ({"split_conditions": [None, 0, 0]}, "split_conditions must be a finite number, got None"),
+        ({"left_children": "abc"}, "left_children must be an array"),
+    ],
+)
+def test_saved_xgboost_trees_that_are_wrong(change, reason, tmp_path):
+    document = saved_by_xgboost()
+    (tmp_path / "ok").write_text(json.dumps(document))
+    forest = rw.import_model(tmp_path / "ok", "xgboost")
+    assert forest.predict([[0.4], [0.5], [np.nan]]).tolist() == [
+        -0.5,
+        1.5,
+        -0.5,
+    ]  # base 0.5, 0.5 < 0.5 is no
+    document["learner"]["gradient_booster"]["model"]["trees"][0].update(change)
+    (tmp_path / "bad").write_text(json.dumps(document))
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(tmp_path / "bad", "xgboost")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("<tree weight='1'></tree>", "a <tree> is empty"),
+        ("<tree weight='1'><split></split></tree>", "a <split> is not complete"),
+        ("<tree><split><output>1</output></split></tree>", "a <tree> has no weight"),
+        (
+            "<tree weight='x'><split><output>1</output></split></tree>",
+            "weight must be a finite number",
+        ),
+        (
+            "<tree weight='1'><split><output>NaN</output></split></tree>",
+            "<output> must be a finite number, got 'NaN'",
+        ),
+        ("<tree weight='1'><split><feature>0</feature></split></tree>", "RankLib counts from 1"),
+        ("<tree weight='1'><split><feature>1</feature></split></tree>", "is not complete"),
+        (
+            "<tree weight='1'><split><feature>99999999</feature><threshold>1</threshold></split></tree>",
+            "features from",
+        ),
+        (
+            "<tree weight='1'><split><threshold>1</threshold></split></tree>",
+            "where RankLib does not look",
+        ),
+        (
+            "<tree weight='1'><split><output>1</output></split><split><output>1</output></split></tree>",
+            "more than one",
+        ),
+        ("<split><output>1</output></split>", "<split> may not stand in <ensemble>"),
+        ("<!DOCTYPE x [<!ENTITY a 'b'>]>", "damaged near"),
+        ("<tree weight='1'><split><output>1</output></split>", "</ensemble> closes nothing"),
+        ("", "holds no <tree>"),
+    ],
+)
+def test_ranklib_files_that_are_wrong(body, reason, tmp_path):
+    (tmp_path / "x").write_text(f"## LambdaMART\n<ensemble>\n{body}\n</ensemble>\n")
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(tmp_path / "x", "ranklib")
+
+
+def test_ranklib_as_ranklib_itself_writes_it(tmp_path):
+    """Tabs, spaces around numbers, several lines of comments, weights that are learning rates."""
+    text = (
+        '## LambdaMART\n## No. of trees = 1\n## Learning rate = 0.1\n\n<ensemble>\n\t<tree id="1" weight="0.1">\n'
+        "\t\t<split>\n\t\t\t<feature> 3 </feature>\n\t\t\t<threshold> 0.5 </threshold>\n"
+        '\t\t\t<split pos="left">\n\t\t\t\t<output> -2.0 </output>\n\t\t\t</split>\n'
+        '\t\t\t<split pos="right">\n\t\t\t\t<output> 2.0 </output>\n\t\t\t</split>\n\t\t</split>\n\t</tree>\n</ensemble>\n'
+    )
+    (tmp_path / "x").write_text(text)
+    forest = rw.import_model(tmp_path / "x", "ranklib")
+    tenth = float(np.float32(0.1))
+    documents = np.array([[0, 0, 0.5], [0, 0, 0.6], [0, 0, np.nan]], np.float32)  # NaN is 0: left
+    assert forest.predict(documents).tolist() == [-2 * tenth, 2 * tenth, -2 * tenth]
+
+
+def test_ranklib_forests_of_boosted_bags(tmp_path):
+    """Bags of several weighted trees: each bag is a float32 sum, and bags are averaged."""
+    bag = "".join(
+        f"<tree id='{n}' weight='0.1'><split><feature>1</feature><threshold>{n}</threshold><split><output>{n}.5</output>"
+        f"</split><split><output>-{n}.25</output></split></split></tree>"
+        for n in (1, 2)
+    )
+    content = (
+        f"## Random Forests\n<ensemble>{bag}</ensemble>\n<ensemble>{bag}</ensemble>\n".encode()
+    )
+    (tmp_path / "x").write_bytes(content)
+    documents = np.array([[0.0], [1.0], [1.5], [2.0], [2.5], [np.nan]], np.float32)
+    engine = engines.RankLib(content)
+    expected = [engine.score(document) for document in documents]
+    ours = FORMATS["ranklib"]
+    assert ours.read(content).score(documents, ours.rules).tolist() == expected
+    forest = rw.import_model(tmp_path / "x", "ranklib")
+    assert forest.predict(documents) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["xgboost", "solr", "json"])
+@pytest.mark.parametrize("opened", ["[", '{"a":', '[{"children":'])
+def test_deep_nesting_is_refused(name, opened, tmp_path):
+    (tmp_path / "x").write_text(opened * 200_000)
+    with pytest.raises(ModelError, match=r"nested too deep|not valid JSON"):
+        rw.import_model(tmp_path / "x", name)
+
+
+def test_deep_ranklib_trees_are_read_without_recursion(tmp_path):
+    n = 3_000
+    opened = (
+        "<split><feature>1</feature><threshold>1</threshold><split><output>1</output></split>" * n
+    )
+    text = f"<tree weight='1'>{opened}<split><output>2</output></split>{'</split>' * n}</tree>"
+    (tmp_path / "x").write_text(f"## MART\n<ensemble>{text}</ensemble>")
+    assert rw.import_model(tmp_path / "x", "ranklib").max_depth == n
+
+
+def test_hostile_numbers_take_no_memory_and_no_time(tmp_path):
+    cases = {
+        "lightgbm": lightgbm_text().replace("max_feature_idx=1", "max_feature_idx=999999999"),
+        "json": '{"format": "rankwood-forest", "version": 1, "n_features": 999999999999, "trees": []}',
+        "xgboost": "[" + "9" * 1_000_000 + "]",
+        "ranklib": "## MART\n" + "<" * 500_000,
+        "solr": '{"class": ' * 1000,
+    }
+    tracemalloc.start()
+    started = time.process_time()
+    for name, text in cases.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ModelError, match="is no usable"):
+            rw.import_model(tmp_path / name, name)
+    assert time.process_time() - started < 20
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ModelError, match="cannot be read: No such file"):
+        rw.import_model(tmp_path / "none", "lightgbm")
+    with pytest.raises(ModelError, match="cannot be read: Is a directory"):
+        rw.import_model(tmp_path, "lightgbm")
+    (tmp_path / "x").write_text("")
+    with pytest.raises(rw.errors.UnknownName, match="format 'lightgmb' is not known"):
+        rw.import_model(tmp_path / "x", "lightgmb")
