@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from rankwood.evaluation.explanation import explain
     from rankwood.evaluation.factorial import factorial
     from rankwood.evaluation.factorial_design import factorial_design
+    from rankwood.evaluation.fronts import size_quality_front
     from rankwood.evaluation.importance import importance
     from rankwood.evaluation.learning_curve import learning_curve
     from rankwood.evaluation.significance import compare_values
     from rankwood.experiments.reading import read_run
     from rankwood.experiments.report import write_report
     from rankwood.experiments.runner import run_experiment
-    from rankwood.evaluation.fronts import size_quality_front
     from rankwood.measures.parsing import parse_measure
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.lazy import LazyFeatures
