@@ -68,7 +68,7 @@ def test_layers_point_one_way(monkeypatch):
         check=False,
     )
     assert outcome.returncode == 0, outcome.stdout
-    assert "Contracts: 2 kept, 0 broken." in outcome.stdout
+    assert "Contracts: 3 kept, 0 broken." in outcome.stdout
 
 
 def test_a_module_can_be_read_in_one_sitting(source):
