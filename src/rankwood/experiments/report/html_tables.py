@@ -9,6 +9,7 @@ from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.markup import Markup, element, join, named
 from rankwood.experiments.report.tables import Cell, Column, Table
 
+_LONGEST_HEAD = 32  # letters of a column's name
 _LONGEST_NAME = 60  # letters; all of it is shown when it is pointed at
 
 
@@ -42,8 +43,10 @@ def _head(column: Column, is_sortable: bool) -> Markup:
     style = {"class_": "number" if column.is_number else None, "scope": "col"}
     hint = column.hint or None
     if not is_sortable:
-        return element("th", named(column.name), title=hint, **style)
-    button = element("button", named(column.name), type="button", title=hint)
+        return element("th", named(shorten(column.name, _LONGEST_HEAD)), title=hint, **style)
+    button = element(
+        "button", named(shorten(column.name, _LONGEST_HEAD)), type="button", title=hint
+    )
     return element("th", button, aria_sort="none", **style)
 
 

@@ -148,8 +148,8 @@ def _pair_notes(comparison: Comparison, with_raw: bool) -> list[str]:
 
 
 def times_by_algorithm(findings: Findings) -> Table | None:
-    """Median times by stage and the greatest memory; None where no cell finished."""
-    cells = [cell for cell in findings.results.cells if cell.status == "done"]
+    """Median times by stage and the greatest memory; None where no cell tells."""
+    cells = [cell for cell in findings.results.cells if cell.status == "done" and cell.seconds]
     if not cells:
         return None
     stages = list(dict.fromkeys(stage for cell in cells for stage in cell.seconds))
