@@ -39,13 +39,13 @@ def main(judgments: Path | None = None) -> None:
     print(f"{model.forest_.n_trees} trees, stopped by the validation queries")
 
     today = test.features[:, list(test.names).index(TODAY)].astype(float)
-    measures = ["ndcg@10", "mrr"]
-    for name, ranking in {"today": today, "LambdaMART": model}.items():
-        print(f"\n{name}\n{rw.evaluate(ranking, test, measures)}")
+    print(rw.compare({"today": today, "LambdaMART": model}, test, ["ndcg@10", "mrr"]))
+    print(f"\nwhat the scores are made of\n{rw.importance(model, test, by='contribution')}")
 
     final = rw.refit(model, train, vali)
     rw.save(final, folder / "model.rankwood")
-    print(f"\nmodel: {folder / 'model.rankwood'}")
+    certificate = rw.export(final, folder / "model.json", "xgboost-json", verify=test)
+    print(f"\nfor OpenSearch: {folder / 'model.json'}\n{certificate}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""For a researcher with LETOR folds: a paper's table, with tests over the queries of all folds.
+"""For a researcher with LETOR folds: a paper's table, with tests over the queries of all folds, and a report.
 
 Run as ``python examples/researcher_folds.py [folder]``; the folder holds ``Fold1``, ``Fold2`` … with ``train.txt``,
 ``vali.txt`` and ``test.txt``, plain or compressed. Without a folder, small folds are made up on the spot.
@@ -10,18 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-from scipy.stats import wilcoxon
-
 import rankwood as rw
 
 RANKERS = {
-    "RandomForest": rw.RandomForest(n_trees=50, seed=1),
-    "GBRT": rw.GBRT(n_trees=100, max_leaves=15, early_stopping=20, seed=1),
-    "LambdaMART": rw.LambdaMART(n_trees=100, max_leaves=15, early_stopping=20, seed=1),
-    "BROOF": rw.BROOF(n_rounds=10, n_trees=10, max_leaves=30, seed=1),
+    "RF": {"kind": "RandomForest", "n_trees": 50},
+    "MART": {"kind": "GBRT", "n_trees": 100, "max_leaves": 15, "early_stopping": 20},
+    "LambdaMART": {"kind": "LambdaMART", "n_trees": 100, "max_leaves": 15, "early_stopping": 20},
+    "BROOF": {"kind": "BROOF", "n_rounds": 10, "n_trees": 10, "max_leaves": 30},
 }
-BASELINE = "RandomForest"
 
 
 def made_up(folder: Path) -> Path:
@@ -36,24 +32,20 @@ def made_up(folder: Path) -> Path:
 
 
 def main(folder: Path | None = None) -> None:
-    """NDCG@10 and MAP by ranker, and Wilcoxon's p against the baseline."""
-    folds = rw.read_folds(folder or made_up(Path(tempfile.mkdtemp(prefix="rankwood-"))))
-    measures = [rw.parse_measure("ndcg@10"), rw.parse_measure("map")]
-    values: dict[str, list[np.ndarray]] = {}
-    for name, ranker in RANKERS.items():
-        scored = [
-            (ranker.fit(train, valid=vali).predict(test), test) for train, vali, test in folds
-        ]
-        values[name] = [
-            np.concatenate([m.per_query(s, test) for s, test in scored]) for m in measures
-        ]
-    print(f"{'':14}" + "".join(f"{m!s:>10}{'p':>8}" for m in measures))
-    for name, found in values.items():
-        cells = ""
-        for each, baseline in zip(found, values[BASELINE], strict=True):
-            p = f"{wilcoxon(each, baseline).pvalue:8.3f}" if name != BASELINE else f"{'':8}"
-            cells += f"{each.mean():10.4f}{p}"
-        print(f"{name:14}{cells}")
+    """NDCG@10 and MAP by ranker, with tests against the baseline, and the report of the run."""
+    place = Path(tempfile.mkdtemp(prefix="rankwood-"))
+    experiment = {
+        "data": {"folds": str(folder or made_up(place))},
+        "run": {"repetitions": 2, "seed": 1},
+        "measures": {"primary": "ndcg@10", "also": ["map"]},
+        "algorithm": [{"name": name, **settings} for name, settings in RANKERS.items()],
+        "compare": {"baseline": "RF", "tests": ["wilcoxon", "t"], "correction": "holm"},
+    }
+    results = rw.run_experiment(experiment, out=place / "run", jobs=1)
+    for measure in results.measures:
+        values = {name: results.values(name, measure) for name in results.algorithms}
+        print(f"\n{measure}\n{rw.compare_values(values, 'RF')}")
+    print(f"\nreport: {rw.write_report(results, place / 'report', formats=['html', 'tex'])}")
 
 
 if __name__ == "__main__":

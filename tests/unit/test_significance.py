@@ -285,3 +285,11 @@ def test_what_cannot_be_compared(values, options, error, message):
 def test_an_unknown_name_has_no_marks():
     with pytest.raises(UnknownName, match="'X' is not known"):
         compare_values(three_systems(), "A").marks("X")
+
+
+def test_a_comparison_prints_as_a_table():
+    values = {"one": np.arange(20.0), "two": np.arange(20.0) + 1.0}
+    text = str(compare_values(values, "one"))
+    assert "baseline" in text.splitlines()[2]
+    assert "+1.0000" in text.splitlines()[3]
+    assert "marks: differs from the baseline" in text

@@ -10,12 +10,12 @@ from typing import Any
 from rankwood.dtypes import Floats
 from rankwood.errors import UnknownName
 from rankwood.evaluation.changes import ChangedQuery
+from rankwood.evaluation.comparison_table import comparison_table, legend
 from rankwood.evaluation.results import Evaluation, show_number
-from rankwood.evaluation.significance import MARKS, Comparison
-from rankwood.evaluation.tables import show_p, tables_as_html, tables_as_text, write_csv
+from rankwood.evaluation.significance import Comparison
+from rankwood.evaluation.tables import tables_as_html, tables_as_text, write_csv
 from rankwood.measures.parsing import squeeze
 
-_TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t", "randomization": "randomisation"}
 _MOVES_SHOWN = 3
 
 
@@ -62,7 +62,7 @@ class SystemComparison:
 
     def table(self, measure: str) -> list[dict[str, str]]:
         """The systems by one measure as texts, the baseline first; p values are the adjusted ones."""
-        return _table(self[measure], self._values(measure))
+        return comparison_table(self[measure], self._values(measure))
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat mapping per segment, measure and system compared, numbers in full."""
@@ -110,16 +110,20 @@ class SystemComparison:
         write_csv(path, self.rows())
 
     def __str__(self) -> str:
-        return tables_as_text(self._tables(), [*self._legend(), *self.notes])
+        return tables_as_text(
+            self._tables(), [*legend(next(iter(self.comparisons.values()))), *self.notes]
+        )
 
     def _repr_html_(self) -> str:
-        return tables_as_html(self._tables(), [*self._legend(), *self.notes])
+        return tables_as_html(
+            self._tables(), [*legend(next(iter(self.comparisons.values()))), *self.notes]
+        )
 
     def _tables(self) -> dict[str, list[dict[str, str]]]:
         tables = {text: self.table(text) for text in self.comparisons}
         for segment, comparisons in self.segments.items():
             for text, found in comparisons.items():
-                tables[f"{text}, {segment}"] = _table(found, self._values(text, segment))
+                tables[f"{text}, {segment}"] = comparison_table(found, self._values(text, segment))
         changed = self.changed_table()
         if changed:
             first = next(iter(self.comparisons.items()))
@@ -136,56 +140,6 @@ class SystemComparison:
             for name, each in self.evaluations.items()
         }
         return {name: each.results[place].value for name, each in found.items()}
-
-    def _legend(self) -> list[str]:
-        """What marks, intervals and p values mean."""
-        found = next(iter(self.comparisons.values()))
-        marks = ", ".join(f"{MARKS[test]} by {_TEST_NAMES[test]}" for test in found.tests)
-        corrected = "" if found.correction == "none" else f", {found.correction.title()}-corrected"
-        return [
-            f"marks: differs from the baseline, {marks} (p < {found.level:g}{corrected}); "
-            f"=: no difference to the best is shown by {_TEST_NAMES[found.tests[0]]}",
-            "difference with its bootstrap 95 % interval; d: in standard deviations of the differences",
-        ]
-
-
-def _table(found: Comparison, values: Mapping[str, float]) -> list[dict[str, str]]:
-    rows = []
-    is_tested = any(pair.n_queries > 1 for pair in found.pairs)
-    order = [found.baseline, *(name for name in found.means if name != found.baseline)]
-    for name in order:
-        is_tied = is_tested and name in found.tied_with_best and len(found.tied_with_best) > 1
-        row = {
-            "name": name,
-            "value": show_number(values[name]),
-            "marks": found.marks(name) + ("=" if is_tied else ""),
-        }
-        rows.append(
-            row | (_baseline_cells(found) if name == found.baseline else _cells(found, name))
-        )
-    return rows
-
-
-def _cells(found: Comparison, name: str) -> dict[str, str]:
-    pair = found[name]
-    low, high = pair.interval
-    cells = {
-        "difference": "–" if pair.n_queries == 0 else f"{pair.difference:+.4f}",
-        "95 % interval": "–" if low != low else f"{low:+.4f} – {high:+.4f}",  # noqa: PLR0124 - NaN
-        "d": "–" if pair.n_queries < 2 else f"{pair.effect_size:+.2f}",
-    }
-    cells |= {f"p {test}": show_p(pair.adjusted[test]) for test in found.tests}
-    return cells | {
-        "wins": f"{pair.wins:,}",
-        "ties": f"{pair.ties:,}",
-        "losses": f"{pair.losses:,}",
-    }
-
-
-def _baseline_cells(found: Comparison) -> dict[str, str]:
-    names = ["difference", "95 % interval", "d", *(f"p {test}" for test in found.tests)]
-    cells = dict.fromkeys([*names, "wins", "ties", "losses"], "")
-    return cells | {"difference": "baseline"}
 
 
 def _moves(changed: ChangedQuery) -> str:

@@ -13,6 +13,7 @@ from rankwood import _checks
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.bootstrap import Interval, Resampling
+from rankwood.evaluation.comparison_table import MARKS, comparison_table, legend
 from rankwood.evaluation.corrections import CORRECTIONS, adjusted
 from rankwood.evaluation.paired_tests import (
     TESTS,
@@ -21,10 +22,10 @@ from rankwood.evaluation.paired_tests import (
     p_value,
     rank_biserial,
 )
+from rankwood.evaluation.results import aligned
 
 __all__ = ["MARKS", "Comparison", "PairResult", "compare_values"]
 
-MARKS = {"t": "+", "wilcoxon": "*", "randomization": "r"}  # of a significant difference, by test
 _CONFIDENCE = 0.95
 _MOST_RESAMPLES = 10_000_000
 
@@ -139,6 +140,10 @@ class Comparison:
             "pairs": pairs,
             "notes": list(self.notes),
         }
+
+    def __str__(self) -> str:
+        rows = comparison_table(self, self.means)
+        return "\n".join([*aligned(rows), "", *legend(self), *self.notes])
 
 
 def compare_values(
