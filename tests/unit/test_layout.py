@@ -17,7 +17,7 @@ def small_columns(monkeypatch):
     """Columns of a few rows count as too large for the cache."""
     monkeypatch.setattr(layout, "_LEAST_ROWS", 100)
     monkeypatch.setattr(layout, "_PILOT_ROWS", 500)
-    monkeypatch.setattr(layout, "_PILOT_LEAVES", 8)
+    monkeypatch.setattr(layout, "_PILOT_LEAVES", 16)
 
 
 @pytest.fixture

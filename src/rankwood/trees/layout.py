@@ -1,16 +1,14 @@
 """``lay_out``: the binned data as the growing kernels read them.
 
 A node's rows are scattered over a column, and once a column outgrows the cache every code of a small node is waited
-for. So rows that are alike are put near each other: *pilots*, small trees grown on samples of the rows, say which are.
-Rows are sorted by their leaf of the first pilot, those of one leaf by the second, and so on: rows that end in the same
-leaves mostly share their ways through other trees, so a small node of any later tree finds its codes close together.
-The order is a matter of speed alone: sums of words are exact, and values are summed in the caller's order, so trees are
-the same to the bit whatever it is.
+for. So rows that are alike are put near each other: a *pilot*, a tree grown on a sample of the rows, says which are.
+Rows that end in the same leaf of one tree mostly share their ways through others, so a small node of any later tree
+finds its codes close together. The order is a matter of speed alone: sums of words are exact, and values are summed in
+the caller's order, so trees are the same to the bit whatever it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +17,12 @@ from rankwood._checks import read_only
 from rankwood._threads import run_blocks
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.trees.grower import Tree, grow_tree
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.policies import Growth, Policies
 from rankwood.trees.state_kernels import Matrix
 
 _LEAST_ROWS = 1 << 16  # a column of fewer rows stays in the cache
-_PILOTS = 5  # see docs/adr/0006 for what other numbers give
 _PILOT_ROWS = 50_000
-_PILOT_LEAVES = 16
-_PILOT_FEATURES = 0.3  # per node: pilots that look at the same features would say the same
+_PILOT_LEAVES = 128
 
 
 def lay_out(codes: Bytes, bins: Any, source_of_row: Array | None = None) -> Matrix:
@@ -57,37 +53,22 @@ def lay_out_together(
     matrix = lay_out(codes, bins)
     if codes.shape[1] < _LEAST_ROWS:
         return matrix
-    pilots: list[Any] = [None] * _PILOTS
-    values = np.ascontiguousarray(targets, np.float64)
-    run_blocks(_grow_pilots, _PILOTS, matrix, values, pilots, n_threads=n_threads)
-    ordered = codes if in_place else np.empty_like(codes)
-    pilots.sort(key=lambda pilot: pilot.gain.sum(), reverse=True)  # the first one counts most
-    return _sort_rows(matrix, pilots, ordered, n_threads)
-
-
-def _grow_pilots(first: int, last: int, matrix: Matrix, targets: Floats, pilots: list[Any]) -> None:
-    """Trees on evenly spaced rows, each on its own, that know the leaf of every row."""
-    n_rows = matrix.columns.shape[1]
-    step = max(1, n_rows // _PILOT_ROWS)
-    policies = Policies(Growth(max_leaves=_PILOT_LEAVES), FeatureChoice(_PILOT_FEATURES))
-    for number in range(first, last):
-        counts = np.zeros(n_rows, np.int32)
-        counts[number % step :: step] = 1
-        pilots[number] = grow_tree(matrix, targets, policies, counts=counts, stream=number)
-
-
-def _sort_rows(
-    matrix: Matrix, pilots: Sequence[Tree], ordered: Bytes, n_threads: int | None
-) -> Matrix:
-    """The matrix, whose rows are in the caller's order, sorted by the pilots' leaves; the codes are in ``ordered``."""
-    if all(pilot.n_leaves == 1 for pilot in pilots):
+    pilot = _grow_pilot(matrix, targets)
+    if pilot.n_leaves == 1:
         return matrix
-    source_of_row = matrix.source_of_row
-    for pilot in reversed(pilots):
-        numbers = _numbers_of_leaves(pilot)[pilot.leaf_of_row[source_of_row]]
-        source_of_row = source_of_row[np.argsort(numbers, kind="stable")]
-    run_blocks(_reorder, len(ordered), matrix.columns, source_of_row, ordered, n_threads=n_threads)
-    return matrix._replace(columns=read_only(ordered), source_of_row=read_only(source_of_row))
+    source_of_row = np.argsort(_numbers_of_leaves(pilot)[pilot.leaf_of_row], kind="stable")
+    ordered = codes if in_place else np.empty_like(codes)
+    run_blocks(_reorder, codes.shape[0], codes, source_of_row, ordered, n_threads=n_threads)
+    return lay_out(ordered, bins, source_of_row.astype(np.int32))
+
+
+def _grow_pilot(matrix: Matrix, targets: Floats) -> Tree:
+    """A tree on evenly spaced rows that knows the leaf of every row."""
+    n_rows = matrix.columns.shape[1]
+    counts = np.zeros(n_rows, np.int32)
+    counts[:: max(1, n_rows // _PILOT_ROWS)] = 1
+    policies = Policies(Growth(max_leaves=_PILOT_LEAVES))
+    return grow_tree(matrix, np.ascontiguousarray(targets, np.float64), policies, counts=counts)
 
 
 def _numbers_of_leaves(tree: Tree) -> Array:
