@@ -137,11 +137,11 @@ HOSTILE = {
     "a model as text": (describe(lambda layers: layers[1].append("x")), "its record must hold"),
     "a kind as list": (
         describe(lambda layers: layers[0][0].update(kind=[1])),
-        "must be of kind forest, linear, neural, ordinal",
+        "must be of kind forest, linear, neural, family, ordinal",
     ),
     "a cascade in a cascade": (
         describe(lambda layers: layers[0][0].update(kind="cascade")),
-        "must be of kind forest, linear, neural, ordinal",
+        "must be of kind forest, linear, neural, family, ordinal",
     ),
     "another kind": (
         describe(lambda layers: layers[0][0].update(kind="linear")),

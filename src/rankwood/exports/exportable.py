@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwood.errors import ModelError
+from rankwood.models.family import Family
 from rankwood.models.forest import Forest
 from rankwood.models.kinds import KINDS, kind_of
 from rankwood.models.ordinal import OrdinalModel
@@ -29,8 +30,8 @@ def forest_inside(model: Any) -> Forest:
     kind = str(kind_of(stored))
     if kind in _REASONS:
         raise ModelError(f"{name} cannot be exported: {_REASONS[kind]}.")
-    if isinstance(stored, OrdinalModel):
-        return stored.forest  # raises where probabilities are clipped
+    if isinstance(stored, OrdinalModel | Family):
+        return stored.forest  # an ordinal one raises where probabilities are clipped
     if not isinstance(stored, Forest):
         nouns = ", ".join(kind.noun for kind in KINDS.values())
         raise ModelError(f"{name} cannot be exported: it is no ranker of ours and no {nouns}.")

@@ -17,6 +17,7 @@ from rankwood.dtypes import FEATURE, SCORE, WEIGHT, Array, Features, Floats
 from rankwood.errors import ModelError
 from rankwood.models import covers
 from rankwood.models.edge_kernels import Nodes, order_edges
+from rankwood.models.family import Family
 from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import LinearModel
@@ -35,8 +36,8 @@ def contributions(
     Parameters
     ----------
     model
-        A ``Forest``; an ``OrdinalModel`` that does not clip; a ``LinearModel``, whose base is the score of the values
-        that stand for missing ones.
+        A ``Forest``; the chosen one of a ``Family``; an ``OrdinalModel`` that does not clip; a ``LinearModel``, whose
+        base is the score of the values that stand for missing ones.
     features
         Rows × features: an array, a frame, a sparse matrix, a RankingData.
     background
@@ -57,7 +58,7 @@ def additive_form(
     """The model as a sum whose parts can be told apart, its covers counted in ``background`` if there is one."""
     if isinstance(model, LinearModel):
         return model
-    forest = model.forest if isinstance(model, OrdinalModel) else model
+    forest = model.forest if isinstance(model, OrdinalModel | Family) else model
     if not isinstance(forest, Forest):
         raise ModelError(
             f"a {type(model).__name__} is no sum of trees or of features, so its scores cannot be divided "
