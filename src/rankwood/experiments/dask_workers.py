@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rankwood.experiments.local_workers import ATTEMPTS, failed
 
 LOCAL = "local"
 _CONNECT_SECONDS = 30
-_AHEAD = 4  # tasks handed over for each thread of the cluster: enough to keep it busy
+_AHEAD = 2  # tasks handed over for each thread of the cluster: one at work, one waiting
 _CACHE = "rankwood_folds"  # the attribute of a Dask worker that holds its fold
 
 
@@ -22,33 +23,47 @@ def run_on_dask(
 ) -> Iterator[Outcome]:
     """The outcome of each task as it is finished, on the cluster at ``address``, or on a local one.
 
-    A task whose worker is lost is given to another; one that has cost ``ATTEMPTS`` workers their lives has failed.
+    A task whose worker is lost is given to another. Dask gives up those that were waiting on workers that died again
+    and again, the guilty with the innocent; each of them is tried once more, alone.
     """
     distributed = _need_distributed()
-    with contextlib.ExitStack() as stack:
-        client = stack.enter_context(_client(distributed, address, jobs, threads))
-        waiting = iter(tasks)
-        task_of: dict[Any, Task] = {}
+    with _client(distributed, address, jobs, threads) as client:
+        suspects = []
+        for task, outcome in _side_by_side(distributed, client, tasks):
+            if outcome is None:
+                suspects.append(task)
+            else:
+                yield outcome
+        for task in suspects:
+            for _, outcome in _side_by_side(distributed, client, [task]):
+                yield outcome or failed(task, "KilledWorker: it ended every worker it was given to")
 
-        def submit_next() -> Any:
-            task = next(waiting, None)
-            if task is None:
-                return None
-            name = f"cell-{len(task_of)}-{task.cell}"
-            future = client.submit(run_on_worker, task, key=name, pure=False)
-            task_of[future.key] = task
-            return future
 
-        n_threads = max(1, sum(client.nthreads().values()))
-        first = [submit_next() for _ in range(min(len(tasks), _AHEAD * n_threads))]
-        done = distributed.as_completed([future for future in first if future is not None])
-        for future in done:
-            task = task_of[future.key]
-            yield _outcome(future, task)
-            future.release()
-            following = submit_next()
-            if following is not None:
-                done.add(following)
+def _side_by_side(
+    distributed: Any, client: Any, tasks: Sequence[Task]
+) -> Iterator[tuple[Task, Outcome | None]]:
+    """Each task with its outcome, None where Dask has lost too many workers over it."""
+    waiting = iter(tasks)
+    task_of: dict[Any, Task] = {}
+
+    def submit_next() -> Any:
+        task = next(waiting, None)
+        if task is None:
+            return None
+        future = client.submit(run_on_worker, task, key=f"{task.cell}-{uuid.uuid4()}", pure=False)
+        task_of[future.key] = task
+        return future
+
+    n_threads = max(1, sum(client.nthreads().values()))
+    first = [submit_next() for _ in range(min(len(tasks), _AHEAD * n_threads))]
+    done = distributed.as_completed([future for future in first if future is not None])
+    for future in done:
+        task = task_of.pop(future.key)
+        yield task, _outcome(distributed, future, task)
+        future.release()
+        following = submit_next()
+        if following is not None:
+            done.add(following)
 
 
 def run_on_worker(task: Task) -> Outcome:
@@ -61,11 +76,15 @@ def run_on_worker(task: Task) -> Outcome:
     return run_cell(task, getattr(worker, _CACHE))
 
 
-def _outcome(future: Any, task: Task) -> Outcome:
-    """A finished task's outcome; what Dask itself could not do is a failed cell."""
+def _outcome(distributed: Any, future: Any, task: Task) -> Outcome | None:
+    """A finished task's outcome, None if its workers died; what else Dask could not do is a failed cell."""
     try:
         found: Outcome = future.result()
-    except Exception as error:  # such as KilledWorker, or a worker that cannot unpickle
+    except distributed.KilledWorker:
+        return None
+    except (
+        Exception
+    ) as error:  # such as a worker of another version, which cannot unpickle the task
         return failed(task, f"{type(error).__name__}: {error}")
     return found
 
