@@ -52,9 +52,10 @@ class ConstrainedGrower:
         n_rows = self._matrix.columns.shape[1]
         n_blocks = max(1, n_rows // _ROWS_PER_BLOCK)
         self._edges = read_only(np.arange(n_blocks + 1) * n_rows // n_blocks)
-        self._copies = np.empty((n_blocks, 16 * _BINS))
+        self._copies = np.empty((n_blocks, kernels.SIZE_OF_PAIRS))
         self._rows_by_bin: dict[int, Floats] = {}  # of features that a stump was grown on
-        self._sums = np.empty((_BINS, 4))
+        self._sums = np.empty((_BINS, 3))
+        self._of_stump = self._limits(0)
         self._found = np.empty(8)
         self._ones = read_only(np.ones(n_rows))
         self._pairs = np.empty((0, 2))  # trees of more leaves need them
@@ -77,7 +78,7 @@ class ConstrainedGrower:
         run_blocks(kernels.add_rows, len(self._copies), *blocks, n_threads=self._n_threads)
         n_bins = int(matrix.n_bins[feature])
         counts = self._counted(feature)
-        kernels.cut_stump(self._copies, counts, self._sums, n_bins, self._limits(0), self._found)
+        kernels.cut_stump(self._copies, counts, self._sums, n_bins, self._of_stump, self._found)
         leaf_of_row = np.empty(column.size, np.int32)
         code = int(self._found[1])
         if code == NO_SPLIT:
@@ -152,7 +153,7 @@ class ConstrainedGrower:
             self._space = kernels.Space(
                 np.empty(n_rows, np.uint32),
                 np.empty(n_rows, np.uint32),
-                np.empty(16 * _BINS),
+                np.empty(kernels.SIZE_OF_NODE),
                 self._sums,
                 self._found,
                 np.empty(n_features),

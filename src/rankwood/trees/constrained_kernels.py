@@ -5,7 +5,7 @@ the rest: sums are in float64, rows always in the same order, so that they are t
 
 Words used here
     product   target times weight of a row; ``pairs[row]`` holds it and the weight
-    sums      of a node's rows by bin: product, weight, rows, and a number that fills the line
+    sums      of a node's rows by bin: product, weight, rows
     copies    four histograms that take turns: a bin that was written to just now would have to be waited for
 """
 
@@ -21,9 +21,13 @@ from rankwood.trees.candidate_kernels import draw_features
 from rankwood.trees.leaf_kernels import set_apart
 from rankwood.trees.state_kernels import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, combine, mix
 
-WIDTH = np.uint64(4)  # numbers of a bin; unsigned, or every index would be checked for its sign
-ONE, TWO = np.uint64(1), np.uint64(2)
-START0, START1, START2, START3 = np.uint64(0), np.uint64(1024), np.uint64(2048), np.uint64(3072)
+# Unsigned, or every index would be checked for its sign.
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+# Where each copy begins: of two and of three numbers per bin. Some numbers lie between copies, or the same bin of all
+# of them would have addresses that end alike, which processors take for the same.
+PAIR0, PAIR1, PAIR2, PAIR3 = np.uint64(0), np.uint64(520), np.uint64(1040), np.uint64(1560)
+NODE0, NODE1, NODE2, NODE3 = np.uint64(0), np.uint64(776), np.uint64(1552), np.uint64(2328)
+SIZE_OF_PAIRS, SIZE_OF_NODE = 2080, 3104  # of four copies
 NOISE = 1e-11  # of the children's score: a smaller gain is rounding, not structure
 
 
@@ -46,8 +50,8 @@ class Space(NamedTuple):
 
     rows: Array  # uint32: rows by node
     aside: Array  # uint32
-    copies: Array  # float64 (4 · 256 · 4)
-    sums: Array  # float64 (256, 4)
+    copies: Array  # float64 (SIZE_OF_NODE)
+    sums: Array  # float64 (256, 3)
     found: Array  # float64 (8): what ``best_cut`` gives
     keys: Array  # float64 (features), for drawing by probability
     chosen: Array  # int64 (1): the node's feature
@@ -94,21 +98,21 @@ def add_rows(first, last, edges, column, targets, weights, copies):
         quarter = np.uint64(size)
         for step in range(size):
             row = np.uint64(step)
-            add_row(flat, START0, codes[row], weight[row] * target[row], weight[row])
+            add_row(flat, PAIR0, codes[row], weight[row] * target[row], weight[row])
             row += quarter
-            add_row(flat, START1, codes[row], weight[row] * target[row], weight[row])
+            add_row(flat, PAIR1, codes[row], weight[row] * target[row], weight[row])
             row += quarter
-            add_row(flat, START2, codes[row], weight[row] * target[row], weight[row])
+            add_row(flat, PAIR2, codes[row], weight[row] * target[row], weight[row])
             row += quarter
-            add_row(flat, START3, codes[row], weight[row] * target[row], weight[row])
-        for rest in range(4 * size, codes.size):
-            add_row(flat, START0, codes[rest], weight[rest] * target[rest], weight[rest])
+            add_row(flat, PAIR3, codes[row], weight[row] * target[row], weight[row])
+        for row in range(4 * size, codes.size):
+            add_row(flat, PAIR0, codes[row], weight[row] * target[row], weight[row])
 
 
 @kernel
 def add_row(flat, start, code, product, weight):
     """Add a row to the copy that begins at ``start``."""
-    place = start + np.uint64(code) * WIDTH
+    place = start + np.uint64(code) * TWO
     flat[place] += product
     flat[place + ONE] += weight
 
@@ -128,7 +132,7 @@ def add_up(copies, counts, sums):
             total = 0.0
             for block in range(copies.shape[0]):
                 for copy in range(4):
-                    total += copies[block, 1024 * copy + 4 * code + part]
+                    total += copies[block, 520 * copy + 2 * code + part]
             sums[code, part] = total
         sums[code, 2] = counts[code]
 
@@ -222,7 +226,7 @@ def mark_sides(first, last, column, code, missing_goes_left, leaf_of_row):
     leaves = leaf_of_row[first:last]
     if missing_goes_left:
         for row in range(codes.size):
-            leaves[row] = 1 + (codes[row] > code and codes[row] != MISSING)
+            leaves[row] = 1 + (int(codes[row] > code) & int(codes[row] != MISSING))
     else:
         for row in range(codes.size):
             leaves[row] = 1 + (codes[row] > code)
@@ -245,21 +249,21 @@ def add_node_rows(column, pairs, rows, begin, end, flat):
     quarter = np.uint64(size)
     for step in range(size):
         place = np.uint64(step)
-        count_row(flat, START0, column, pairs, own[place])
+        count_row(flat, NODE0, column, pairs, own[place])
         place += quarter
-        count_row(flat, START1, column, pairs, own[place])
+        count_row(flat, NODE1, column, pairs, own[place])
         place += quarter
-        count_row(flat, START2, column, pairs, own[place])
+        count_row(flat, NODE2, column, pairs, own[place])
         place += quarter
-        count_row(flat, START3, column, pairs, own[place])
+        count_row(flat, NODE3, column, pairs, own[place])
     for last in range(4 * size, own.size):
-        count_row(flat, START0, column, pairs, own[last])
+        count_row(flat, NODE0, column, pairs, own[last])
 
 
 @kernel
 def count_row(flat, start, column, pairs, row):
     """Add a row and count it."""
-    place = start + np.uint64(column[row]) * WIDTH
+    place = start + np.uint64(column[row]) * THREE
     flat[place] += pairs[row, 0]
     flat[place + ONE] += pairs[row, 1]
     flat[place + TWO] += 1.0
@@ -325,9 +329,9 @@ def consider(node, matrix, pairs, limits, candidates, nodes, space):
     add_node_rows(matrix.columns[feature], pairs, space.rows, begin, end, space.copies)
     for code in range(space.sums.shape[0]):
         for part in range(3):
-            place = 4 * code + part
-            space.sums[code, part] = (space.copies[place] + space.copies[1024 + place]) + (
-                space.copies[2048 + place] + space.copies[3072 + place]
+            place = 3 * code + part
+            space.sums[code, part] = (space.copies[place] + space.copies[776 + place]) + (
+                space.copies[1552 + place] + space.copies[2328 + place]
             )
     best_cut(space.sums, matrix.n_bins[feature], limits, space.found)
     nodes.feature[node] = feature
