@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from rankwood.experiments.local_workers import ATTEMPTS, failed
 
 LOCAL = "local"
 _CONNECT_SECONDS = 30
+_LOOK_SECONDS = 5  # between looks whether there are workers at all
+_WITHOUT_WORKERS_SECONDS = 120
 _AHEAD = 2  # tasks handed over for each thread of the cluster: one at work, one waiting
 _CACHE = "rankwood_folds"  # the attribute of a Dask worker that holds its fold
 
@@ -56,14 +59,37 @@ def _side_by_side(
 
     n_threads = max(1, sum(client.nthreads().values()))
     first = [submit_next() for _ in range(min(len(tasks), _AHEAD * n_threads))]
-    done = distributed.as_completed([future for future in first if future is not None])
-    for future in done:
-        task = task_of.pop(future.key)
-        yield task, _outcome(distributed, future, task)
-        future.release()
-        following = submit_next()
-        if following is not None:
-            done.add(following)
+    pending = {future.key: future for future in first if future is not None}
+    while pending:
+        for future in _next_done(distributed, client, list(pending.values())):
+            del pending[future.key]
+            task = task_of.pop(future.key)
+            yield task, _outcome(distributed, future, task)
+            future.release()
+            following = submit_next()
+            if following is not None:
+                pending[following.key] = following
+
+
+def _next_done(distributed: Any, client: Any, pending: list[Any]) -> list[Any]:
+    """Those that are finished, as soon as there is one; raises where nobody is left to work."""
+    idle_since = time.monotonic()
+    while True:
+        try:
+            found = distributed.wait(pending, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            return list(found.done)
+        except (TimeoutError, distributed.TimeoutError):
+            if client.nthreads():
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _WITHOUT_WORKERS_SECONDS:
+                raise RunError(
+                    f"the Dask cluster has had no worker for {_WITHOUT_WORKERS_SECONDS} s. Finished cells are kept; "
+                    "start workers, and the same command goes on with the rest."
+                ) from None
+            elif client.cluster is not None and hasattr(client.cluster, "scale"):
+                client.cluster.scale(
+                    len(client.cluster.worker_spec)
+                )  # workers that could not start are started again
 
 
 def run_on_worker(task: Task) -> Outcome:
