@@ -48,7 +48,7 @@ class StagedForest(rw.RandomForest):
     """A forest that tells its scores after every second tree."""
 
     def predict_layers(self, X):
-        return [scores for _, scores in self.forest_.predict_stages(X, every=2)]
+        return np.column_stack([scores for _, scores in self.forest_.predict_stages(X, every=2)])
 
 
 def parts_of(seed=1, n_queries=30):
@@ -356,3 +356,26 @@ def test_huge_labels_only_count_by_their_order():
     huge = rw.RankingData(test.features, test.labels * 1e300, test.query_ids)
     plain = rw.bias_variance(ByFeature(), train, test)["ByFeature"]
     assert figures(rw.bias_variance(ByFeature(), train, huge)["ByFeature"]) == figures(plain)
+
+
+def test_a_deep_forest_is_taken_apart_layer_by_layer():
+    train, valid, test = parts_of()
+    model = rw.DeepForest(n_forests=2, n_trees=5, max_layers=2, patience=None, seed=1)
+    found = rw.bias_variance({"deep": model}, train, test, valid=valid, trainings=2)
+    text = str(found)
+    assert "layer 1" in text
+    assert "layer 2" in text
+
+
+class FlatLayers(rw.RandomForest):
+    def predict_layers(self, X):
+        return self.predict(X)
+
+
+def test_layers_must_be_columns():
+    train, _, test = parts_of()
+    with pytest.raises(
+        DataError,
+        match=r"predict_layers of FlatLayers must give \d+ rows × layers, got an array of",
+    ):
+        rw.bias_variance(FlatLayers(n_trees=2), train, test, trainings=2)

@@ -5,7 +5,6 @@ After Shivaswamy & Chandrashekar, *Bias-variance decomposition for ranking*, WSD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +58,8 @@ def bias_variance(
     ----------
     estimator
         An estimator, or several by name. It is cloned, never fitted itself. One whose fitted model has
-        ``predict_layers(X)``, a list with the scores after each layer, is reported layer by layer too; a training with
-        fewer layers than others counts with its last one.
+        ``predict_layers(X)``, the scores after each layer (rows × layers), is reported layer by layer too; a training
+        with fewer layers than others counts with its last one.
     data
         The training data, beside ``test``; or folds: (train, validation, test) each, as ``read_folds`` gives them.
     test
@@ -133,13 +132,16 @@ class _Job:
         sample = resample(self.fold.train, _random.stream(self.seed, "resample", iteration))
         estimator = self.algorithms[algorithm]
         model = fitted(estimator, sample, self.fold.valid, iteration, self.n_threads)
-        predict_layers: Callable[[Any], Iterable[Any]] | None
-        predict_layers = getattr(model, "predict_layers", None)
         test = self.fold.test
-        found = [model.predict(test)] if predict_layers is None else list(predict_layers(test))
-        if not found:
-            raise DataError(f"predict_layers of {type(model).__name__} gave no layer.")
-        return [check_scores(scores, test.n_documents) for scores in found]
+        if not hasattr(model, "predict_layers"):
+            return [check_scores(model.predict(test), test.n_documents)]
+        found = np.asarray(model.predict_layers(test))
+        if found.ndim != 2 or len(found) != test.n_documents or found.shape[1] == 0:
+            raise DataError(
+                f"predict_layers of {type(model).__name__} must give {test.n_documents:,} rows × layers, "
+                f"got an array of {' × '.join(str(size) for size in found.shape)}."
+            )
+        return [check_scores(scores, test.n_documents) for scores in found.T]
 
 
 def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
