@@ -104,7 +104,7 @@ def test_a_page(rankwood, files):
         ((*CALL, "--html", "page.txt"), "must end in .html"),
         (
             ("compare", "run.trec", "first.txt", "--data", "test.txt"),
-            "more than one number per line",
+            "is a TREC run, which may lack documents",
         ),
         (("compare", "-", "first.txt", "--data", "test.txt"), "standard input"),
     ],
@@ -119,3 +119,37 @@ def test_mistakes_are_named(rankwood, files, arguments, message):
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert "Traceback" not in outcome.err
+
+
+def test_scores_as_rankwood_score_writes_them(rankwood, files):
+    for name in ("scores.tsv", "scores.parquet", "scores.txt"):
+        assert rankwood("score", "forest.rankwood", "test.txt", "--out", name).code == 0
+    assert rankwood("evaluate", "scores.tsv", "test.txt", "-m", "map").code == 0
+    outcome = rankwood(
+        "compare",
+        "forest.rankwood",
+        "scores.tsv",
+        "scores.parquet",
+        "scores.txt",
+        "--data",
+        "test.txt",
+    )
+    assert outcome.code == 0, outcome.err
+    lines = [line for line in outcome.out.splitlines() if line.startswith("scores.")]
+    assert len(lines) >= 3
+    assert all("+0.0000" in line for line in lines[:3])
+
+
+def test_scores_of_other_rows_are_refused(rankwood, files):
+    assert rankwood("score", "forest.rankwood", "test.txt", "--out", "scores.tsv").code == 0
+    lines = Path("scores.tsv").read_text().splitlines()
+    for name, content, message in (
+        ("short.tsv", lines[:-1], "There must be one score per row"),
+        ("other.tsv", [lines[0], *reversed(lines[1:])], "Scores must be of these data"),
+        ("bare.tsv", [line.replace("score", "points") for line in lines], "has no column 'score'"),
+        ("empty.tsv", [], "cannot be read as TSV"),
+    ):
+        Path(name).write_text("\n".join(content) + "\n")
+        outcome = rankwood("compare", "forest.rankwood", name, "--data", "test.txt")
+        assert outcome.code == 2
+        assert message in " ".join(outcome.err.split())

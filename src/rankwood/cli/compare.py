@@ -29,7 +29,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="MODEL_OR_SCORES...",
-            help="Two or more: model files, or files with one number per line, in the order of DATA's rows.",
+            help="Two or more: model files, or scores in the order of DATA's rows, as rankwood score writes them "
+            "(TSV, Parquet, numbers).",
         ),
     ],
     *,
@@ -150,7 +151,7 @@ def _baseline(given: str, names: dict[str, str]) -> str:
 
 def _model(path: str) -> Any:
     """The model in a file; None where it holds scores."""
-    from rankwood.data.reading import is_run_file, is_table
+    from rankwood.data.reading import is_run_file
     from rankwood.data.table_files import refuse_what_is_no_file
     from rankwood.models.format import is_model_file
 
@@ -161,10 +162,10 @@ def _model(path: str) -> Any:
 
         return load(path)
     refuse_what_is_no_file(Path(path))
-    if is_run_file(path) or is_table(path):
+    if is_run_file(path):
         raise DataError(
-            f"{path} is no model and has more than one number per line. compare takes model files and what "
-            "`rankwood score --format numbers` writes; rankwood evaluate measures TREC runs."
+            f"{path} is a TREC run, which may lack documents. compare takes model files and what rankwood score "
+            "writes as TSV, Parquet or numbers; rankwood evaluate measures TREC runs."
         )
     return None
 
@@ -182,9 +183,9 @@ def _widest(loaded: dict[str, Any]) -> int | None:
 def _scores(path: str, model: Any, data: RankingData) -> Any:
     if model is not None:
         return model
-    from rankwood.data.trec import read_scores
+    from rankwood.data.score_reading import read_scores_of
 
-    return read_scores(path, n_rows=data.n_documents)
+    return read_scores_of(path, data)
 
 
 def _repeated(

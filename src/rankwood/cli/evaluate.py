@@ -26,7 +26,8 @@ def command(
         str,
         typer.Argument(
             metavar="MODEL_OR_SCORES",
-            help="A model file; or one number per line, in the order of DATA's rows; or a TREC run file.",
+            help="A model file; or scores in the order of DATA's rows, as rankwood score writes them "
+            "(TSV, Parquet, numbers); or a TREC run file.",
         ),
     ],
     data: Annotated[
@@ -92,7 +93,7 @@ def command(
     Example: rankwood evaluate run.trec qrels.txt --preset trec_eval -m ndcg@10
     """
     from rankwood.data.reading import is_run_file
-    from rankwood.data.trec import read_scores
+    from rankwood.data.score_reading import read_scores_of
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.models.format import is_model_file
 
@@ -112,7 +113,7 @@ def command(
     else:
         _refuse_missing_scores(scores, data)
         judged_data, options["by"] = read_data(data, by, reading)
-        values = read_scores(scores, n_rows=judged_data.n_documents)
+        values = read_scores_of(scores, judged_data)
     result = evaluate(values, judged_data, measure or _DEFAULT_MEASURES, **options)
     if per_query is not None:
         _write_per_query(result, judged_data, per_query)
