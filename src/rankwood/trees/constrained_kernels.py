@@ -105,8 +105,8 @@ def add_rows(first, last, edges, column, targets, weights, copies):
             add_row(flat, PAIR2, codes[row], weight[row] * target[row], weight[row])
             row += quarter
             add_row(flat, PAIR3, codes[row], weight[row] * target[row], weight[row])
-        for row in range(4 * size, codes.size):
-            add_row(flat, PAIR0, codes[row], weight[row] * target[row], weight[row])
+        for rest in range(4 * size, codes.size):
+            add_row(flat, PAIR0, codes[rest], weight[rest] * target[rest], weight[rest])
 
 
 @kernel
