@@ -259,6 +259,18 @@ def test_a_cell_that_kills_dask_workers_has_failed(tmp_path):
 
 
 @pytest_dask
+def test_a_cluster_without_workers_is_not_waited_for_forever(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("rankwood.experiments.dask_workers._LOOK_EVERY", 0.2)
+    monkeypatch.setattr("rankwood.experiments.dask_workers._PATIENCE", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
+        pytest.raises(RunError, match=r"has no workers left\. Finished cells are kept"),
+    ):
+        rw.run_experiment(tables(), out=tmp_path / "run", dask=empty.scheduler_address)
+
+
+@pytest_dask
 def test_no_scheduler_there(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("rankwood.experiments.dask_workers._CONNECT_SECONDS", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import time
 import uuid
@@ -15,9 +16,9 @@ from rankwood.experiments.local_workers import ATTEMPTS, failed
 
 LOCAL = "local"
 _CONNECT_SECONDS = 30
-_LOOK_SECONDS = 5  # between looks whether there are workers at all
-_WITHOUT_WORKERS_SECONDS = 120
 _AHEAD = 2  # tasks handed over for each thread of the cluster: one at work, one waiting
+_LOOK_EVERY = 5.0  # seconds between looks at the cluster while no cell is finished
+_PATIENCE = 120.0  # seconds that a cluster may be without workers: they may be starting again
 _CACHE = "rankwood_folds"  # the attribute of a Dask worker that holds its fold
 
 
@@ -46,50 +47,36 @@ def _side_by_side(
     distributed: Any, client: Any, tasks: Sequence[Task]
 ) -> Iterator[tuple[Task, Outcome | None]]:
     """Each task with its outcome, None where Dask has lost too many workers over it."""
-    waiting = iter(tasks)
+    waiting = collections.deque(tasks)
     task_of: dict[Any, Task] = {}
-
-    def submit_next() -> Any:
-        task = next(waiting, None)
-        if task is None:
-            return None
-        future = client.submit(run_on_worker, task, key=f"{task.cell}-{uuid.uuid4()}", pure=False)
-        task_of[future.key] = task
-        return future
-
-    n_threads = max(1, sum(client.nthreads().values()))
-    first = [submit_next() for _ in range(min(len(tasks), _AHEAD * n_threads))]
-    pending = {future.key: future for future in first if future is not None}
-    while pending:
-        for future in _next_done(distributed, client, list(pending.values())):
-            del pending[future.key]
-            task = task_of.pop(future.key)
+    while waiting or task_of:
+        n_threads = max(1, sum(client.nthreads().values()))
+        while waiting and len(task_of) < _AHEAD * n_threads:
+            task = waiting.popleft()
+            key = f"{task.cell}-{uuid.uuid4()}"
+            task_of[client.submit(run_on_worker, task, key=key, pure=False)] = task
+        for future in _finished(distributed, client, list(task_of)):
+            task = task_of.pop(future)
             yield task, _outcome(distributed, future, task)
             future.release()
-            following = submit_next()
-            if following is not None:
-                pending[following.key] = following
 
 
-def _next_done(distributed: Any, client: Any, pending: list[Any]) -> list[Any]:
-    """Those that are finished, as soon as there is one; raises where nobody is left to work."""
-    idle_since = time.monotonic()
+def _finished(distributed: Any, client: Any, futures: list[Any]) -> list[Any]:
+    """Those of the futures that are done, as soon as one is; an error where nobody is left to do them."""
+    alone_since: float | None = None
     while True:
         try:
-            found = distributed.wait(pending, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
-            return list(found.done)
-        except (TimeoutError, distributed.TimeoutError):
-            if client.nthreads():
-                idle_since = time.monotonic()
-            elif time.monotonic() - idle_since > _WITHOUT_WORKERS_SECONDS:
+            found = distributed.wait(futures, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            has_workers = bool(client.scheduler_info(n_workers=-1)["workers"])
+            alone_since = None if has_workers else alone_since or time.monotonic()
+            if alone_since is not None and time.monotonic() - alone_since > _PATIENCE:
                 raise RunError(
-                    f"the Dask cluster has had no worker for {_WITHOUT_WORKERS_SECONDS} s. Finished cells are kept; "
-                    "start workers, and the same command goes on with the rest."
+                    "the Dask cluster has no workers left. Finished cells are kept; start workers, and the same "
+                    "command goes on with the rest."
                 ) from None
-            elif client.cluster is not None and hasattr(client.cluster, "scale"):
-                client.cluster.scale(
-                    len(client.cluster.worker_spec)
-                )  # workers that could not start are started again
+        else:
+            return list(found.done)
 
 
 def run_on_worker(task: Task) -> Outcome:
