@@ -36,7 +36,7 @@ def test_it_shows_what_the_library_finds(rankwood, parts):
         trainings=2,
     )
     assert shown == expected.to_dict()
-    outcome = rankwood(*call, "--out", "t.csv", "--valid", vali, "--pairs", "all", "--max-pairs", 5)
+    outcome = rankwood(*call, "--csv", "t.csv", "--valid", vali, "--pairs", "all", "--max-pairs", 5)
     assert outcome.code == 0, outcome.err
     for text in ("algorithm", "bias²", "RandomForest", "2 trainings", "pairs (all)", "were drawn"):
         assert text in outcome.out
@@ -65,8 +65,8 @@ def test_mistakes_are_named(rankwood, parts):
         ((*call, "--model", "RandomForest:n_trees"), "must be written as NAME:parameter=value"),
         ((*call, "--model", "RandomForest:trees=3"), "'trees' is not known"),
         ((*call, "--model", "GBRT", "--model", "GBRT"), "is given twice"),
-        ((*call, "--model", "GBRT", "--out", "x.doc"), "must end in .csv"),
-        ((*call, "--model", "GBRT", "--out", "no/x.csv"), "does not exist"),
+        ((*call, "--model", "GBRT", "--csv", "x.doc"), "must end in .csv"),
+        ((*call, "--model", "GBRT", "--csv", "no/x.csv"), "does not exist"),
         ((*call, "--model", "GBRT", "--folds", "."), "leave out --data"),
         ((*call, "--model", "GBRT", "--pairs", "x"), "pairs 'x' is not known"),
         (("bias-variance", "--data", train, "--model", "GBRT"), "--test is missing"),

@@ -41,7 +41,7 @@ def test_it_shows_what_the_library_finds(rankwood, files):
 def test_three_systems_with_files(rankwood, files):
     outcome = rankwood(
         *("compare", "first.txt", "forest.rankwood", "boosted.rankwood", "--data", "test.txt"),
-        *("--baseline", "forest", "--csv", "t.csv", "--queries", 2, "--test", "t", "--quiet"),
+        *("--baseline", "forest", "--csv", "t.csv", "--queries", 2, "--tests", "t", "--quiet"),
     )
     assert outcome.code == 0, outcome.err
     for text in (
@@ -98,7 +98,7 @@ def test_a_page(rankwood, files):
         (("compare", "frst.txt", "first.txt", "--data", "test.txt"), "frst.txt"),
         (("compare", "first.txt", "wide.rankwood", "--data", "test.parquet"), "wide.rankwood: "),
         ((*CALL, "--baseline", "fores"), "Did you mean 'forest.rankwood'"),
-        ((*CALL, "--test", "chi"), "test 'chi' is not known"),
+        ((*CALL, "--tests", "chi"), "test 'chi' is not known"),
         ((*CALL, "--correction", "x"), "correction 'x' is not known"),
         ((*CALL, "--csv", "x.tsv"), "must end in .csv"),
         ((*CALL, "--html", "page.txt"), "must end in .html"),

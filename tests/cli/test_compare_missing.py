@@ -28,7 +28,7 @@ def files(tmp_path):
 
 def test_the_command_gives_what_python_gives(rankwood, files):
     arguments = ("--data", "train.parquet", "--test", "test.parquet", "--seed", 4, *SMALL)
-    outcome = rankwood("compare-missing", *arguments, "--out", "table.csv", "--json")
+    outcome = rankwood("compare-missing", *arguments, "--csv", "table.csv", "--json")
     assert outcome.code == 0, outcome.err
     shown = json.loads(outcome.out)
     assert [row["treatment"] for row in shown["treatments"]] == list(TREATMENTS)
@@ -79,7 +79,7 @@ def test_text_that_leaves_features_out(rankwood, files):
         (("--data", "train.parquet", "--seed", "-1"), "seed must be a whole number"),
         (("--data", "train.parquet", "--learning-rate", "1"), "RandomForest has no learning_rate"),
         (("--data", "train.parquet", "--folds", "99"), "n_folds is 99, but there are only 18"),
-        (("--data", "train.parquet", "--out", "no/where.csv"), "the folder of no/where.csv"),
+        (("--data", "train.parquet", "--csv", "no/where.csv"), "the folder of no/where.csv"),
         (("--data", "train.parquet", "--missing", "left"), "--missing"),
         ((), "--data"),
     ],

@@ -43,10 +43,10 @@ def test_a_curve_for_scripts_is_the_librarys(rankwood, files):
 
 
 def test_a_curve_in_a_file(rankwood, files):
-    assert rankwood("cost-curve", "m.rankwood", "data.txt", "--out", "curve.csv").code == 0
+    assert rankwood("cost-curve", "m.rankwood", "data.txt", "--csv", "curve.csv").code == 0
     assert Path("curve.csv").read_text().startswith("trees,cost,value,cost with exits")
     pytest.importorskip("matplotlib")
-    assert rankwood("cost-curve", "m.rankwood", "data.txt", "--out", "curve.png").code == 0
+    assert rankwood("cost-curve", "m.rankwood", "data.txt", "--plot", "curve.png").code == 0
     assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -57,7 +57,7 @@ def test_a_curve_in_a_file(rankwood, files):
         (("--costs", "bad.tsv"), "bad.tsv, line 2: the cost of '2' is -4"),
         (("--early-exit", "drop=1"), "drop must be in [0, 1), got 1.0"),
         (("--early-exit", "every=0"), "every must be a whole number of at least 1, got 0"),
-        (("--out", "curve.gif"), "--out must end in .png, .svg, .pdf or .csv"),
+        (("--plot", "curve.gif"), "--plot curve.gif must end in .png, .svg or .pdf"),
         (("-m", "ndgc@10"), "Did you mean 'ndcg'"),
     ],
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rankwood.cli import printing
 from rankwood.cli.fits import PLOTS, estimators_of, read_parts, refuse_other_files
-from rankwood.cli.options import Json, Reading, Seed, with_reading_options
+from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
 
 
 @with_reading_options
@@ -43,12 +42,8 @@ def command(
     max_pairs: Annotated[
         int, typer.Option(help="The most pairs of a query; of more, so many are drawn.")
     ] = 10_000,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write a table (.csv) or a plot (.png, .svg, .pdf)."
-        ),
-    ] = None,
+    csv: Csv = None,
+    plot: Plot = None,
     seed: Seed = 0,
     as_json: Json = False,
     reading: Reading,
@@ -61,7 +56,8 @@ def command(
     """
     from rankwood.evaluation.bias_variance import bias_variance
 
-    refuse_other_files("--out", out, (".csv", *PLOTS))
+    refuse_other_files("--csv", csv, (".csv",))
+    refuse_other_files("--plot", plot, PLOTS)
     algorithms = estimators_of(model)
     parts = read_parts(data, valid, test, folds, reading)
     with printing.training("trainings", "", reading.quiet) as progress:
@@ -76,8 +72,10 @@ def command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    if out is not None:
-        result.write(out)
+    if csv is not None:
+        result.write(csv)
+    if plot is not None:
+        result.write(plot)
     if as_json:
         printing.show_json(result.to_dict())
     else:

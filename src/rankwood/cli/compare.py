@@ -60,7 +60,7 @@ def command(
             help="A table per value of this column, which must be the same for all rows of a query.",
         ),
     ] = None,
-    test: Annotated[
+    tests: Annotated[
         list[str] | None,
         typer.Option(help="wilcoxon, t or randomization; may be repeated. All by default."),
     ] = None,
@@ -104,7 +104,7 @@ def command(
         baseline=baseline,
         preset=preset,
         by=segments,
-        tests=test or _TESTS,
+        tests=tests or _TESTS,
         correction=correction,
         level=level,
         n_changed=queries,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rankwood.cli import parameters, printing
-from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.fits import refuse_other_files
+from rankwood.cli.options import Csv, Json, Reading, with_reading_options
 from rankwood.data.folds import same_width
 from rankwood.ensembles.loading import estimators
 from rankwood.ensembles.missing_prediction import PredictMissing
 from rankwood.ensembles.treatments import TREATMENTS
-from rankwood.errors import DataError, UnknownName
+from rankwood.errors import UnknownName
 from rankwood.evaluation.compare_missing import compare_missing
 
 # What the comparison decides itself.
@@ -51,10 +51,7 @@ def command(
     bootstrap: Annotated[
         int, typer.Option(min=1, help="Resamples of the queries for the 95 % intervals.")
     ] = 1000,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write the table to FILE, as CSV, numbers in full."),
-    ] = None,
+    csv: Csv = None,
     as_json: Json = False,
     reading: Reading,
     given: dict[str, Any],
@@ -75,13 +72,13 @@ def command(
 
     Example: rankwood compare-missing --data train.parquet --test test.parquet --model RandomForest --n-trees 100
 
-    Example: rankwood compare-missing --data all.txt.gz --absent-missing --folds 5 --treatment least --out missing.csv
+    Example: rankwood compare-missing --data all.txt.gz --absent-missing --folds 5 --treatment least --csv missing.csv
     """
     if model not in estimators():
         raise UnknownName("model", model, estimators())
     values = parameters.read(model, given) | {"n_threads": reading.options["n_threads"]}
     ranker = estimators()[model](**values)
-    _refuse_missing_folder(out)
+    refuse_other_files("--csv", csv, (".csv",))
     train = reading(data)
     held_out = None if test is None else reading(test)
     if held_out is not None and not (train.feature_names or held_out.feature_names):
@@ -102,17 +99,9 @@ def command(
             seed=ranker.seed,
             progress=progress,
         )
-    if out is not None:
-        comparison.write_csv(out)
+    if csv is not None:
+        comparison.write_csv(csv)
     if as_json:
         printing.show_json(comparison.to_dict())
     else:
         printing.say(str(comparison))
-
-
-def _refuse_missing_folder(out: Path | None) -> None:
-    """Say that the table cannot be written before the work is done."""
-    if out is not None and not out.absolute().parent.is_dir():
-        raise DataError(
-            f"the folder of {out} does not exist: make it first, or choose another --out."
-        )

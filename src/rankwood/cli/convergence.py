@@ -10,7 +10,7 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.fits import PLOTS, estimators_of, refuse_other_files
-from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.options import Csv, Json, Plot, Reading, with_reading_options
 from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -41,12 +41,8 @@ def command(
         int | None,
         typer.Option(min=1, help="Trees, rounds or layers from one point to the next."),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also a plot: .svg, .png or .pdf.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also a table of every point.")
-    ] = None,
+    plot: Plot = None,
+    csv: Csv = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:

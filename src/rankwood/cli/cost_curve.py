@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, with_reading_options
-from rankwood.errors import ParameterError
+from rankwood.cli.fits import PLOTS, refuse_other_files
+from rankwood.cli.options import Csv, Json, Plot, Reading, with_reading_options
 
 if TYPE_CHECKING:
     from rankwood.evaluation.curves import QualityCostCurve
-
-_PLOTS = (".png", ".svg", ".pdf")
 
 
 @with_reading_options
@@ -55,12 +52,8 @@ def command(
             help="Count the features a document meets on its own way, not all features of the trees it passes.",
         ),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Also a plot (.png, .svg, .pdf) or a table (.csv)."
-        ),
-    ] = None,
+    csv: Csv = None,
+    plot: Plot = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
@@ -68,14 +61,14 @@ def command(
 
     A document costs the summed cost of the features it needs, plus 1 per tree.
 
-    Example: rankwood cost-curve rf.rankwood test.txt.gz --costs costs.tsv --measure p@5 --out curve.png
+    Example: rankwood cost-curve rf.rankwood test.txt.gz --costs costs.tsv --measure p@5 --plot curve.png
     """
     from rankwood.ensembles.loading import load, n_features_of
     from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.models.early_exit import EarlyExit
 
-    if out is not None and out.suffix.lower() not in (*_PLOTS, ".csv"):
-        raise ParameterError(f"--out must end in {', '.join(_PLOTS)} or .csv, got '{out}'.")
+    refuse_other_files("--csv", csv, (".csv",))
+    refuse_other_files("--plot", plot, PLOTS)
     exits = None if early_exit == "none" else EarlyExit.parse(early_exit)
     loaded = load(model)
     curve = quality_cost_curve(
@@ -88,10 +81,10 @@ def command(
         cost="path" if path_costs else "all",
         n_threads=reading.options["n_threads"],
     )
-    if out is not None and out.suffix.lower() == ".csv":
-        curve.write_csv(out)
-    elif out is not None:
-        curve.plot(out)
+    if csv is not None:
+        curve.write_csv(csv)
+    if plot is not None:
+        curve.plot(plot)
     _show(curve, as_json)
 
 

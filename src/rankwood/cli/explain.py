@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, Seed, with_reading_options
+from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
 from rankwood.errors import DataError, ParameterError, UnknownName
 
 if TYPE_CHECKING:
@@ -69,13 +68,8 @@ def command(
     top: Annotated[
         int, typer.Option(min=1, help="Features, or documents of a list, to show.")
     ] = 10,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it: .png, .svg or .pdf.")
-    ] = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write all rows of the table to a .csv file."),
-    ] = None,
+    plot: Plot = None,
+    csv: Csv = None,
     seed: Seed = 0,
     as_json: Json = False,
     reading: Reading,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.options import Json, Plot, Reading, with_reading_options
 from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ def command(
             help="A line for every number of trees, not only where a longer model is better.",
         ),
     ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also a plot: .svg, .png or .pdf."),
-    ] = None,
+    plot: Plot = None,
     max_trees: Annotated[
         int | None,
         typer.Option(min=0, help="With --out: the most trees of the model that is written."),

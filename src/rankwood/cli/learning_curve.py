@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rankwood.cli import printing
 from rankwood.cli.fits import PLOTS, estimators_of, read_parts, refuse_other_files
-from rankwood.cli.options import Json, Reading, Seed, with_reading_options
+from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
 from rankwood.errors import ParameterError
 
 
@@ -46,12 +45,8 @@ def command(
     repetitions: Annotated[
         int, typer.Option(help="How often the queries are drawn, in each fold.")
     ] = 1,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also a plot: .svg, .png or .pdf.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also a table, numbers in full.")
-    ] = None,
+    plot: Plot = None,
+    csv: Csv = None,
     seed: Seed = 0,
     as_json: Json = False,
     reading: Reading,

@@ -13,6 +13,13 @@ import typer
 from rankwood.cli import printing
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="Also a table (.csv), numbers in full.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Also a plot: .svg, .png or .pdf (extra report)."),
+]
 Seed = Annotated[int, typer.Option(help="Same data, seed and version: same result.")]
 
 
