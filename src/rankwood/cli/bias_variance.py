@@ -7,29 +7,28 @@ from typing import Annotated
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.fits import PLOTS, estimators_of, read_parts, refuse_other_files
+from rankwood.cli.fits import (
+    PLOTS,
+    Folds,
+    Models,
+    TestData,
+    TrainingData,
+    ValidationData,
+    estimators_of,
+    read_parts,
+    refuse_other_files,
+)
 from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
 
 
 @with_reading_options
 def command(
     *,
-    model: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME\\[:PARAMETERS]",
-            help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
-        ),
-    ],
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")] = None,
-    valid: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Validation data, for early stopping.")
-    ] = None,
-    folds: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Fold1, Fold2, … instead of --data and --test."),
-    ] = None,
+    model: Models,
+    data: TrainingData = None,
+    test: TestData = None,
+    valid: ValidationData = None,
+    folds: Folds = None,
     trainings: Annotated[
         int, typer.Option(help="Trainings of each model, in each fold, on resampled queries.")
     ] = 5,

@@ -27,7 +27,7 @@ def command(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME\\[:PARAMETERS]",
+            metavar="NAME:PARAMETERS",
             help="Also a model that is trained now, on --data; may be repeated.",
         ),
     ] = None,

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.fits import estimators_of, kind_of, read_parts, refuse_other_files
+from rankwood.cli.fits import (
+    Folds,
+    MeasureText,
+    TestData,
+    TrainingData,
+    ValidationData,
+    estimators_of,
+    kind_of,
+    read_parts,
+    refuse_other_files,
+)
 from rankwood.cli.options import Json, Reading, with_reading_options
 from rankwood.errors import ParameterError
 
@@ -19,7 +29,7 @@ def command(
     model: Annotated[
         str,
         typer.Option(
-            metavar="NAME\\[:PARAMETERS]", help="Such as BROOF, or BROOF:n_rounds=20,n_trees=10."
+            metavar="NAME:PARAMETERS", help="Such as BROOF, or BROOF:n_rounds=20,n_trees=10."
         ),
     ],
     factor: Annotated[
@@ -29,15 +39,10 @@ def command(
             help="A parameter of the model and the values to try; give two of them.",
         ),
     ],
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")] = None,
-    valid: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Validation data, for early stopping.")
-    ] = None,
-    folds: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Fold1, Fold2, … instead of --data and --test."),
-    ] = None,
+    data: TrainingData = None,
+    test: TestData = None,
+    valid: ValidationData = None,
+    folds: Folds = None,
     repetitions: Annotated[
         int, typer.Option(help="Fits of each pair of values in each fold, with different seeds.")
     ] = 5,
@@ -48,9 +53,7 @@ def command(
             "repetitions)."
         ),
     ] = "all",
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Such as ndcg@10 or map.")
-    ] = "ndcg@10",
+    measure: MeasureText = "ndcg@10",
     level: Annotated[float, typer.Option(help="What p values are compared with.")] = 0.05,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the value of every fit.")

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rankwood.cli.options import Reading
 from rankwood.errors import DataError, ParameterError, UnknownName
 
 PLOTS = (".png", ".svg", ".pdf")
+
+Models = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME:PARAMETERS",
+        help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
+    ),
+]
+TrainingData = Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")]
+TestData = Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")]
+ValidationData = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Validation data, for early stopping; used whole."),
+]
+Folds = Annotated[
+    str | None, typer.Option(metavar="FOLDER", help="Fold1, Fold2, … instead of --data and --test.")
+]
+MeasureText = Annotated[str, typer.Option("--measure", "-m", help="Such as ndcg@10 or map.")]
 
 
 def estimators_of(texts: Sequence[str]) -> dict[str, Any]:

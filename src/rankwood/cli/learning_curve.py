@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.fits import PLOTS, estimators_of, read_parts, refuse_other_files
+from rankwood.cli.fits import (
+    PLOTS,
+    Folds,
+    MeasureText,
+    Models,
+    TestData,
+    TrainingData,
+    ValidationData,
+    estimators_of,
+    read_parts,
+    refuse_other_files,
+)
 from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
 from rankwood.errors import ParameterError
 
@@ -15,26 +26,12 @@ from rankwood.errors import ParameterError
 @with_reading_options
 def command(
     *,
-    model: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME\\[:PARAMETERS]",
-            help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
-        ),
-    ],
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")] = None,
-    valid: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Validation data, for early stopping; used whole."),
-    ] = None,
-    folds: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Fold1, Fold2, … instead of --data and --test."),
-    ] = None,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Such as ndcg@10 or map.")
-    ] = "ndcg@10",
+    model: Models,
+    data: TrainingData = None,
+    test: TestData = None,
+    valid: ValidationData = None,
+    folds: Folds = None,
+    measure: MeasureText = "ndcg@10",
     steps: Annotated[
         int, typer.Option(min=1, max=1000, help="How many shares: 10 are 10 %, 20 %, … 100 %.")
     ] = 10,
