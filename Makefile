@@ -42,7 +42,7 @@ test: $(VENV)/.dev  ## the whole suite, but for what is marked slow
 	$(PYTEST) -n $(WORKERS) -m "not slow"
 
 test-slow: $(VENV)/.dev  ## what takes longer: JIT off, bounds checks, fuzzing, real data
-	$(PYTEST) -n $(WORKERS) -m slow
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m slow
 
 test-neural: $(VENV)/.neural  ## networks, which need PyTorch: its package brings gigabytes
 	$(PYTEST) -n 0 tests/neural tests/unit/test_neural_model.py

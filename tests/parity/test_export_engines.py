@@ -18,6 +18,8 @@ from rankwood.errors import ModelError
 from rankwood.exports.formats import FORMATS
 from tests.reference import awkward, engines
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 SHAPES = {
     "sum": {},
     "weighted sum with a base": {"weights": [0.1, 2.0, -0.5, 1.0, 3.0, 0.7], "base": -0.25},

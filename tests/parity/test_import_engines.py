@@ -10,6 +10,8 @@ import pytest
 import rankwood as rw
 from tests.reference import engines
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 N_FEATURES = 6
 
 

@@ -10,6 +10,8 @@ from rankwood.data.chess_features import move_features
 from rankwood.datasets import board_svg, board_text, move_text
 from rankwood.errors import DataError, ParameterError
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 POSITION = "r3k3/8/8/3p4/4P3/8/8/R3K2R w KQq - 0 1"
 SVG = "{http://www.w3.org/2000/svg}"
 

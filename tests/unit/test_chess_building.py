@@ -27,6 +27,8 @@ from rankwood.data.chess_positions import ChessPosition
 from rankwood.datasets import build_chess
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError, UnknownName
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 chess = pytest.importorskip("chess")
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 needs_engine = pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")

@@ -15,6 +15,8 @@ from rankwood.data.chess_features import (
 )
 from rankwood.errors import DataError
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MOVE = ("piece", "from_file", "from_rank", "to_file", "to_rank", "is_capture", "captured")
 

@@ -11,6 +11,8 @@ import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.experiments.comparison_results import run_results
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 
 @pytest.fixture(scope="module")
 def parts():

@@ -13,6 +13,8 @@ from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.evaluation.convergence import convergence
 from rankwood.measures.parsing import parse_measure
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 NDCG = parse_measure("ndcg@10")
 
 

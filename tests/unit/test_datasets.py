@@ -13,6 +13,8 @@ import rankwood as rw
 from rankwood.data.chess_positions import ranking_data
 from rankwood.errors import UnknownName
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 OPENINGS = ("B84", "E97")
 FOLDER = Path(rw.__file__).parent / "data" / "collections"
 

@@ -11,6 +11,8 @@ from rankwood.errors import DataError, InputError, ParameterError
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.places import find_lines
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 GOOD = """\
 [data]
 generate = { queries = 20, docs = 5, features = 4 }

@@ -16,6 +16,8 @@ from rankwood.experiments.fold_data import FoldCache
 from rankwood.experiments.runner import carry_out, make_plan, share_cores
 from rankwood.experiments.store import RunFolder
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 MEASURES = ["ndcg@10", "map", "auc"]
 
 

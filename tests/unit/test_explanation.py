@@ -14,6 +14,8 @@ import rankwood as rw
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models.forest import Forest
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -19,6 +19,8 @@ from rankwood.exports.verify import check_decisions
 from tests.reference import awkward
 from tests.reference import forest as reference
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 f32 = np.float32
 NAMES_HOSTILE = ['quo"te', "new\nline", "<tag>&amp;", "back\\slash", "é\u2028*/"]
 EVERY = sorted(FORMATS)

@@ -21,6 +21,8 @@ from rankwood.evaluation.factorial_design import factorial_design
 from rankwood.evaluation.fits import fitted
 from rankwood.measures.parsing import parse_measure
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 # TD2003, Sá (2016), Table 6.7: sums of squares of validation (2 levels), loss (4), their interaction and the error.
 TD2003 = {"A": 0.002363, "B": 0.005798, "A × B": 0.005201, "error": 0.004200}
 TD2003_DEGREES = {"A": 1, "B": 3, "A × B": 3, "error": 72}

@@ -16,6 +16,8 @@ from rankwood.exports.importing import _read
 from rankwood.exports.writing import WriteOptions
 from tests.reference import awkward, engines
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 WRITTEN_AS = {"xgboost": "xgboost-json"}
 
 

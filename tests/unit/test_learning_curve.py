@@ -15,6 +15,8 @@ from rankwood.evaluation.fits import Parts, fitted
 from rankwood.evaluation.learning_curve import TENTHS, _Job, learning_curve
 from rankwood.measures.parsing import parse_measure
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 MAP = parse_measure("map")
 RANKERS = {"few": rw.RandomForest(2, max_leaves=4), "more": rw.RandomForest(6, max_leaves=8)}
 

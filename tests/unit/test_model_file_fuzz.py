@@ -26,6 +26,8 @@ from rankwood.models.linear import LinearModel
 from rankwood.models.neural import NeuralModel
 from tests.reference import forest as reference
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 N_CASES = 10_000
 MOST_KIB = 2**18  # of memory beyond what loading whole files took; the files have some kB
 MOST_SECONDS = 20  # a watchdog for walks that do not end, not a measurement

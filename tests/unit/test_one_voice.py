@@ -10,6 +10,8 @@ import rankwood as rw
 from rankwood.ensembles.base import Ranker
 from rankwood.errors import ParameterError
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 RANKERS = [
     found
     for found in (getattr(rw, name) for name in rw.__all__)

@@ -13,6 +13,8 @@ import rankwood as rw
 from rankwood.ensembles.loading import estimators
 from rankwood.experiments.config import read_experiment
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))
 LARGE = {"mohan-table-2.4.toml", "mohan-table-4.2.toml", "broof-tables-6.1-6.2.toml"}

@@ -24,6 +24,8 @@ from rankwood.evaluation.paired_tests import (
 )
 from rankwood.evaluation.significance import compare_values
 
+pytestmark = pytest.mark.jit_only  # no kernels of its own
+
 # Darwin's fifteen pairs of cross- and self-fertilised maize, in eighths of an inch: Fisher, The Design of Experiments (1935), §17 and §21.
 DARWIN = np.array([49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48.0])
 
