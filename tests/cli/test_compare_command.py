@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -78,9 +77,6 @@ def test_files_of_one_name_are_told_apart_by_their_folders(rankwood, files):
     assert "one/m.rankwood and two/m.rankwood. Is it the same model twice?" in outcome.out
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("rankwood.experiments.report") is None, reason="no reports yet"
-)
 def test_a_page(rankwood, files):
     outcome = rankwood(*CALL, "--html", "page.html")
     assert outcome.code == 0, outcome.err

@@ -8,7 +8,6 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.fits import (
-    PLOTS,
     Folds,
     Models,
     TestData,
@@ -19,6 +18,7 @@ from rankwood.cli.fits import (
     refuse_other_files,
 )
 from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
+from rankwood.evaluation.stacked_bars import PLOTS
 
 
 @with_reading_options

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.fits import PLOTS, estimators_of, refuse_other_files
+from rankwood.cli.fits import estimators_of, refuse_other_files
 from rankwood.cli.options import Csv, Json, Plot, Reading, with_reading_options
 from rankwood.errors import ParameterError
+from rankwood.evaluation.stacked_bars import PLOTS
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.fits import PLOTS, refuse_other_files
+from rankwood.cli.fits import refuse_other_files
 from rankwood.cli.options import Csv, Json, Plot, Reading, with_reading_options
+from rankwood.evaluation.stacked_bars import PLOTS
 
 if TYPE_CHECKING:
     from rankwood.evaluation.curves import QualityCostCurve

@@ -10,8 +10,7 @@ import typer
 
 from rankwood.cli.options import Reading
 from rankwood.errors import DataError, ParameterError, UnknownName
-
-PLOTS = (".png", ".svg", ".pdf")
+from rankwood.evaluation.stacked_bars import PLOTS
 
 Models = Annotated[
     list[str],

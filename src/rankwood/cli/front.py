@@ -10,11 +10,10 @@ import typer
 from rankwood.cli import printing
 from rankwood.cli.options import Json, Plot, Reading, with_reading_options
 from rankwood.errors import ParameterError
+from rankwood.evaluation.stacked_bars import PLOTS
 
 if TYPE_CHECKING:
     from rankwood.evaluation.fronts import Front
-
-_PLOTS = (".png", ".svg", ".pdf")
 
 
 @with_reading_options
@@ -63,8 +62,8 @@ def command(
     from rankwood.ensembles.loading import load, n_features_of, save
     from rankwood.evaluation.fronts import size_quality_front
 
-    if plot is not None and plot.suffix.lower() not in _PLOTS:
-        raise ParameterError(f"--plot must end in {', '.join(_PLOTS)}, got '{plot}'.")
+    if plot is not None and plot.suffix.lower() not in PLOTS:
+        raise ParameterError(f"--plot must end in {', '.join(PLOTS)}, got '{plot}'.")
     if max_trees is not None and out is None:
         raise ParameterError("--max-trees says which model --out writes: pass --out too.")
     loaded = load(model)

@@ -8,7 +8,6 @@ import typer
 
 from rankwood.cli import printing
 from rankwood.cli.fits import (
-    PLOTS,
     Folds,
     MeasureText,
     Models,
@@ -21,6 +20,7 @@ from rankwood.cli.fits import (
 )
 from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
 from rankwood.errors import ParameterError
+from rankwood.evaluation.stacked_bars import PLOTS
 
 
 @with_reading_options

@@ -16,6 +16,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.evaluation.pairs import Pairs
+from rankwood.evaluation.stacked_bars import PLOTS
 
 PARTS = ("error", "bias²", "variance")
 
@@ -210,7 +211,7 @@ class BiasVariance:
         ending = Path(path).suffix.lower()
         if ending == ".csv":
             self.to_csv(path)
-        elif ending in (".png", ".svg", ".pdf"):
+        elif ending in PLOTS:
             self.plot(path)
         else:
             raise ParameterError(

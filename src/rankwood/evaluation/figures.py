@@ -16,9 +16,8 @@ from rankwood import _random
 from rankwood._files import atomic_path, explained_writing
 from rankwood.dtypes import Features, Floats
 from rankwood.errors import ParameterError
-from rankwood.evaluation.stacked_bars import refuse_without_matplotlib
+from rankwood.evaluation.stacked_bars import PLOTS, refuse_without_matplotlib
 
-PLOTS = (".png", ".svg", ".pdf")
 _RAISES, _LOWERS, _PLAIN = "#0b5394", "#e69138", "#555555"
 _INCHES_PER_BAR = 0.34
 _MOST_POINTS = 400  # documents drawn per feature; more would hide each other

@@ -13,11 +13,10 @@ from rankwood._files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
 from rankwood.ensembles.validation import mean_value
 from rankwood.errors import DataError, MissingExtra, ModelError
+from rankwood.evaluation.stacked_bars import PLOTS
 from rankwood.measures.parsing import parse_measure
 from rankwood.measures.repeated import tie_averaged
 from rankwood.models.family import Family, FrontPoint
-
-_KINDS = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,9 @@ class Front:
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the measure over the number of trees, to a file whose name says its kind: .png, .svg or .pdf."""
         kind = Path(path).suffix.lower()
-        if kind not in _KINDS:
+        if kind not in PLOTS:
             raise DataError(
-                f"{os.fspath(path)}: a plot must end in {', '.join(_KINDS)}, not '{kind}'."
+                f"{os.fspath(path)}: a plot must end in {', '.join(PLOTS)}, not '{kind}'."
             )
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg

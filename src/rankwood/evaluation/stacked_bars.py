@@ -10,6 +10,8 @@ from rankwood.errors import MissingExtra
 _COLOURS = ("#4878a8", "#e49444", "#6a9f58", "#a87c9f")
 _INCHES_PER_BAR = 0.45
 
+PLOTS = (".png", ".svg", ".pdf")  # what a plot's file may end in
+
 
 def stacked_bars(
     path: str | os.PathLike[str],
