@@ -12,8 +12,8 @@ from typing import Any
 from rankwood._files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
 from rankwood.ensembles.validation import mean_value
-from rankwood.errors import DataError, MissingExtra, ModelError
-from rankwood.evaluation.stacked_bars import PLOTS
+from rankwood.errors import DataError, ModelError
+from rankwood.evaluation.stacked_bars import PLOTS, refuse_without_matplotlib
 from rankwood.measures.parsing import parse_measure
 from rankwood.measures.repeated import tie_averaged
 from rankwood.models.family import Family, FrontPoint
@@ -66,11 +66,10 @@ class Front:
             raise DataError(
                 f"{os.fspath(path)}: a plot must end in {', '.join(PLOTS)}, not '{kind}'."
             )
-        try:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtra("matplotlib", "report", "a plot") from None
+        refuse_without_matplotlib()
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
         figure = Figure(figsize=(7, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()

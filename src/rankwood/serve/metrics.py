@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def memory() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
         return 0
-    return pages * 4096
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _escaped(text: str) -> str:
