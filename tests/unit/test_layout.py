@@ -7,9 +7,11 @@ import pytest
 
 from rankwood.binning.binned import bin_data
 from rankwood.data.synthetic import make_ranking
+from rankwood.ensembles.deep_forest import DeepForest
 from rankwood.ensembles.forests import RandomForest
 from rankwood.ensembles.gbrt import GBRT
 from rankwood.trees import layout
+from rankwood.trees.histogram_kernels import SMALL, build_histograms
 
 
 @pytest.fixture
@@ -53,6 +55,78 @@ def cache_lines(leaf_of_row):
     """How many lines, of 64 codes each, reading a column leaf by leaf touches."""
     lines = np.arange(leaf_of_row.size) // 64
     return len(set(zip(leaf_of_row.tolist(), lines.tolist(), strict=True)))
+
+
+@pytest.fixture
+def small_heads(small_columns, monkeypatch):
+    """A few rows are many enough for heads of the first four features."""
+    monkeypatch.setattr(layout, "_LEAST_HEADS", 100)
+    monkeypatch.setattr(layout, "_HALF_LINE", 2)
+    monkeypatch.setattr(layout, "_ROWS_AT_A_TIME", 64)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_heads_hold_the_first_features_row_by_row(small_heads, data, n_threads):
+    binned = bin_data(data)
+    matrix = layout.lay_out_together(binned.codes, binned.bins, data.labels, n_threads=n_threads)
+    np.testing.assert_array_equal(matrix.heads, matrix.columns[:4].T)
+    assert matrix.heads.ctypes.data % 64 == 0
+    assert not matrix.heads.flags.writeable
+
+
+@pytest.mark.parametrize(("half_line", "width"), [(1, 3), (2, 4), (4, 4), (5, 0)])
+def test_heads_are_three_half_lines_or_three_quarters_of_the_features(
+    small_heads, data, monkeypatch, half_line, width
+):
+    binned = bin_data(data)  # of six features
+    monkeypatch.setattr(layout, "_HALF_LINE", half_line)
+    heads = layout.lay_out_together(binned.codes, binned.bins, data.labels).heads
+    assert (heads.shape[1] if len(heads) else 0) == width
+
+
+def test_few_rows_have_no_heads(small_heads, data, monkeypatch):
+    binned = bin_data(data)
+    monkeypatch.setattr(layout, "_LEAST_HEADS", data.n_documents + 1)
+    assert len(layout.lay_out_together(binned.codes, binned.bins, data.labels).heads) == 0
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 200])
+@pytest.mark.parametrize(
+    "chosen", [[0, 1, 2, 3, 4, 5, 6, 7], [1, 6, 7, 8], [9, 10], [2], range(11)]
+)
+def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
+    n_features, width, n_all = 11, 8, 200 * SMALL + 1
+    rng = np.random.default_rng(n_rows)
+    bins = bin_data(make_ranking(2, 5, n_features, seed=1)).bins
+    codes = rng.integers(0, 256, (n_features, n_all)).astype(np.uint8)
+    heads = np.ascontiguousarray(codes[:width].T)
+    codes[:width] = 0  # whoever reads a column for these is found out
+    matrix = layout.lay_out(codes, bins, heads=heads)
+    rows = np.sort(rng.choice(n_all, n_rows + 2, replace=False)).astype(np.uint32)
+    words = rng.integers(-(2**40), 2**40, n_rows + 2)
+    features = np.array(chosen, np.int64)
+    sums = np.full((features.size, 256), 7)
+    build_histograms(0, features.size, matrix, rows, words, 1, n_rows + 1, features, sums)
+    slow = np.zeros_like(sums)
+    for place in range(1, n_rows + 1):
+        for slot, feature in enumerate(chosen):
+            row = rows[place]
+            slow[slot, heads[row, feature] if feature < width else codes[feature, row]] += words[
+                place
+            ]
+    np.testing.assert_array_equal(sums, slow)
+
+
+def test_models_do_not_depend_on_heads(small_columns, data, request):
+    rankers = [
+        RandomForest(3, max_leaves=200, n_threads=2),
+        GBRT(3, max_leaves=200, min_leaf=1, n_threads=2),
+        DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None),
+    ]
+    found = [ranker.fit(data).predict(data).tobytes() for ranker in rankers]
+    request.getfixturevalue("small_heads")
+    for ranker, expected in zip(rankers, found, strict=True):
+        assert ranker.fit(data).predict(data).tobytes() == expected
 
 
 def test_few_rows_and_labels_without_a_split_stay_as_they_are(data, monkeypatch):

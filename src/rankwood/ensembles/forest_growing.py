@@ -108,6 +108,7 @@ def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, wa
     with contextlib.closing(_grow_in_batches(plan, state)) as grown:
         for tree, counts in grown:
             measure = state.add(tree, counts)
+            del tree, counts  # as large as the rows: not to be held until the next tree is there
             if checkpoint.is_due():
                 state.save(checkpoint)
             if watch.says_stop(len(state.trees), measure):

@@ -118,9 +118,11 @@ def grow_tree(
     bag = Bag(packed.rows, packed.words, packed.counts)
     candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
     nodes = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads))
+    packed = packed.without_words()  # every tree that grows holds as much: let it go early
+    del bag
     nodes.gain += candidates.penalty[nodes.feature]  # what the split removes, whatever it costs
     truth = Truth(counts, targets, weights, policies.l2)
-    return _finish(matrix, bag, nodes, packed, truth, route_others)
+    return _finish(matrix, nodes, packed, truth, route_others)
 
 
 def _grow(matrix: Matrix, bag: Bag, rules: Rules, candidates: Candidates, threads: int) -> Any:
@@ -243,9 +245,7 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     return nodes, work
 
 
-def _finish(
-    matrix: Matrix, bag: Bag, nodes: Any, packed: Packed, truth: Truth, route_others: bool
-) -> Tree:
+def _finish(matrix: Matrix, nodes: Any, packed: Packed, truth: Truth, route_others: bool) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
     left, right, missing = (
         getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
@@ -255,8 +255,8 @@ def _finish(
     code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
     leaf_of_row = np.full(matrix.columns.shape[1], -1, np.int32)
     begin, end = (np.ascontiguousarray(nodes[name]) for name in ("begin", "end"))
-    mark_leaves(bag.rows, begin, end, left, leaf_of_row)
-    if route_others and bag.rows.size < leaf_of_row.size:
+    mark_leaves(packed.rows, begin, end, left, leaf_of_row)
+    if route_others and packed.rows.size < leaf_of_row.size:
         route(0, leaf_of_row.size, matrix.columns, feature, code, left, right, missing, leaf_of_row)
     leaf_of_source = np.empty_like(leaf_of_row)
     by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)

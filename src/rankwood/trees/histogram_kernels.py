@@ -1,7 +1,8 @@
 """Histograms: the sum of the words of a node's rows, by bin.
 
 Columns are read four per pass, so that a row's number and word are loaded once for four additions. A small node would
-miss the cache with every code, were it not for the order of the rows: see ``layout``.
+miss the cache with every code, were it not for the order of the rows: see ``layout``. Where that is not enough, the
+first features are read from the rows' *heads*: two lines of the cache hold all of a row.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import numpy as np
 from rankwood._jit import kernel
 
 BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
-TWO, THREE = np.uint64(2), np.uint64(3)
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+SMALL = 40  # a node of less than one row in so many reads heads: its codes of a column lie in a line each
+BLOCK = 64  # rows whose heads are fetched together, to be near while they are added
 
 
 @kernel
@@ -22,6 +25,8 @@ def build_histograms(first, last, matrix, rows, words, begin, end, features, his
     columns = matrix.columns
     flat = histograms.reshape(histograms.size)
     slot = first
+    if (end - begin) * SMALL < matrix.heads.shape[0]:
+        slot = add_heads(first, last, matrix.heads, rows, words, begin, end, features, flat)
     while slot + 4 <= last:
         add_four_columns(
             columns[features[slot]],
@@ -65,6 +70,77 @@ def add_one_column(column, rows, words, begin, end, sums):
     """The same for a single feature."""
     for place in range(begin, end):
         sums[column[rows[place]]] += words[place]
+
+
+@kernel
+def add_heads(first, last, heads, rows, words, begin, end, features, flat):
+    """Add what the rows' heads hold of the ascending ``features``; gives the first slot that they do not hold."""
+    stop = first
+    while stop < last and features[stop] < heads.shape[1]:
+        stop += 1
+    width = np.uint64(heads.shape[1])
+    codes = heads.reshape(heads.size)
+    touched = np.int64(0)
+    for block in range(begin, end, BLOCK):
+        behind = min(block + BLOCK, end)
+        touched += touch_heads(codes, width, rows, block, behind)
+        slot = first
+        while slot + 4 <= stop:
+            add_four_of_heads(
+                codes,
+                width,
+                np.uint64(features[slot]),
+                np.uint64(features[slot + 1]),
+                np.uint64(features[slot + 2]),
+                np.uint64(features[slot + 3]),
+                rows,
+                words,
+                block,
+                behind,
+                np.uint64(slot) * BINS,
+                flat,
+            )
+            slot += 4
+        while slot < stop:
+            start = np.uint64(slot) * BINS
+            feature = np.uint64(features[slot])
+            add_one_of_heads(codes, width, feature, rows, words, block, behind, start, flat)
+            slot += 1
+    return (
+        stop if touched >= 0 else first
+    )  # always the former; else nobody would need what was touched
+
+
+@kernel
+def touch_heads(codes, width, rows, begin, end):
+    """Read both ends of every head and do nothing else, so that many lines are on their way at a time."""
+    touched = np.int64(0)
+    for place in range(begin, end):
+        head = np.uint64(rows[place]) * width
+        touched += codes[head]
+        touched += codes[head + width - ONE]
+    return touched
+
+
+@kernel
+def add_four_of_heads(
+    codes, width, feature0, feature1, feature2, feature3, rows, words, begin, end, start, flat
+):
+    """As ``add_four_columns``, from codes that lie row by row."""
+    for place in range(begin, end):
+        head = np.uint64(rows[place]) * width
+        word = words[place]
+        flat[start + codes[head + feature0]] += word
+        flat[start + BINS + codes[head + feature1]] += word
+        flat[start + BINS * TWO + codes[head + feature2]] += word
+        flat[start + BINS * THREE + codes[head + feature3]] += word
+
+
+@kernel
+def add_one_of_heads(codes, width, feature, rows, words, begin, end, start, flat):
+    """The same for a single feature."""
+    for place in range(begin, end):
+        flat[start + codes[np.uint64(rows[place]) * width + feature]] += words[place]
 
 
 @kernel

@@ -107,10 +107,11 @@ def set_apart(rows, aside, column, code, missing_goes_left, begin, end):
     """Put rows with codes up to ``code`` first, each side in its order; gives the place of the other side."""
     left = begin
     right = 0
+    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
+    limit = code + turn
     for place in range(begin, end):
         row = rows[place]
-        value = column[row]
-        goes_left = missing_goes_left if value == MISSING else value <= code
+        goes_left = (column[row] + turn) & MISSING <= limit
         rows[left] = row
         aside[right] = row
         left += goes_left

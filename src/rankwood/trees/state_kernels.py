@@ -29,6 +29,7 @@ class Matrix(NamedTuple):
     """The binned data: a contiguous column per feature, rows that are alike near each other."""
 
     columns: Array  # uint8 (features, rows)
+    heads: Array  # uint8 (rows, features): the first features once more, row by row; no rows: there are none
     source_of_row: Array  # int32 (rows)
     n_bins: Array  # int64 (features): value bins
     thresholds: Array  # float32: cut points of all features end to end
