@@ -11,7 +11,7 @@ from rankwood.ensembles.deep_forest import DeepForest
 from rankwood.ensembles.forests import RandomForest
 from rankwood.ensembles.gbrt import GBRT
 from rankwood.trees import layout
-from rankwood.trees.histogram_kernels import SMALL, build_histograms
+from rankwood.trees.histogram_kernels import build_histograms, is_scattered
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_few_rows_have_no_heads(small_heads, data, monkeypatch):
     "chosen", [[0, 1, 2, 3, 4, 5, 6, 7], [1, 6, 7, 8], [9, 10], [2], range(11)]
 )
 def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
-    n_features, width, n_all = 11, 8, 200 * SMALL + 1
+    n_features, width, n_all = 11, 8, 64 * 200
     rng = np.random.default_rng(n_rows)
     bins = bin_data(make_ranking(2, 5, n_features, seed=1)).bins
     codes = rng.integers(0, 256, (n_features, n_all)).astype(np.uint8)
@@ -115,6 +115,24 @@ def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
                 place
             ]
     np.testing.assert_array_equal(sums, slow)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (range(100), False),  # two lines of 64 codes
+        (range(0, 6400, 64), True),  # a line each
+        (range(0, 100 * 22, 22), True),  # 35 lines
+        (range(0, 100 * 18, 18), False),  # 28 lines
+        ([], False),
+    ],
+)
+def test_rows_are_scattered_from_three_lines_for_ten_of_them(rows, expected):
+    rows = np.array([0, *rows, 0], np.uint32)
+    assert is_scattered(rows, 1, rows.size - 1, 6400) == expected
+    assert not is_scattered(
+        rows, 1, rows.size - 1, 1920
+    )  # of 30 lines no hundred rows can be in more
 
 
 def test_models_do_not_depend_on_heads(small_columns, data, request):

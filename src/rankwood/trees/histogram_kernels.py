@@ -13,7 +13,8 @@ from rankwood._jit import kernel
 
 BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-SMALL = 40  # a node of less than one row in so many reads heads: its codes of a column lie in a line each
+SCATTERED = 0.3  # lines of a column per row: from here on heads are faster
+LINE = 64  # codes of a column in a line of the cache
 BLOCK = 64  # rows whose heads are fetched together, to be near while they are added
 
 
@@ -25,7 +26,7 @@ def build_histograms(first, last, matrix, rows, words, begin, end, features, his
     columns = matrix.columns
     flat = histograms.reshape(histograms.size)
     slot = first
-    if (end - begin) * SMALL < matrix.heads.shape[0]:
+    if is_scattered(rows, begin, end, matrix.heads.shape[0]):
         slot = add_heads(first, last, matrix.heads, rows, words, begin, end, features, flat)
     while slot + 4 <= last:
         add_four_columns(
@@ -70,6 +71,21 @@ def add_one_column(column, rows, words, begin, end, sums):
     """The same for a single feature."""
     for place in range(begin, end):
         sums[column[rows[place]]] += words[place]
+
+
+@kernel
+def is_scattered(rows, begin, end, n_all):
+    """Whether the node's codes of a column of ``n_all``, ascending, lie in many lines of the cache for their number."""
+    least = SCATTERED * (end - begin)
+    if n_all <= least * LINE:  # a column has no more lines
+        return False
+    n_lines = 0
+    line = np.int64(-1)
+    for place in range(begin, end):
+        before = line
+        line = np.int64(rows[place]) // LINE
+        n_lines += line != before
+    return n_lines > least
 
 
 @kernel

@@ -249,7 +249,7 @@ def is_tried(side, n_absent, rules):
     """Whether the cuts with the missing values on this side count; without missing values the right stands for both."""
     if n_absent == 0 or rules.missing_rule == OWN_CHILD:
         return side == GO_RIGHT
-    return rules.missing_rule == LEARNED or rules.missing_rule == side
+    return rules.missing_rule in (LEARNED, side)
 
 
 @kernel
