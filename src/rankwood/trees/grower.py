@@ -11,7 +11,8 @@ from rankwood._checks import read_only
 from rankwood._threads import resolve_threads, run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.trees import growth_kernels as kernels
-from rankwood.trees.blind_kernels import number_largest_first
+from rankwood.trees.blind import grow_to_the_end
+from rankwood.trees.blind_kernels import Splits
 from rankwood.trees.leaf_kernels import (
     by_source,
     mark_leaves,
@@ -117,33 +118,58 @@ def grow_tree(
     rules = _rules(matrix, packed, policies, weights is not None, stream)
     bag = Bag(packed.rows, packed.words, packed.counts)
     candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
-    nodes = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads))
+    grown = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads), route_others)
     packed = packed.without_words()  # every tree that grows holds as much: let it go early
     del bag
-    nodes.gain += candidates.penalty[nodes.feature]  # what the split removes, whatever it costs
+    if policies.costs is not None:  # what the split removes, whatever it costs
+        grown.splits.gain[:] += candidates.penalty[grown.splits.feature]
     truth = Truth(counts, targets, weights, policies.l2)
-    return _finish(matrix, nodes, packed, truth, route_others)
+    return _finish(matrix, grown, packed, truth, route_others)
 
 
-def _grow(matrix: Matrix, bag: Bag, rules: Rules, candidates: Candidates, threads: int) -> Any:
-    """The nodes of the grown tree; what was needed to grow it is let go."""
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """The nodes of a tree, and its rows by place."""
+
+    splits: Splits
+    rows: Array  # uint32
+    limits: tuple[Floats, Floats] | None = None  # of values below monotone splits, in integer units
+
+
+def _grow(
+    matrix: Matrix,
+    bag: Bag,
+    rules: Rules,
+    candidates: Candidates,
+    threads: int,
+    route_others: bool,
+) -> Grown:
+    """The grown tree; what was needed to grow it is let go."""
+    is_blind = rules.threshold_rule == COMPLETELY_RANDOM
+    is_free = candidates.direction.size == 0
+    if is_blind and is_free and rules.max_leaves >= bag.rows.size > 0:
+        return Grown(*grow_to_the_end(matrix, bag, rules, route_others))
     nodes, work = _space(matrix, rules, bag.rows.size)
-    if rules.threshold_rule == COMPLETELY_RANDOM and rules.max_leaves >= bag.rows.size > 0:
-        kernels.grow_blindly(matrix, bag, rules, candidates, nodes, work)
-        return _number_largest_first(nodes[: int(work.size[0])])
-    if threads == 1 or rules.threshold_rule == COMPLETELY_RANDOM:
+    if threads == 1 or is_blind:
         kernels.grow(matrix, bag, rules, candidates, nodes, work)
     else:
         _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
-    return nodes[: int(work.size[0])].copy()
+    nodes = nodes[: int(work.size[0])]
+    return Grown(
+        _splits(nodes), bag.rows, None if is_free else (nodes.low.copy(), nodes.high.copy())
+    )
 
 
-def _number_largest_first(nodes: Any) -> Any:
-    """The nodes of a tree grown depth first, numbered like those of any other."""
-    numbered = np.recarray(nodes.size, NODE)
-    queue_of_size = np.zeros(int(nodes.n_rows[0]) + 1, np.int32)
-    number_largest_first(nodes, numbered, np.empty(nodes.size, np.int32), queue_of_size)
-    return numbered
+def _splits(nodes: Any) -> Splits:
+    """The nodes' records as arrays."""
+    left, right, missing = (
+        getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
+    )
+    is_leaf = left == 0
+    feature = np.where(is_leaf, -1, nodes.feature).astype(np.int32)
+    code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
+    gain, begin, end = (np.ascontiguousarray(nodes[name]) for name in ("gain", "begin", "end"))
+    return Splits(feature, code, left, right, missing, gain, begin, end)
 
 
 def _grow_side_by_side(
@@ -246,18 +272,12 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     return nodes, work
 
 
-def _finish(matrix: Matrix, nodes: Any, packed: Packed, truth: Truth, route_others: bool) -> Tree:
+def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_others: bool) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
-    left, right, missing = (
-        getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
-    )
-    is_leaf = left == 0
-    feature = np.where(is_leaf, -1, nodes.feature).astype(np.int32)
-    code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
+    feature, code, left, right, missing, gain, begin, end = grown.splits
     leaf_of_row = np.full(matrix.columns.shape[1], -1, np.int32)
-    begin, end = (np.ascontiguousarray(nodes[name]) for name in ("begin", "end"))
-    mark_leaves(packed.rows, begin, end, left, leaf_of_row)
-    if route_others and packed.rows.size < leaf_of_row.size:
+    mark_leaves(grown.rows, begin, end, left, leaf_of_row)
+    if route_others and grown.rows.size < leaf_of_row.size:
         route(0, leaf_of_row.size, matrix.columns, feature, code, left, right, missing, leaf_of_row)
     leaf_of_source = np.empty_like(leaf_of_row)
     by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
@@ -265,9 +285,11 @@ def _finish(matrix: Matrix, nodes: Any, packed: Packed, truth: Truth, route_othe
     sum_inner_nodes(left, right, missing, sums, masses)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(masses + truth.l2 > 0, sums / (masses + truth.l2), 0.0)
-    unit = packed.weight_unit / packed.target_unit  # limits of monotone splits are in integer units
-    value = np.clip(value, nodes.low * unit + packed.shift, nodes.high * unit + packed.shift)
-    gain = np.where(is_leaf, 0.0, nodes.gain / packed.gain_unit)
+    if grown.limits is not None:
+        unit = packed.weight_unit / packed.target_unit
+        low, high = (limit * unit + packed.shift for limit in grown.limits)
+        value = np.clip(value, low, high)
+    gain = np.where(left == 0, 0.0, gain / packed.gain_unit)
     threshold = _thresholds(matrix, feature, code)
     return Tree(feature, threshold, code, left, right, missing, value, masses, gain, leaf_of_source)
 

@@ -37,29 +37,6 @@ def grow(matrix, bag, rules, candidates, nodes, work):
 
 
 @kernel
-def grow_blindly(matrix, bag, rules, candidates, nodes, work):
-    """Grow a completely random tree that has no limit of leaves: every node that can be split is, in any order.
-
-    Depth first, so that a small node's rows are still in the cache when it is split.
-    """
-    plant(bag, rules, nodes, work)
-    waiting = work.heap
-    waiting[0] = ROOT
-    n_waiting = 1
-    while n_waiting > 0:
-        n_waiting -= 1
-        node = waiting[n_waiting]
-        if not can_split(node, bag, rules, nodes):
-            continue
-        split_blindly(node, matrix, bag, nodes)
-        if nodes.feature[node] >= 0:
-            split_node(node, matrix, bag, rules, candidates, nodes, work)
-            waiting[n_waiting] = nodes.right[node]
-            waiting[n_waiting + 1] = nodes.left[node]
-            n_waiting += 2
-
-
-@kernel
 def plant(bag, rules, nodes, work):
     """The root, with all rows."""
     for counter in range(work.size.size):
