@@ -122,12 +122,12 @@ def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
     [
         (range(100), False),  # two lines of 64 codes
         (range(0, 6400, 64), True),  # a line each
-        (range(0, 100 * 22, 22), True),  # 35 lines
-        (range(0, 100 * 18, 18), False),  # 28 lines
+        (range(0, 100 * 10, 10), True),  # 16 lines
+        (range(0, 100 * 9, 9), False),  # 15 lines
         ([], False),
     ],
 )
-def test_rows_are_scattered_from_three_lines_for_ten_of_them(rows, expected):
+def test_rows_are_scattered_if_they_lie_in_more_lines_than_15_for_100(rows, expected):
     rows = np.array([0, *rows, 0], np.uint32)
     assert is_scattered(rows, 1, rows.size - 1, 6400) == expected
     assert not is_scattered(

@@ -118,7 +118,8 @@ def assert_equals_the_slow_twin(problem, seed):
         as_reference(codes, thresholds, targets, counts, weights, policies, seed)
     )
     matrix = matrix_of(codes, thresholds)
-    for n_threads in (1, 2):
+    # The guess of what is likely to be split: nothing, all that gains anything, some of it.
+    for n_threads, likely_gain in ((1, np.inf), (2, np.inf), (1, 0.0), (1, 0.5), (1, 5.0)):
         tree = grow_tree(
             matrix,
             targets,
@@ -127,6 +128,7 @@ def assert_equals_the_slow_twin(problem, seed):
             weights=weights,
             stream=seed,
             n_threads=n_threads,
+            likely_gain=likely_gain,
         )
         assert tree.n_nodes == len(nodes)
         for number, node in enumerate(nodes):
@@ -315,6 +317,17 @@ def test_completely_random_trees_do_not_look_at_targets():
     assert one.n_leaves > 30
 
 
+def test_the_last_gain_is_that_of_the_split_that_was_made_last():
+    codes = np.arange(8, dtype=np.uint8)[None]
+    matrix = matrix_of(codes, [np.arange(7)])
+    targets = np.array([0.0, 0, 0, 0, 10, 10, 10, 13])  # the root first, then 13 apart from the 10s
+    tree = grow_tree(matrix, targets, Policies(Growth(max_leaves=3)))
+    assert tree.last_gain == pytest.approx(
+        3 * 1 / 4 * 3**2
+    )  # n m / (n + m) times the distance squared
+    assert grow_tree(matrix, np.ones(8), Policies()).last_gain == 0.0
+
+
 def test_sums_at_the_limit_do_not_overflow():
     """All rows at the largest target: the packed sum is as large as it can get, and still exact."""
     for n_rows in (1, 2, 3, 1000, 65_537):
@@ -335,7 +348,7 @@ def test_small_whole_targets_stay_exact():
     np.testing.assert_array_equal(back, targets)
 
 
-def test_trees_are_the_same_bytes_for_any_number_of_threads():
+def test_trees_are_the_same_bytes_for_any_number_of_threads_and_any_guess():
     rng = np.random.default_rng(5)
     codes = rng.integers(0, 200, (23, 2000)).astype(np.uint8)
     matrix = matrix_of(codes, [np.arange(199)] * 23)
@@ -346,6 +359,11 @@ def test_trees_are_the_same_bytes_for_any_number_of_threads():
     ):
         trees = [
             grow_tree(matrix, targets, policies, n_threads=n_threads) for n_threads in (1, 2, 8, 1)
+        ]
+        last = trees[0].last_gain
+        trees += [
+            grow_tree(matrix, targets, policies, likely_gain=share * last)
+            for share in (0.0, 0.5, 1.0, 1.1, 3.0)
         ]
         for tree in trees[1:]:
             for name in (

@@ -64,7 +64,7 @@ class Bagged(Ranker):
         self.history_ = state.history
         self._out_of_bag = state.out_of_bag
         if state.out_of_bag is not None:
-            self._oob_ndcg = state.out_of_bag.ndcg(train.data)
+            self._oob_ndcg = state.out_of_bag.ndcg(train.data, self.n_threads)
 
     def _plan(self, train: TrainingSet) -> ForestPlan:
         weights, present = train.weights, _present(train.weights)

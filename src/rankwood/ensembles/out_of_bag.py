@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankwood._threads import run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.ensembles.bags import Bags
@@ -56,7 +57,7 @@ class OutOfBag:
         np.divide(self.sums, self.n_trees, out=scores, where=self.n_trees > 0)
         return scores
 
-    def ndcg(self, data: RankingData) -> float | None:
+    def ndcg(self, data: RankingData, n_threads: int | None = 1) -> float | None:
         """NDCG@10 of the rows that have a score, over the queries that have such rows; None without queries.
 
         NaN where no row has a score, or labels are too large for a gain.
@@ -67,11 +68,14 @@ class OutOfBag:
         largest = data.labels.max(initial=-np.inf, where=has_score)
         if not has_score.any() or largest > LARGEST_EXPONENT:
             return float("nan")
-        values = [
-            self._ndcg_of_queries(data, rows)
-            for rows in _whole_queries(data.query_ids)
-            if has_score[rows].any()
-        ]
+        parts = [rows for rows in _whole_queries(data.query_ids) if has_score[rows].any()]
+        values: list[Floats] = [np.zeros(0)] * len(parts)
+
+        def measure(first: int, last: int) -> None:
+            for part in range(first, last):
+                values[part] = self._ndcg_of_queries(data, parts[part])
+
+        run_blocks(measure, len(parts), n_threads=n_threads)
         return float(np.concatenate(values).mean())
 
     def _ndcg_of_queries(self, data: RankingData, rows: slice) -> Floats:

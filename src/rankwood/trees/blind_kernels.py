@@ -13,7 +13,6 @@ import numpy as np
 
 from rankwood._jit import kernel
 from rankwood.dtypes import Array
-from rankwood.trees.histogram_kernels import SMALL
 from rankwood.trees.splitting_kernels import cut_between
 from rankwood.trees.state_kernels import (
     GO_LEFT,
@@ -27,6 +26,7 @@ from rankwood.trees.state_kernels import (
 )
 
 ROOT = 0
+SMALL = 40  # a node of less than one row in so many reads heads
 
 # The growing tree: a record array as long as the tree may get.
 BLIND_NODE = np.dtype(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +95,11 @@ class Tree:
         """Nodes without children."""
         return int((self.left == 0).sum())
 
+    @property
+    def last_gain(self) -> float:
+        """What the last split gained; 0 where there is none."""
+        return float(self.gain[self.left.argmax()])
+
 
 def grow_tree(
     matrix: Matrix,
@@ -105,17 +111,19 @@ def grow_tree(
     stream: int = 0,
     n_threads: int | None = 1,
     route_others: bool = True,
+    likely_gain: float = math.inf,
 ) -> Tree:
     """Grow one tree on the rows drawn ``counts`` times (all rows once, by default).
 
     With one thread the whole tree grows inside one kernel that holds no lock, so that a forest's trees can grow side by
-    side. With more, the features of a node are shared among them; the tree is the same.
+    side. With more, the features of a node are shared among them; the tree is the same. ``likely_gain`` is a guess at
+    what a split must gain to be made: near the truth it saves time, and whatever it is the tree is the same.
     """
     if counts is None:
         counts = np.ones(matrix.columns.shape[1], np.int32)
     centre = policies.l2 == 0.0
     packed = pack(targets, counts, weights, source_of_row=matrix.source_of_row, centre=centre)
-    rules = _rules(matrix, packed, policies, weights is not None, stream)
+    rules = _rules(matrix, packed, policies, weights is not None, stream, likely_gain)
     bag = Bag(packed.rows, packed.words, packed.counts)
     candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
     grown = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads), route_others)
@@ -154,10 +162,20 @@ def _grow(
         kernels.grow(matrix, bag, rules, candidates, nodes, work)
     else:
         _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
-    nodes = nodes[: int(work.size[0])]
+    nodes = _in_order(nodes[: int(work.size[0])])
     return Grown(
         _splits(nodes), bag.rows, None if is_free else (nodes.low.copy(), nodes.high.copy())
     )
+
+
+def _in_order(nodes: Any) -> Any:
+    """The nodes that became part of the tree, as they are numbered; splits made in vain are leaves."""
+    numbered = nodes[np.argsort(nodes.number, kind="stable")]
+    numbered = numbered[np.searchsorted(numbered.number, 0) :]
+    for name in ("missing", "right", "left"):  # of the root's children none is numbered 0
+        below = nodes.number[numbered[name]]
+        numbered[name] = np.where((numbered.left > 0) & (below > 0), below, 0)
+    return numbered
 
 
 def _splits(nodes: Any) -> Splits:
@@ -179,11 +197,10 @@ def _grow_side_by_side(
     state = (matrix, bag, rules, candidates, nodes, work)
     kernels.plant(bag, rules, nodes, work)
     _consider_side_by_side(0, state, threads)
+    kernels.offer_leaf(0, nodes, work)
     while work.size[2] > 0 and work.size[1] < rules.max_leaves:
         node = kernels.take_best_leaf(nodes, work)
         split_node(node, matrix, bag, rules, candidates, nodes, work)
-        if work.size[1] >= rules.max_leaves:
-            break
         left = int(nodes.left[node])
         if rules.can_subtract and work.size[0] - left == 2:
             smaller, larger = kernels.give_slots(node, nodes, work)
@@ -194,6 +211,7 @@ def _grow_side_by_side(
                 if rules.can_subtract:
                     nodes.slot[child] = kernels.take_slot(work)
                 _consider_side_by_side(child, state, threads)
+        kernels.take_split(node, nodes, work)
 
 
 def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -1) -> None:
@@ -208,11 +226,15 @@ def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -
     )
     if can_split:
         kernels.choose_split(node, n_candidates, *state)
-        kernels.offer_leaf(node, nodes, work)
 
 
 def _rules(
-    matrix: Matrix, packed: Packed, policies: Policies, has_weights: bool, stream: int
+    matrix: Matrix,
+    packed: Packed,
+    policies: Policies,
+    has_weights: bool,
+    stream: int,
+    likely_gain: float = math.inf,
 ) -> Rules:
     growth = policies.growth
     n_features = matrix.columns.shape[0]
@@ -225,6 +247,12 @@ def _rules(
         and not policies.features.given
         and pool <= _MOST_SUBTRACTED_BYTES
     )
+    likely_gain *= packed.gain_unit
+    most_nodes = 2 * (max_leaves + 1) + 1  # a three-way split adds two leaves at once
+    if can_subtract:
+        likely_gain = math.inf  # there are no more slots than leaves
+    elif max_leaves >= packed.rows.size:
+        likely_gain = -math.inf  # every split that is found is made
     return Rules(
         max_leaves,
         UNLIMITED if growth.max_depth is None else growth.max_depth,
@@ -239,14 +267,16 @@ def _rules(
         float(policies.l2 * packed.weight_unit),
         float(growth.min_gain * packed.gain_unit),
         float(growth.min_weight * packed.weight_unit),
+        likely_gain,
+        most_nodes,
         stream,
     )
 
 
 def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     """Arrays as large as the tree may need."""
-    most_leaves = rules.max_leaves + 1  # a three-way split adds two leaves at once
-    n_nodes = 2 * most_leaves + 1
+    most_leaves = rules.max_leaves + 1
+    n_nodes = rules.most_explored * (1 if math.isinf(rules.likely_gain) else 2)
     n_features = matrix.columns.shape[0]
     nodes = np.recarray(n_nodes, NODE)
     n_slots = 1
@@ -267,7 +297,8 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
         np.empty(n_rows, np.int64),
         np.empty(n_rows if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
-        np.zeros(4, np.int64),
+        np.empty(most_leaves, np.int64),
+        np.zeros(5, np.int64),
     )
     return nodes, work
 

@@ -13,7 +13,8 @@ from rankwood._jit import kernel
 
 BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-SCATTERED = 0.3  # lines of a column per row: from here on heads are faster
+SMALL = 45  # a node of less than one row in so many may read heads: they stay in the cache for its children
+SCATTERED = 0.15  # lines of a column per row: from here on heads are faster
 LINE = 64  # codes of a column in a line of the cache
 BLOCK = 64  # rows whose heads are fetched together, to be near while they are added
 
@@ -76,8 +77,7 @@ def add_one_column(column, rows, words, begin, end, sums):
 @kernel
 def is_scattered(rows, begin, end, n_all):
     """Whether the node's codes of a column of ``n_all``, ascending, lie in many lines of the cache for their number."""
-    least = SCATTERED * (end - begin)
-    if n_all <= least * LINE:  # a column has no more lines
+    if (end - begin) * SMALL >= n_all:
         return False
     n_lines = 0
     line = np.int64(-1)
@@ -85,7 +85,7 @@ def is_scattered(rows, begin, end, n_all):
         before = line
         line = np.int64(rows[place]) // LINE
         n_lines += line != before
-    return n_lines > least
+    return n_lines > SCATTERED * (end - begin)
 
 
 @kernel

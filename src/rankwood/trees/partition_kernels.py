@@ -95,6 +95,7 @@ def add_node(nodes, work, bag, rules, begin, end, depth, position, path, slot, l
     nodes.left[node] = 0
     nodes.right[node] = 0
     nodes.missing[node] = 0
+    nodes.number[node] = -1
     nodes.low[node] = low
     nodes.high[node] = high
     return node
@@ -128,7 +129,6 @@ def split_node(node, matrix, bag, rules, candidates, nodes, work):
         nodes.missing[node] = left if side == GO_LEFT else right
     if direction != 0:
         keep_apart(node, left, right, direction, rules, nodes)
-    work.size[1] += 2 if side == OWN_CHILD else 1
 
 
 @kernel

@@ -56,6 +56,8 @@ class Rules(NamedTuple):
     l2: float
     min_gain: float
     min_weight: float  # of each child
+    likely_gain: float  # splits that gain as much are made as soon as they are found
+    most_explored: int  # nodes, as long as splits are made before it is their turn
     stream: int  # what the hash starts from
 
 
@@ -97,6 +99,7 @@ NODE = np.dtype(
         ("left", np.int64),
         ("right", np.int64),
         ("missing", np.int64),
+        ("number", np.int64),  # in the tree; -1 while it is not part of it
         ("low", np.float64),  # what a monotone ancestor allows as value, in integer units
         ("high", np.float64),
     ]
@@ -121,7 +124,8 @@ class Work(NamedTuple):
     words: Array
     counts: Array
     heap: Array  # int64: leaves that can be split, the best first
-    size: Array  # int64 (4): nodes, leaves, entries of the heap, slots taken
+    waiting: Array  # int64: nodes that will be split before it is their turn
+    size: Array  # int64 (5): nodes, leaves, entries of the heap, slots taken, numbers given
 
 
 @kernel
