@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from rankwood._threads import run_blocks
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.ensembles.bags import Bags
 from rankwood.ensembles.collected import Collected
-from rankwood.ensembles.forest_growing import ForestPlan
+from rankwood.ensembles.forest_growing import ForestPlan, Pace
 from rankwood.ensembles.inputs import TrainingSet
 from rankwood.ensembles.out_of_bag import OutOfBag
 from rankwood.ensembles.score_kernels import add_leaf_values
@@ -78,6 +78,7 @@ class RoundForests:
     wants_training: bool
     seed: int
     n_threads: int
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def present(self) -> Array | None:
@@ -130,6 +131,7 @@ class RoundForests:
             self.n_trees,
             self.seed,
             self.n_threads,
+            pace=self.pace,
         )
 
 

@@ -13,8 +13,10 @@ from rankwood._jit import kernel
 
 BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-SMALL = 45  # a node of less than one row in so many may read heads: they stay in the cache for its children
-SCATTERED = 0.15  # lines of a column per row: from here on heads are faster
+SMALL = (
+    45  # a node of less than one row in so many has heads that stay in the cache for its children
+)
+SCATTERED, SCATTERED_SMALL = 0.3, 0.15  # lines of a column per row: from here on heads are faster
 LINE = 64  # codes of a column in a line of the cache
 BLOCK = 64  # rows whose heads are fetched together, to be near while they are added
 
@@ -77,7 +79,9 @@ def add_one_column(column, rows, words, begin, end, sums):
 @kernel
 def is_scattered(rows, begin, end, n_all):
     """Whether the node's codes of a column of ``n_all``, ascending, lie in many lines of the cache for their number."""
-    if (end - begin) * SMALL >= n_all:
+    is_small = (end - begin) * SMALL < n_all
+    least = (SCATTERED_SMALL if is_small else SCATTERED) * (end - begin)
+    if n_all <= least * LINE:  # a column has no more lines
         return False
     n_lines = 0
     line = np.int64(-1)
@@ -85,7 +89,7 @@ def is_scattered(rows, begin, end, n_all):
         before = line
         line = np.int64(rows[place]) // LINE
         n_lines += line != before
-    return n_lines > SCATTERED * (end - begin)
+    return n_lines > least
 
 
 @kernel
@@ -101,6 +105,12 @@ def add_heads(first, last, heads, rows, words, begin, end, features, flat):
         behind = min(block + BLOCK, end)
         touched += touch_heads(codes, width, rows, block, behind)
         slot = first
+        while slot + 8 <= stop:
+            chosen = features[slot : slot + 8]
+            add_eight_of_heads(
+                codes, width, chosen, rows, words, block, behind, np.uint64(slot) * BINS, flat
+            )
+            slot += 8
         while slot + 4 <= stop:
             add_four_of_heads(
                 codes,
@@ -136,6 +146,30 @@ def touch_heads(codes, width, rows, begin, end):
         touched += codes[head]
         touched += codes[head + width - ONE]
     return touched
+
+
+@kernel
+def add_eight_of_heads(codes, width, features, rows, words, begin, end, start, flat):
+    """As ``add_four_columns``, from codes that lie row by row, for eight features."""
+    feature0 = np.uint64(features[0])
+    feature1 = np.uint64(features[1])
+    feature2 = np.uint64(features[2])
+    feature3 = np.uint64(features[3])
+    feature4 = np.uint64(features[4])
+    feature5 = np.uint64(features[5])
+    feature6 = np.uint64(features[6])
+    feature7 = np.uint64(features[7])
+    for place in range(begin, end):
+        head = np.uint64(rows[place]) * width
+        word = words[place]
+        flat[start + codes[head + feature0]] += word
+        flat[start + BINS + codes[head + feature1]] += word
+        flat[start + BINS * TWO + codes[head + feature2]] += word
+        flat[start + BINS * THREE + codes[head + feature3]] += word
+        flat[start + BINS * np.uint64(4) + codes[head + feature4]] += word
+        flat[start + BINS * np.uint64(5) + codes[head + feature5]] += word
+        flat[start + BINS * np.uint64(6) + codes[head + feature6]] += word
+        flat[start + BINS * np.uint64(7) + codes[head + feature7]] += word
 
 
 @kernel
