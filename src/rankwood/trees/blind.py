@@ -11,6 +11,7 @@ from rankwood.trees.blind_kernels import (
     BLIND_NODE,
     BlindSpace,
     Splits,
+    count_rows,
     grow_blindly,
     number_largest_first,
 )
@@ -24,16 +25,16 @@ def grow_to_the_end(
     n_drawn, n_rows = bag.rows.size, matrix.columns.shape[1]
     rows = _with_others(bag.rows, n_rows) if with_others else bag.rows
     space = BlindSpace(
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows if rules.has_counts else 0, np.int64),
-        np.empty(rows.size, np.uint32),
+        np.zeros(n_rows, np.int64),
+        np.zeros(n_rows if rules.has_counts else 0, np.int64),
         np.empty(rows.size, np.uint8),
-        np.empty(n_drawn if rules.has_counts else 0, np.uint8),
+        np.empty(rows.size, np.uint32),
         np.empty(n_drawn + 1, np.int64),
     )
     nodes = np.recarray(2 * n_drawn, BLIND_NODE)
-    n_nodes = grow_blindly(matrix, bag, rows, rules, nodes, space)
-    return _number(nodes[:n_nodes], rules.missing_rule), rows
+    nodes = nodes[: grow_blindly(matrix, bag, rows, rules, nodes, space)]
+    count_rows(nodes, rows, rules, space, np.empty(rows.size + 1, np.int64))
+    return _number(nodes, rules.missing_rule), rows
 
 
 def _with_others(drawn: Array, n_rows: int) -> Array:

@@ -49,11 +49,10 @@ BLIND_NODE = np.dtype(
 class BlindSpace(NamedTuple):
     """Scratch space of a completely random tree."""
 
-    words: Array  # int64, by row of the matrix; only those of rows drawn are set
+    words: Array  # int64, by row of the matrix; 0 where it was not drawn
     counts: Array  # int64, the same; empty unless rules.has_counts
-    aside: Array  # uint32, as long as the list of rows
-    codes: Array  # uint8, the same: of the node at hand
-    weighed: Array  # uint8, the same: of its rows that weigh anything
+    codes: Array  # uint8, as long as the list of rows: of the node at hand
+    aside: Array  # uint32, the same
     waiting: Array  # int64: nodes to be looked at
 
 
@@ -72,25 +71,67 @@ class Splits(NamedTuple):
 
 @kernel
 def grow_blindly(matrix, bag, rows, rules, nodes, space):
-    """Split every node that can be, in any order; gives their number. ``rows`` are those of the bag and, behind, others."""
+    """Split every node that can be, in any order; gives how many there are.
+
+    ``rows`` are those of the bag and, behind them, any others. What is called for a node takes whole arrays and has one
+    way out: numba counts who holds a slice or a tuple's array, which would take longer than to split a small node.
+    """
     plant_blindly(bag, rows, rules, nodes, space)
-    waiting = space.waiting
-    waiting[0] = ROOT
+    words, counts, codes, aside, waiting = space
+    columns = matrix.columns.reshape(matrix.columns.size)
+    heads = matrix.heads.reshape(matrix.heads.size)
+    n_features, n_all = matrix.columns.shape
+    n_heads, width = matrix.heads.shape
+    offsets, thresholds = matrix.offsets, matrix.thresholds
     n_waiting = 1
     n_nodes = 1
     while n_waiting > 0:
         n_waiting -= 1
-        node = waiting[n_waiting]
-        own = rows[nodes.begin[node] : nodes.end[node]]
-        if is_worth_a_split(node, own, rules, nodes, space) and draw_split(
-            node, matrix, own, rules, nodes, space
+        node = nodes[waiting[n_waiting]]
+        begin, end, n_drawn = np.int64(node.begin), np.int64(node.end), np.int64(node.n_drawn)
+        n_rows = n_drawn
+        if n_drawn < 2 * rules.min_leaf:  # else they are enough, however often they were drawn
+            n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
+        if not is_large_enough(node, n_rows, rules) or not targets_differ(
+            rows, begin, begin + n_drawn, words, rules.bits
         ):
-            divide(node, n_nodes, own, rules, nodes, space)
-            waiting[n_waiting] = n_nodes + 1
-            waiting[n_waiting + 1] = n_nodes
-            n_waiting += 2
-            n_nodes += 2
-    count_rows(nodes[:n_nodes], rows, rules, space)
+            continue
+        code = NO_SPLIT
+        attempt = -1
+        while code == NO_SPLIT and attempt < 4 * n_features - 1:
+            attempt += 1
+            feature = draw_feature(node.path, attempt, n_features)
+            if (end - begin) * SMALL < n_heads and feature < width:
+                read_codes(heads, feature, width, rows, begin, end, codes)
+            else:
+                read_codes(columns, feature * n_all, 1, rows, begin, end, codes)
+            if rules.has_counts:
+                least, most, is_absent = range_of_weighed(codes, n_drawn, rows, begin, words)
+            else:
+                least, most, is_absent = range_of(codes, n_drawn)
+            start = offsets[feature]
+            code = draw_cut(node.path, attempt, n_features, least, most, start, thresholds)
+        if code == NO_SPLIT:
+            continue
+        side = draw_side(node.path, attempt) if is_absent else LEARNED
+        drawn_left = set_apart_by_code(
+            rows, begin, codes, aside, code, side == GO_LEFT, 0, n_drawn, 0
+        )
+        unseen = side
+        if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):
+            n_left = count_drawn(rows, begin, begin + drawn_left, words, counts, rules)
+            n_right = count_drawn(aside, 0, n_drawn - drawn_left, words, counts, rules)
+            unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
+        n_left = set_apart_by_code(
+            rows, begin, codes, aside, code, unseen == GO_LEFT, n_drawn, end - begin, drawn_left
+        )
+        put_back_rows(rows, begin + n_left, end, aside)
+        node.feature, node.code, node.side, node.left = feature, code, side, n_nodes
+        add_children(node, nodes[n_nodes], nodes[n_nodes + 1], n_left, drawn_left)
+        waiting[n_waiting] = n_nodes + 1
+        waiting[n_waiting + 1] = n_nodes
+        n_waiting += 2
+        n_nodes += 2
     return n_nodes
 
 
@@ -102,79 +143,67 @@ def plant_blindly(bag, rows, rules, nodes, space):
         space.words[row] = bag.words[place]
         if rules.has_counts:
             space.counts[row] = bag.counts[place]
+    space.waiting[0] = ROOT
+    zero = np.int64(0)
     path = mix(np.uint64(rules.stream))
-    add_blind_node(nodes, ROOT, path, 0, rows.size, bag.rows.size, 0)
+    add_blind_node(nodes[ROOT], path, zero, np.int64(rows.size), np.int64(bag.rows.size), zero)
 
 
 @kernel
-def add_blind_node(nodes, node, path, begin, end, n_drawn, depth):
+def add_children(node, left, right, n_left, drawn_left):
+    """The node's children: the left one has its first ``n_left`` rows, of which ``drawn_left`` were drawn."""
+    begin, end = np.int64(node.begin), np.int64(node.end)
+    depth = np.int64(node.depth) + 1
+    drawn_right = np.int64(node.n_drawn) - drawn_left
+    add_blind_node(left, combine(node.path, 0), begin, begin + n_left, drawn_left, depth)
+    add_blind_node(right, combine(node.path, 1), begin + n_left, end, drawn_right, depth)
+
+
+@kernel
+def add_blind_node(node, path, begin, end, n_drawn, depth):
     """A leaf, for now."""
-    nodes.path[node] = path
-    nodes.begin[node] = begin
-    nodes.end[node] = end
-    nodes.n_drawn[node] = n_drawn
-    nodes.depth[node] = depth
-    nodes.left[node] = 0
+    node.path = path
+    node.begin = begin
+    node.end = end
+    node.n_drawn = n_drawn
+    node.depth = depth
+    node.left = 0
 
 
 @kernel
-def is_worth_a_split(node, rows, rules, nodes, space):
-    """Whether depth and rows allow a split and the targets are not all alike."""
-    n_drawn = nodes.n_drawn[node]
-    if n_drawn < rules.min_split or nodes.depth[node] >= rules.max_depth:
-        return False
-    least = 2 * rules.min_leaf
-    if n_drawn < least and count_drawn(rows[:n_drawn], rules, space) < least:
-        return False
-    mask = (np.int64(1) << rules.bits) - 1
+def is_large_enough(node, n_rows, rules):
+    """Whether depth and rows allow a split."""
+    is_shallow = node.depth < rules.max_depth
+    return is_shallow and node.n_drawn >= rules.min_split and n_rows >= 2 * rules.min_leaf
+
+
+@kernel
+def targets_differ(rows, begin, end, words, bits):
+    """Whether not all targets of the rows are alike."""
+    mask = (np.int64(1) << bits) - 1
     total = np.int64(0)
     weight = np.int64(0)
-    for place in range(n_drawn):
-        word = space.words[rows[place]]
+    differ = False
+    place = begin
+    while place < end and not differ:
+        word = words[rows[place]]
+        place += 1
         if weight == 0:  # so far all rows are too light to compare with
-            total = word >> rules.bits
+            total = word >> bits
             weight = word & mask
-        elif (word >> rules.bits) * weight != total * (word & mask):
-            return True
-    return False
+        else:
+            differ = (word >> bits) * weight != total * (word & mask)
+    return differ
 
 
 @kernel
-def count_drawn(rows, rules, space):
-    """How many rows were drawn, duplicates counted."""
+def count_drawn(rows, begin, end, words, counts, rules):
+    """How often the rows of some places were drawn."""
     n_rows = np.int64(0)
-    if rules.has_counts:
-        for place in range(rows.size):
-            n_rows += space.counts[rows[place]]
-    else:
-        mask = (np.int64(1) << rules.bits) - 1
-        for place in range(rows.size):
-            n_rows += space.words[rows[place]] & mask
+    mask = (np.int64(1) << rules.bits) - 1
+    for place in range(begin, end):
+        n_rows += counts[rows[place]] if rules.has_counts else words[rows[place]] & mask
     return n_rows
-
-
-@kernel
-def draw_split(node, matrix, rows, rules, nodes, space):
-    """A random feature that varies in the node, cut at random; gives whether there is one.
-
-    The codes of the node's rows are left in ``space.codes``.
-    """
-    path = nodes.path[node]
-    n_features = matrix.columns.shape[0]
-    for attempt in range(4 * n_features):
-        feature = draw_feature(path, attempt, n_features)
-        read_codes(feature, matrix, rows, space.codes)
-        known = space.codes[: nodes.n_drawn[node]]
-        if rules.has_counts:
-            known = keep_weighed(known, rows, space)
-        least, most, is_absent = range_of(known)
-        code = draw_cut(path, attempt, feature, least, most, matrix)
-        if code != NO_SPLIT:
-            nodes.feature[node] = feature
-            nodes.code[node] = code
-            nodes.side[node] = draw_side(path, attempt) if is_absent else LEARNED
-            return True
-    return False
 
 
 @kernel
@@ -184,11 +213,11 @@ def draw_feature(path, attempt, n_features):
 
 
 @kernel
-def draw_cut(path, attempt, feature, least, most, matrix):
-    """A cut between two codes of the feature; NO_SPLIT where there is no other."""
-    thresholds = matrix.thresholds[matrix.offsets[feature] : matrix.offsets[feature + 1]]
-    draw = uniform(path, attempt + 4 * matrix.columns.shape[0])
-    return cut_between(least, most, thresholds, draw)
+def draw_cut(path, attempt, n_features, least, most, start, thresholds):
+    """A cut between two codes of the feature whose thresholds begin at ``start``; NO_SPLIT where there is none."""
+    draw = uniform(path, attempt + 4 * n_features)
+    cut = cut_between(start + least, start + most, thresholds, draw)
+    return NO_SPLIT if cut == NO_SPLIT else cut - start
 
 
 @kernel
@@ -198,38 +227,20 @@ def draw_side(path, attempt):
 
 
 @kernel
-def read_codes(feature, matrix, rows, codes):
-    """Fill ``codes`` with those of the rows; a small node's from the heads, which its descendants will find near."""
-    heads = matrix.heads
-    if rows.size * SMALL < heads.shape[0] and feature < heads.shape[1]:
-        flat = heads.reshape(heads.size)
-        width = np.uint64(heads.shape[1])
-        start = np.uint64(feature)
-        for place in range(rows.size):
-            codes[place] = flat[np.uint64(rows[place]) * width + start]
-        return
-    column = matrix.columns[feature]
-    for place in range(rows.size):
-        codes[place] = column[rows[place]]
+def read_codes(table, start, step, rows, begin, end, codes):
+    """Fill ``codes`` with those of a node's rows, which lie ``step`` bytes apart from row to row."""
+    for place in range(np.uint64(end - begin)):
+        row = np.uint64(rows[np.uint64(begin) + place])
+        codes[place] = table[np.uint64(start) + row * np.uint64(step)]
 
 
 @kernel
-def keep_weighed(codes, rows, space):
-    """The codes of the rows that weigh anything."""
-    n_weighed = 0
-    for place in range(codes.size):
-        space.weighed[n_weighed] = codes[place]
-        n_weighed += space.words[rows[place]] != 0
-    return space.weighed[:n_weighed]
-
-
-@kernel
-def range_of(codes):
+def range_of(codes, n_codes):
     """Least and greatest code, and whether any is missing; in bytes, many of which are compared at once."""
     least = np.uint8(MISSING)
     least_turned = np.uint8(MISSING)
     most_turned = np.uint8(0)
-    for place in range(codes.size):
+    for place in range(n_codes):
         code = codes[place]
         turned = np.uint8(code + np.uint8(1))  # missing comes before all other codes
         least = min(least, code)
@@ -239,52 +250,52 @@ def range_of(codes):
 
 
 @kernel
-def divide(node, left, rows, rules, nodes, space):
-    """Turn the node into an inner one with the children ``left`` and ``left + 1``; its rows go to them."""
-    n_drawn = np.int64(nodes.n_drawn[node])
-    side = nodes.side[node]
-    code = np.int64(nodes.code[node])
-    drawn_left = set_apart_by_code(rows, space, code, side == GO_LEFT, 0, n_drawn, 0)
-    drawn_right = n_drawn - drawn_left
-    if side == LEARNED and is_any_missing(space.codes[n_drawn : rows.size]):
-        n_left = count_drawn(rows[:drawn_left], rules, space)
-        n_right = count_drawn(space.aside[:drawn_right], rules, space)
-        side = side_of_unseen(n_left, n_right, rules.missing_rule)
-    n_left = set_apart_by_code(rows, space, code, side == GO_LEFT, n_drawn, rows.size, drawn_left)
-    for place in range(rows.size - n_left):
-        rows[n_left + place] = space.aside[place]
-    path = nodes.path[node]
-    begin = np.int64(nodes.begin[node])
-    middle = begin + n_left
-    end = begin + rows.size
-    depth = np.int64(nodes.depth[node]) + 1
-    nodes.left[node] = left
-    add_blind_node(nodes, left, combine(path, 0), begin, middle, drawn_left, depth)
-    add_blind_node(nodes, left + 1, combine(path, 1), middle, end, drawn_right, depth)
+def range_of_weighed(codes, n_codes, rows, begin, words):
+    """The same of the rows that weigh anything."""
+    least = np.int64(MISSING)
+    most = np.int64(-1)
+    is_absent = False
+    for place in range(n_codes):
+        if words[rows[begin + place]] == 0:
+            continue
+        code = np.int64(codes[place])
+        is_absent |= code == MISSING
+        least = min(least, code)
+        most = max(most, np.int64(-1) if code == MISSING else code)
+    return least, most, is_absent
 
 
 @kernel
-def set_apart_by_code(rows, space, code, missing_goes_left, first, last, n_left):
-    """Put the rows of the places ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
+def set_apart_by_code(rows, begin, codes, aside, code, missing_goes_left, first, last, n_left):
+    """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside; gives how many then.
 
-    Gives how many go left then. Unsigned, or every index would be checked for its sign.
+    Unsigned, or every index would be checked for its sign.
     """
     turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
     limit = code + turn
+    start = np.uint64(begin)
     left = np.uint64(n_left)
     for place in range(np.uint64(first), np.uint64(last)):
-        row = rows[place]
-        rows[left] = row
-        space.aside[place - left] = row
-        left += np.uint64((space.codes[place] + turn) & MISSING <= limit)
+        row = rows[start + place]
+        goes_left = (codes[place] + turn) & MISSING <= limit
+        rows[start + left] = row
+        aside[place - left] = row
+        left += np.uint64(goes_left)
     return np.int64(left)
 
 
 @kernel
-def is_any_missing(codes):
-    """Whether any of the codes is."""
+def put_back_rows(rows, begin, end, aside):
+    """The rows set aside, behind those that went left."""
+    for place in range(end - begin):
+        rows[begin + place] = aside[place]
+
+
+@kernel
+def is_any_missing(codes, first, last):
+    """Whether any of the codes ``first`` to ``last`` is."""
     most = np.uint8(0)
-    for place in range(codes.size):
+    for place in range(first, last):
         most = max(most, codes[place])
     return most == MISSING
 
@@ -298,16 +309,18 @@ def side_of_unseen(n_left, n_right, missing_rule):
 
 
 @kernel
-def count_rows(nodes, rows, rules, space):
-    """Fill in how many rows of each node were drawn; children have higher numbers."""
-    for node in range(nodes.size - 1, -1, -1):
-        left = nodes.left[node]
-        if left > 0:
-            nodes.n_rows[node] = nodes.n_rows[left] + nodes.n_rows[left + 1]
-        else:
-            begin = nodes.begin[node]
-            drawn = rows[begin : begin + nodes.n_drawn[node]]
-            nodes.n_rows[node] = count_drawn(drawn, rules, space)
+def count_rows(nodes, rows, rules, space, before):
+    """Fill in how often the rows of each node were drawn; ``before``, one longer than ``rows``, gets the running sum."""
+    words, counts = space.words, space.counts
+    before[0] = 0
+    mask = (np.int64(1) << rules.bits) - 1
+    for place in range(rows.size):
+        row = rows[place]
+        before[place + 1] = before[place] + (
+            counts[row] if rules.has_counts else words[row] & mask
+        )
+    for node in range(nodes.size):
+        nodes.n_rows[node] = before[nodes.end[node]] - before[nodes.begin[node]]
 
 
 @kernel
@@ -375,7 +388,8 @@ def split_blindly(node, matrix, bag, nodes):
         feature = draw_feature(path, attempt, n_features)
         column = matrix.columns[feature]
         least, most, is_absent = find_range(column, bag, nodes.begin[node], nodes.end[node])
-        code = draw_cut(path, attempt, feature, least, most, matrix)
+        start = matrix.offsets[feature]
+        code = draw_cut(path, attempt, n_features, least, most, start, matrix.thresholds)
         if code != NO_SPLIT:
             nodes.feature[node] = feature
             nodes.code[node] = code
