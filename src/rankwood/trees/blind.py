@@ -11,6 +11,7 @@ from rankwood.trees.blind_kernels import (
     BLIND_NODE,
     BlindSpace,
     Splits,
+    add_others,
     count_rows,
     grow_blindly,
     number_largest_first,
@@ -31,7 +32,7 @@ def grow_to_the_end(
         np.empty(rows.size, np.uint32),
         np.empty(n_drawn + 1, np.int64),
     )
-    nodes = np.recarray(2 * n_drawn, BLIND_NODE)
+    nodes: Any = np.recarray(2 * n_drawn, BLIND_NODE)
     nodes = nodes[: grow_blindly(matrix, bag, rows, rules, nodes, space)]
     count_rows(nodes, rows, rules, space, np.empty(rows.size + 1, np.int64))
     return _number(nodes, rules.missing_rule), rows
@@ -39,9 +40,9 @@ def grow_to_the_end(
 
 def _with_others(drawn: Array, n_rows: int) -> Array:
     """The rows drawn, and behind them those that were not."""
-    is_other = np.ones(n_rows, np.bool_)
-    is_other[drawn] = False
-    return np.concatenate([drawn, np.flatnonzero(is_other).astype(np.uint32)])
+    rows = np.empty(n_rows + 1, np.uint32)
+    add_others(drawn, np.zeros(n_rows, np.bool_), rows)
+    return rows[:n_rows]
 
 
 def _number(nodes: Any, missing_rule: int) -> Splits:

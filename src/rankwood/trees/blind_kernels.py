@@ -113,26 +113,35 @@ def grow_blindly(matrix, bag, rows, rules, nodes, space):
             code = draw_cut(node.path, attempt, n_features, least, most, start, thresholds)
         if code == NO_SPLIT:
             continue
-        side = draw_side(node.path, attempt) if is_absent else LEARNED
-        drawn_left = set_apart_by_code(
-            rows, begin, codes, aside, code, side == GO_LEFT, 0, n_drawn, 0
-        )
-        unseen = side
-        if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):
-            n_left = count_drawn(rows, begin, begin + drawn_left, words, counts, rules)
-            n_right = count_drawn(aside, 0, n_drawn - drawn_left, words, counts, rules)
+        side = unseen = draw_side(node.path, attempt) if is_absent else LEARNED
+        if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):  # of the others, then
+            n_left, n_right = count_sides(codes, code, n_drawn, rows, begin, words, counts, rules)
             unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
-        n_left = set_apart_by_code(
-            rows, begin, codes, aside, code, unseen == GO_LEFT, n_drawn, end - begin, drawn_left
+        n_left, drawn_left = send_down(
+            rows, begin, end, n_drawn, codes, code, side == GO_LEFT, unseen == GO_LEFT, aside
         )
-        put_back_rows(rows, begin + n_left, end, aside)
         node.feature, node.code, node.side, node.left = feature, code, side, n_nodes
         add_children(node, nodes[n_nodes], nodes[n_nodes + 1], n_left, drawn_left)
-        waiting[n_waiting] = n_nodes + 1
-        waiting[n_waiting + 1] = n_nodes
+        waiting[n_waiting], waiting[n_waiting + 1] = n_nodes + 1, n_nodes
         n_waiting += 2
         n_nodes += 2
     return n_nodes
+
+
+@kernel
+def add_others(drawn, is_drawn, rows):
+    """Fill ``rows`` with those drawn and, behind them, the others; both ascend.
+
+    ``is_drawn`` has a zero for each row, and ``rows`` room for one more than there are. Without branches: whether a row
+    was drawn cannot be guessed.
+    """
+    for place in range(drawn.size):
+        rows[place] = drawn[place]
+        is_drawn[drawn[place]] = True
+    n_rows = drawn.size
+    for row in range(is_drawn.size):
+        rows[n_rows] = row
+        n_rows += not is_drawn[row]
 
 
 @kernel
@@ -266,10 +275,27 @@ def range_of_weighed(codes, n_codes, rows, begin, words):
 
 
 @kernel
-def set_apart_by_code(rows, begin, codes, aside, code, missing_goes_left, first, last, n_left):
-    """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside; gives how many then.
+def send_down(rows, begin, end, n_drawn, codes, code, goes_left, unseen_goes_left, aside):
+    """Put a node's rows with codes up to ``code`` first; gives how many they are, and how many of them were drawn.
 
-    Unsigned, or every index would be checked for its sign.
+    Each side keeps its order, so that rows drawn stay before others. The two flags say where missing values go: of
+    rows drawn, and of others.
+    """
+    drawn_left = set_apart_by_code(rows, begin, 0, n_drawn, codes, code, goes_left, 0, aside)
+    n_left = set_apart_by_code(
+        rows, begin, n_drawn, end - begin, codes, code, unseen_goes_left, drawn_left, aside
+    )
+    middle = np.uint64(begin + n_left)
+    for place in range(np.uint64(end - begin - n_left)):
+        rows[middle + place] = aside[place]
+    return n_left, drawn_left
+
+
+@kernel
+def set_apart_by_code(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
+    """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
+
+    Gives how many go left now. Unsigned, or every index would be checked for its sign.
     """
     turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
     limit = code + turn
@@ -285,19 +311,24 @@ def set_apart_by_code(rows, begin, codes, aside, code, missing_goes_left, first,
 
 
 @kernel
-def put_back_rows(rows, begin, end, aside):
-    """The rows set aside, behind those that went left."""
-    for place in range(end - begin):
-        rows[begin + place] = aside[place]
-
-
-@kernel
 def is_any_missing(codes, first, last):
     """Whether any of the codes ``first`` to ``last`` is."""
     most = np.uint8(0)
-    for place in range(first, last):
+    for place in range(np.uint64(first), np.uint64(last)):
         most = max(most, codes[place])
     return most == MISSING
+
+
+@kernel
+def count_sides(codes, code, n_drawn, rows, begin, words, counts, rules):
+    """How often the rows that go left, and those that go right, were drawn; missing ones, without weight, go right."""
+    n_left = np.int64(0)
+    n_right = np.int64(0)
+    for place in range(n_drawn):
+        n_rows = count_drawn(rows, begin + place, begin + place + 1, words, counts, rules)
+        n_left += n_rows if codes[place] <= code else 0
+        n_right += n_rows if codes[place] > code else 0
+    return n_left, n_right
 
 
 @kernel
@@ -310,17 +341,16 @@ def side_of_unseen(n_left, n_right, missing_rule):
 
 @kernel
 def count_rows(nodes, rows, rules, space, before):
-    """Fill in how often the rows of each node were drawn; ``before``, one longer than ``rows``, gets the running sum."""
+    """Fill in how often the rows of each node were drawn; ``before`` gets running sums, from 0 to that of all rows."""
     words, counts = space.words, space.counts
     before[0] = 0
     mask = (np.int64(1) << rules.bits) - 1
     for place in range(rows.size):
         row = rows[place]
-        before[place + 1] = before[place] + (
-            counts[row] if rules.has_counts else words[row] & mask
-        )
-    for node in range(nodes.size):
-        nodes.n_rows[node] = before[nodes.end[node]] - before[nodes.begin[node]]
+        before[place + 1] = before[place] + (counts[row] if rules.has_counts else words[row] & mask)
+    for number in range(nodes.size):
+        node = nodes[number]
+        node.n_rows = before[node.end] - before[node.begin]
 
 
 @kernel
@@ -332,50 +362,51 @@ def number_largest_first(nodes, missing_rule, splits, new_of_queue, old_of_new, 
     ``queue_of_size`` zeros for each number of rows up to the root's, and one more.
     """
     largest = nodes.n_rows[ROOT]
-    for node in range(nodes.size):
-        if nodes.left[node] > 0:
-            queue_of_size[largest - nodes.n_rows[node]] += 1
+    for old in range(nodes.size):
+        if nodes.left[old] > 0:
+            queue_of_size[largest - nodes.n_rows[old]] += 1
     n_inner = 0
     for size in range(queue_of_size.size):  # where each size's queue begins, larger ones before
         length = queue_of_size[size]
         queue_of_size[size] = n_inner
         n_inner += length
-    add_numbered(ROOT, ROOT, nodes, splits)
+    add_numbered(ROOT, nodes[ROOT], splits)
     new_of_queue[0] = ROOT
     old_of_new[ROOT] = ROOT
     n_nodes = 1
     for place in range(n_inner):
-        node = np.int64(new_of_queue[place])
-        old = np.int64(old_of_new[node])
-        splits.left[node] = n_nodes
-        splits.right[node] = n_nodes + 1
-        left = np.int64(nodes.left[old])
-        side = np.int64(nodes.side[old])
+        new = new_of_queue[place]
+        split = nodes[old_of_new[new]]
+        left = np.int64(split.left)
+        side = np.int64(split.side)
         if side == LEARNED:
-            side = side_of_unseen(nodes.n_rows[left], nodes.n_rows[left + 1], missing_rule)
-        splits.missing[node] = n_nodes + (side == GO_RIGHT)
+            n_left, n_right = nodes[left].n_rows, nodes[left + 1].n_rows
+            side = side_of_unseen(n_left, n_right, missing_rule)
+        splits.left[new] = n_nodes
+        splits.right[new] = n_nodes + 1
+        splits.missing[new] = n_nodes + (side == GO_RIGHT)
         for below in range(left, left + 2):
-            add_numbered(n_nodes, below, nodes, splits)
+            add_numbered(n_nodes, nodes[below], splits)
             old_of_new[n_nodes] = below
-            if nodes.left[below] > 0:
-                size = largest - nodes.n_rows[below]
+            if nodes[below].left > 0:
+                size = largest - nodes[below].n_rows
                 new_of_queue[queue_of_size[size]] = n_nodes
                 queue_of_size[size] += 1
             n_nodes += 1
 
 
 @kernel
-def add_numbered(node, old, nodes, splits):
+def add_numbered(new, node, splits):
     """All but the children of a node."""
-    is_leaf = nodes.left[old] == 0
-    splits.feature[node] = -1 if is_leaf else nodes.feature[old]
-    splits.code[node] = 0 if is_leaf else nodes.code[old]
-    splits.gain[node] = np.float64(nodes.n_rows[old])  # largest leaf first
-    splits.begin[node] = nodes.begin[old]
-    splits.end[node] = nodes.end[old]
-    splits.left[node] = 0
-    splits.right[node] = 0
-    splits.missing[node] = 0
+    is_leaf = node.left == 0
+    splits.feature[new] = -1 if is_leaf else node.feature
+    splits.code[new] = 0 if is_leaf else node.code
+    splits.gain[new] = np.float64(node.n_rows)  # largest leaf first
+    splits.begin[new] = node.begin
+    splits.end[new] = node.end
+    splits.left[new] = 0
+    splits.right[new] = 0
+    splits.missing[new] = 0
 
 
 @kernel

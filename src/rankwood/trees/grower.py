@@ -295,7 +295,9 @@ def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_ot
 
 def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:
     """The cut points behind the codes; 0 in leaves."""
-    threshold = np.zeros(feature.size, np.float32)
-    inner = feature >= 0
-    threshold[inner] = matrix.thresholds[matrix.offsets[feature[inner]] + code[inner]]
+    if matrix.thresholds.size == 0:
+        return np.zeros(feature.size, np.float32)
+    places = matrix.offsets[feature] + code  # of leaves somewhere, without a mask
+    threshold = matrix.thresholds.take(places, mode="clip")
+    threshold[feature < 0] = 0.0
     return threshold
