@@ -130,10 +130,12 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
 
 def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
     """Move the children of inner nodes, all by one number or each node's by its own."""
-    moves = np.where(arrays["feature"] >= 0, shifts, np.int64(0))
+    moves = (arrays["feature"] >= 0) * np.asarray(shifts, np.int64)
     for name in _CHILDREN:
+        moved = arrays[name] + moves
         # Numbers far out of range stay out of range: the forest's checks refuse them.
-        arrays[name][:] = np.clip(arrays[name] + moves, -1, 2**31 - 1)
+        np.minimum(moved, 2**31 - 1, out=moved)
+        arrays[name][:] = np.maximum(moved, -1, out=moved)
 
 
 def _offsets(sizes: Any) -> Array:

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from rankwood.dtypes import Array
-from rankwood.trees.blind_kernels import (
+from rankwood.trees.blind_growth_kernels import (
     BLIND_NODE,
     BlindSpace,
-    Splits,
     add_others,
-    count_rows,
     grow_blindly,
-    number_largest_first,
 )
+from rankwood.trees.blind_numbering_kernels import Splits, count_rows, number_largest_first
 from rankwood.trees.state_kernels import Bag, Matrix, Rules
 
 
