@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rankwood.errors import InputError, ModelError, ParameterError, UnknownName
+from rankwood.models import forest_checks
 from rankwood.models.forest import Forest
 from tests.reference import forest as reference
 
@@ -177,6 +178,39 @@ def test_a_child_in_another_tree_is_refused():
             ModelError, match=f"left child {child} must stand after it in the same tree"
         ):
             dataclasses.replace(forest, left=left)
+
+
+@pytest.mark.parametrize("nodes_at_a_time", [1, 2, 3, 4, 7, 100])
+def test_wrong_nodes_are_named_in_whichever_part_they_are(monkeypatch, nodes_at_a_time):
+    monkeypatch.setattr(forest_checks, "_NODES_AT_A_TIME", nodes_at_a_time)
+    trees = [reference.chain(2), stump(), stump(), reference.chain(3)]  # of 5, 3, 3 and 7 nodes
+    assert Forest.from_trees(trees, n_features=1).n_nodes == 18
+    for number, first in enumerate((0, 5, 8, 11)):
+        wrong = [dict(tree) for tree in trees]
+        wrong[number]["right"] = wrong[number]["left"]
+        with pytest.raises(ModelError, match=f"node {first}: its left and right child are the"):
+            Forest.from_trees(wrong, n_features=1)
+        wrong = [dict(tree) for tree in trees]
+        wrong[number]["left"] = np.array([19 - first, *wrong[number]["left"][1:]])
+        with pytest.raises(ModelError, match=f"node {first}: its left child 19 must stand after"):
+            Forest.from_trees(wrong, n_features=1)
+        wrong = [dict(tree) for tree in trees]
+        wrong[number]["threshold"] = np.array([*wrong[number]["threshold"][:-1], 1.0])
+        last = first + len(wrong[number]["threshold"]) - 1
+        with pytest.raises(ModelError, match=f"node {last} is a leaf .*, so its threshold must"):
+            Forest.from_trees(wrong, n_features=1)
+
+
+def test_a_forest_keeps_the_joined_arrays_and_leaves_the_trees_alone():
+    tree = {name: np.array(values) for name, values in stump().items()}
+    before = {name: array.copy() for name, array in tree.items()}
+    forest = Forest.from_trees([tree, tree], n_features=1)
+    joined = Forest.concatenate([forest, forest.take_trees([1])])
+    for name, array in before.items():
+        np.testing.assert_array_equal(tree[name], array)
+        assert tree[name].flags.writeable
+        assert not getattr(forest, name).flags.writeable
+        assert not np.shares_memory(getattr(joined, name), getattr(forest, name))
 
 
 def test_every_node_has_one_parent():

@@ -8,10 +8,12 @@ import pytest
 from rankwood.binning.binned import bin_data
 from rankwood.data.synthetic import make_ranking
 from rankwood.ensembles.deep_forest import DeepForest
-from rankwood.ensembles.forests import RandomForest
+from rankwood.ensembles.forests import CompletelyRandomForest, RandomForest
 from rankwood.ensembles.gbrt import GBRT
 from rankwood.trees import layout
-from rankwood.trees.histogram_kernels import build_histograms, is_scattered
+from rankwood.trees.grower import grow_tree
+from rankwood.trees.histogram_kernels import SMALL, build_histograms, is_scattered
+from rankwood.trees.policies import Growth, Policies
 
 
 @pytest.fixture
@@ -130,14 +132,32 @@ def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
 def test_rows_are_scattered_if_they_lie_in_more_lines_than_15_for_100(rows, expected):
     rows = np.array([0, *rows, 0], np.uint32)
     assert is_scattered(rows, 1, rows.size - 1, 6400) == expected
-    assert not is_scattered(
-        rows, 1, rows.size - 1, 1920
-    )  # of 30 lines no hundred rows can be in more
+    assert not is_scattered(rows, 1, rows.size - 1, 900)  # a column of so few lines
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_completely_random_trees_read_small_nodes_from_heads(width):
+    """Heads that hold other codes than the columns give another tree below the root, and only then."""
+    rng = np.random.default_rng(1)
+    bins = bin_data(make_ranking(8, 40, 4, seed=1)).bins
+    codes = rng.integers(0, bins.n_value_bins[:, np.newaxis], (4, 320)).astype(np.uint8)
+    heads = np.zeros((320, width), np.uint8) if width else None
+    policies = Policies(Growth(max_leaves=None), thresholds="completely_random")
+    plain, other = (
+        grow_tree(layout.lay_out(codes, bins, heads=each), codes[0] + 0.5, policies)
+        for each in (None, heads)
+    )
+    assert (plain.feature[0], plain.code[0]) == (other.feature[0], other.code[0])
+    small = plain.cover * SMALL < 320
+    in_heads = other.feature[other.cover * SMALL < 320]
+    assert small.any()
+    assert set(in_heads.tolist()) <= ({-1, 3} if width else {-1, 0, 1, 2, 3})
 
 
 def test_models_do_not_depend_on_heads(small_columns, data, request):
     rankers = [
         RandomForest(3, max_leaves=200, n_threads=2),
+        CompletelyRandomForest(3, bag="row", n_threads=2),
         GBRT(3, max_leaves=200, min_leaf=1, n_threads=2),
         DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None),
     ]

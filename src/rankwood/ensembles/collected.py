@@ -40,8 +40,9 @@ class Collected:
 
     def add(self, tree: Tree, weight: float | None = None) -> None:
         """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
-        used = tree.feature[tree.feature >= 0]
-        self.first_use[used] = np.minimum(self.first_use[used], len(self))
+        is_used = np.zeros(self.n_features + 1, np.bool_)
+        is_used[tree.feature] = True  # leaves have feature -1, the last
+        self.first_use[is_used[:-1] & (self.first_use > len(self))] = len(self)
         self.grown.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
         self.weights.append(self.factor if weight is None else weight)
 

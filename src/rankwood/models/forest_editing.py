@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +23,21 @@ _OPTIONAL = ("cover", "gain")
 def join_trees(trees: Sequence[Any]) -> dict[str, Array]:
     """The node arrays of a forest, and its offsets, from those of single trees."""
     parts: dict[str, list[Array]] = {name: [] for name in NODE_ARRAYS}
-    sizes = []
+    offsets = [0]
     for number, tree in enumerate(trees):
         arrays = _arrays_of_tree(number, tree)
-        sizes.append(arrays["feature"].size)
+        offsets.append(offsets[-1] + arrays["feature"].size)
         for name, array in arrays.items():
             parts[name].append(array)
-    offsets = _offsets(sizes)
     if offsets[-1] >= 2**31:
-        raise ModelError(f"{int(offsets[-1]):,} nodes are too many; a forest holds 2^31 - 1.")
-    joined: dict[str, Array] = {}
-    for name, dtype in NODE_ARRAYS.items():
-        joined[name] = np.concatenate([np.zeros(0, dtype), *parts[name]])
-    roots = np.repeat(offsets[:-1], sizes)
-    _shift_children(joined, roots)
-    return {**joined, "tree_offsets": offsets}
+        raise ModelError(f"{offsets[-1]:,} nodes are too many; a forest holds 2^31 - 1.")
+    joined: dict[str, Array] = {
+        name: np.concatenate([np.zeros(0, dtype), *parts[name]])
+        for name, dtype in NODE_ARRAYS.items()
+    }
+    for begin, end in itertools.pairwise(offsets):  # tree by tree, within the cache
+        _shift_children({name: array[begin:end] for name, array in joined.items()}, begin)
+    return _sealed({**joined, "tree_offsets": np.array(offsets, OFFSET)})
 
 
 def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
@@ -51,7 +52,7 @@ def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
     taken = {name: getattr(forest, name)[nodes] for name in NODE_ARRAYS}
     _shift_children(taken, -moves)
     weights = forest.tree_weights[chosen]
-    changes: dict[str, Any] = {**taken, "tree_offsets": offsets, "tree_weights": weights}
+    changes: Any = _sealed({**taken, "tree_offsets": offsets, "tree_weights": weights})
     return dataclasses.replace(forest, **changes)
 
 
@@ -72,13 +73,18 @@ def concatenate_forests(forests: Sequence[Forest]) -> Forest:
     offsets = [
         forest.tree_offsets[:-1] + start for forest, start in zip(forests, starts, strict=False)
     ]
-    changes: dict[str, Any] = {
-        **joined,
-        "tree_offsets": np.concatenate([*offsets, starts[-1:]]),
-        "tree_weights": np.concatenate([forest.tree_weights for forest in forests]),
-        "base": first.base if first.average else sum(forest.base for forest in forests),
-    }
-    return dataclasses.replace(first, **changes)
+    joined["tree_offsets"] = np.concatenate([*offsets, starts[-1:]])
+    joined["tree_weights"] = np.concatenate([forest.tree_weights for forest in forests])
+    changes: Any = _sealed(joined)
+    base = first.base if first.average else sum(forest.base for forest in forests)
+    return dataclasses.replace(first, **changes, base=base)
+
+
+def _sealed(arrays: dict[str, Array]) -> dict[str, Array]:
+    """The same arrays, which nobody else has: made read-only, a forest can hold them without a copy."""
+    for array in arrays.values():
+        array.setflags(write=False)
+    return arrays
 
 
 def _refuse_strangers(forests: Sequence[Forest]) -> None:
@@ -106,6 +112,9 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
         given = np.asarray(given_of.get(name, np.zeros(size, dtype)))
         if given.ndim != 1 or given.size != size or (size and given.dtype.kind not in "fiu"):
             raise ModelError(f"tree {number}: {name} must be {size:,} numbers in one dimension.")
+        if given.dtype == dtype:
+            arrays[name] = given
+            continue
         with np.errstate(over="ignore", invalid="ignore"):
             array = given.astype(dtype)
         wrong = ~((array == given) | ((array != array) & (given != given)))  # noqa: PLR0124 - NaN
@@ -119,12 +128,14 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
     return arrays
 
 
-def _shift_children(arrays: dict[str, Array], shifts: Array) -> None:
-    inner = arrays["feature"] >= 0
+def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
+    """Move the children of inner nodes, all by one number or each node's by its own."""
+    moves = (arrays["feature"] >= 0) * np.asarray(shifts, np.int64)
     for name in _CHILDREN:
-        moved = arrays[name][inner] + shifts[inner]
+        moved = arrays[name] + moves
         # Numbers far out of range stay out of range: the forest's checks refuse them.
-        arrays[name][inner] = np.clip(moved, -1, 2**31 - 1)
+        np.minimum(moved, 2**31 - 1, out=moved)
+        arrays[name][:] = np.maximum(moved, -1, out=moved)
 
 
 def _offsets(sizes: Any) -> Array:

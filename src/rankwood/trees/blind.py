@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from rankwood.dtypes import Array
-from rankwood.trees.blind_kernels import (
+from rankwood.trees.blind_growth_kernels import (
     BLIND_NODE,
     BlindSpace,
-    Splits,
+    add_others,
     grow_blindly,
-    number_largest_first,
 )
+from rankwood.trees.blind_numbering_kernels import Splits, count_rows, number_largest_first
 from rankwood.trees.state_kernels import Bag, Matrix, Rules
 
 
@@ -24,23 +24,23 @@ def grow_to_the_end(
     n_drawn, n_rows = bag.rows.size, matrix.columns.shape[1]
     rows = _with_others(bag.rows, n_rows) if with_others else bag.rows
     space = BlindSpace(
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows if rules.has_counts else 0, np.int64),
-        np.empty(rows.size, np.uint32),
+        np.zeros(n_rows, np.int64),
+        np.zeros(n_rows if rules.has_counts else 0, np.int64),
         np.empty(rows.size, np.uint8),
-        np.empty(n_drawn if rules.has_counts else 0, np.uint8),
+        np.empty(rows.size, np.uint32),
         np.empty(n_drawn + 1, np.int64),
     )
-    nodes = np.recarray(2 * n_drawn, BLIND_NODE)
-    n_nodes = grow_blindly(matrix, bag, rows, rules, nodes, space)
-    return _number(nodes[:n_nodes], rules.missing_rule), rows
+    nodes: Any = np.recarray(2 * n_drawn, BLIND_NODE)
+    nodes = nodes[: grow_blindly(matrix, bag, rows, rules, nodes, space)]
+    count_rows(nodes, rows, rules, space, np.empty(rows.size + 1, np.int64))
+    return _number(nodes, rules.missing_rule), rows
 
 
 def _with_others(drawn: Array, n_rows: int) -> Array:
     """The rows drawn, and behind them those that were not."""
-    is_other = np.ones(n_rows, np.bool_)
-    is_other[drawn] = False
-    return np.concatenate([drawn, np.flatnonzero(is_other).astype(np.uint32)])
+    rows = np.empty(n_rows + 1, np.uint32)
+    add_others(drawn, np.zeros(n_rows, np.bool_), rows)
+    return rows[:n_rows]
 
 
 def _number(nodes: Any, missing_rule: int) -> Splits:

@@ -13,7 +13,7 @@ from rankwood._threads import resolve_threads, run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.trees import growth_kernels as kernels
 from rankwood.trees.blind import grow_to_the_end
-from rankwood.trees.blind_kernels import Splits
+from rankwood.trees.blind_numbering_kernels import Splits
 from rankwood.trees.leaf_kernels import (
     by_source,
     mark_leaves,
@@ -314,8 +314,8 @@ def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_ot
     by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
     sums, masses = truth.sums(leaf_of_source, left.size)
     sum_inner_nodes(left, right, missing, sums, masses)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(masses + truth.l2 > 0, sums / (masses + truth.l2), 0.0)
+    weight = masses + truth.l2
+    value = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
     if grown.limits is not None:
         unit = packed.weight_unit / packed.target_unit
         low, high = (limit * unit + packed.shift for limit in grown.limits)
@@ -327,7 +327,9 @@ def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_ot
 
 def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:
     """The cut points behind the codes; 0 in leaves."""
-    threshold = np.zeros(feature.size, np.float32)
-    inner = feature >= 0
-    threshold[inner] = matrix.thresholds[matrix.offsets[feature[inner]] + code[inner]]
+    if matrix.thresholds.size == 0:
+        return np.zeros(feature.size, np.float32)
+    places = matrix.offsets[feature] + code  # of leaves somewhere, without a mask
+    threshold = matrix.thresholds.take(places, mode="clip")
+    threshold[feature < 0] = 0.0
     return threshold

@@ -13,9 +13,7 @@ from rankwood._jit import kernel
 
 BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-SMALL = (
-    45  # a node of less than one row in so many has heads that stay in the cache for its children
-)
+SMALL = 45  # heads of a node of less than one row in so many stay in the cache for its children
 SCATTERED, SCATTERED_SMALL = 0.3, 0.15  # lines of a column per row: from here on heads are faster
 LINE = 64  # codes of a column in a line of the cache
 BLOCK = 64  # rows whose heads are fetched together, to be near while they are added
