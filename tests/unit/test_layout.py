@@ -63,7 +63,8 @@ def cache_lines(leaf_of_row):
 def small_heads(small_columns, monkeypatch):
     """A few rows are many enough for heads of the first four features."""
     monkeypatch.setattr(layout, "_LEAST_HEADS", 100)
-    monkeypatch.setattr(layout, "_HALF_LINE", 2)
+    monkeypatch.setattr(layout, "_STEP", 2)
+    monkeypatch.setattr(layout, "_MOST_STEPS", 2)
     monkeypatch.setattr(layout, "_ROWS_AT_A_TIME", 64)
 
 
@@ -76,12 +77,13 @@ def test_heads_hold_the_first_features_row_by_row(small_heads, data, n_threads):
     assert not matrix.heads.flags.writeable
 
 
-@pytest.mark.parametrize(("half_line", "width"), [(1, 3), (2, 4), (4, 4), (5, 0)])
-def test_heads_are_three_half_lines_or_three_quarters_of_the_features(
-    small_heads, data, monkeypatch, half_line, width
+@pytest.mark.parametrize(("step", "width"), [(1, 5), (2, 4), (5, 5), (6, 0)])
+def test_heads_are_whole_steps_of_seven_eighths_of_the_features(
+    small_heads, data, monkeypatch, step, width
 ):
     binned = bin_data(data)  # of six features
-    monkeypatch.setattr(layout, "_HALF_LINE", half_line)
+    monkeypatch.setattr(layout, "_STEP", step)
+    monkeypatch.setattr(layout, "_MOST_STEPS", 7)
     heads = layout.lay_out_together(binned.codes, binned.bins, data.labels).heads
     assert (heads.shape[1] if len(heads) else 0) == width
 

@@ -17,7 +17,7 @@ from rankwood.measures.parsing import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.trees.grower import Tree
 
-_ROWS_AT_A_TIME = 1 << 16  # to be measured
+_ROWS_AT_A_TIME = 1 << 14  # to be measured
 
 
 @dataclass(frozen=True, eq=False)

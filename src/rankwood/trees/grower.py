@@ -282,6 +282,7 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     n_slots = 1
     if rules.can_subtract:
         n_slots = 2 * most_leaves if rules.missing_rule == OWN_CHILD else most_leaves
+    n_aside = n_rows if rules.missing_rule == OWN_CHILD else (n_rows + 1) // 2
     shape = (n_slots, rules.n_candidates, _BINS)
     work = Work(
         np.empty(shape, np.int64),
@@ -293,9 +294,9 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
         np.empty(rules.n_candidates, np.int64),
         np.zeros(rules.n_candidates, np.bool_),
         np.empty(n_features, np.float64),
-        np.empty(n_rows, np.uint32),
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows if rules.has_counts else 0, np.int64),
+        np.empty(n_aside, np.uint32),
+        np.empty(n_aside, np.int64),
+        np.empty(n_aside if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
         np.empty(most_leaves, np.int64),
         np.zeros(5, np.int64),

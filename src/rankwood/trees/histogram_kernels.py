@@ -2,7 +2,7 @@
 
 Columns are read four per pass, so that a row's number and word are loaded once for four additions. A small node would
 miss the cache with every code, were it not for the order of the rows: see ``layout``. Where that is not enough, the
-first features are read from the rows' *heads*: two lines of the cache hold all of a row.
+first features are read from the rows' *heads*: two or three lines of the cache hold all of a row.
 """
 
 from __future__ import annotations
@@ -137,11 +137,12 @@ def add_heads(first, last, heads, rows, words, begin, end, features, flat):
 
 @kernel
 def touch_heads(codes, width, rows, begin, end):
-    """Read both ends of every head and do nothing else, so that many lines are on their way at a time."""
+    """Read every line of each head and do nothing else, so that many are on their way at a time."""
     touched = np.int64(0)
     for place in range(begin, end):
         head = np.uint64(rows[place]) * width
         touched += codes[head]
+        touched += codes[head + width // TWO]
         touched += codes[head + width - ONE]
     return touched
 

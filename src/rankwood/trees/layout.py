@@ -7,8 +7,7 @@ finds its codes close together. The order is a matter of speed alone: sums of wo
 the caller's order, so trees are the same to the bit whatever it is.
 
 Trees that fit residues go other ways than the pilot. So of many rows the first features are kept a second time, row by
-row, two lines of the cache each: these are the rows' *heads*, and small nodes read them. More of them would be faster
-yet, and take more memory than training may.
+row, two or three lines of the cache each: these are the rows' *heads*, and small nodes read them.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rankwood._checks import read_only
+from rankwood._memory import release_freed
 from rankwood._threads import run_blocks
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.trees.grower import Tree, grow_tree
@@ -29,8 +29,8 @@ _PILOT_ROWS = 50_000
 _PILOT_LEAVES = 128  # their numbers are bytes
 _LEAST_HEADS = 1 << 17  # of fewer rows, columns are as fast
 _LINE = 64  # bytes of the cache
-_HALF_LINE = 32
-_MOST_HALF_LINES = 3  # of a head: it lies in two lines
+_STEP = 16  # heads begin at multiples of so many bytes
+_MOST_STEPS = 7  # more would be faster yet, and take more memory than training may
 _ROWS_AT_A_TIME = 4096  # turned from columns into heads within the cache
 
 
@@ -83,9 +83,10 @@ def lay_out_together(
 def _copy_heads(columns: Bytes, n_threads: int | None) -> Bytes | None:
     """The first features row by row; None where rows or features are too few to gain from it."""
     n_rows = columns.shape[1]
-    width = min(columns.shape[0] * 3 // 4 // _HALF_LINE, _MOST_HALF_LINES) * _HALF_LINE
+    width = min(columns.shape[0] * 7 // 8 // _STEP, _MOST_STEPS) * _STEP
     if n_rows < _LEAST_HEADS or width == 0:
         return None
+    release_freed()  # by binning and the pilot: heads are large
     space = np.empty(n_rows * width + _LINE, np.uint8)
     begin = -space.ctypes.data % _LINE  # no head lies in more lines than it must
     heads: Bytes = space[begin : begin + n_rows * width].reshape(n_rows, width)

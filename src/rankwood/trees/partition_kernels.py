@@ -15,8 +15,38 @@ DEEPEST_POSITION = np.int64(1) << 61
 def partition(column, code, side, bag, has_counts, begin, end, work):
     """Put the rows that go left first and those with a child of their own last; each keeps its order.
 
-    Gives the first place of the right child, and of the missing child.
+    Gives the first place of the right child, and of the missing child. A node of more rows than can be set aside, which
+    is half of all, is put in order half by half.
     """
+    if end - begin <= work.rows.size:
+        return partition_at_once(column, code, side, bag, has_counts, begin, end, work)
+    half = (begin + end) // 2
+    first, _ = partition_at_once(column, code, side, bag, has_counts, begin, half, work)
+    second, _ = partition_at_once(column, code, side, bag, has_counts, half, end, work)
+    swap(bag, has_counts, first, half, second, work)
+    return first + second - half, end
+
+
+@kernel
+def swap(bag, has_counts, first, middle, last, work):
+    """The places ``first`` to ``middle`` and ``middle`` to ``last`` in the other order."""
+    n_first = middle - first
+    for step in range(n_first):
+        work.rows[step] = bag.rows[first + step]
+        work.words[step] = bag.words[first + step]
+        if has_counts:
+            work.counts[step] = bag.counts[first + step]
+    for step in range(last - middle):
+        bag.rows[first + step] = bag.rows[middle + step]
+        bag.words[first + step] = bag.words[middle + step]
+        if has_counts:
+            bag.counts[first + step] = bag.counts[middle + step]
+    put_back(bag, has_counts, last - n_first, n_first, work)
+
+
+@kernel
+def partition_at_once(column, code, side, bag, has_counts, begin, end, work):
+    """``partition`` for as many rows as can be set aside."""
     left = begin
     right = 0
     turn = np.int64(side == GO_LEFT)  # by one, and missing comes before all other codes

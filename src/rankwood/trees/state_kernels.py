@@ -120,7 +120,7 @@ class Work(NamedTuple):
         Array  # bool (candidates): whether the split at hand leaves enough rows on each side
     )
     keys: Array  # float64 (features), for drawing by probability
-    rows: Array  # uint32, as long as the bag
+    rows: Array  # uint32, half as long as the bag; as long where missing values have children of their own
     words: Array
     counts: Array
     heap: Array  # int64: leaves that can be split, the best first
