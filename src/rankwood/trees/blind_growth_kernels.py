@@ -276,13 +276,13 @@ def set_apart_by_code(rows, begin, first, last, codes, code, missing_goes_left, 
 
     Gives how many go left now. Unsigned, or every index would be checked for its sign.
     """
-    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
-    limit = code + turn
+    turn = np.uint8(missing_goes_left)  # by one, and missing comes before all other codes
+    limit = np.uint8(code + np.int64(turn))
     start = np.uint64(begin)
     left = np.uint64(n_left)
     for place in range(np.uint64(first), np.uint64(last)):
         row = rows[start + place]
-        goes_left = (codes[place] + turn) & MISSING <= limit
+        goes_left = np.uint8(codes[place] + turn) <= limit
         rows[start + left] = row
         aside[place - left] = row
         left += np.uint64(goes_left)
