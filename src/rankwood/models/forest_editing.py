@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwood.dtypes import OFFSET, Array
 from rankwood.errors import ModelError, ParameterError
-from rankwood.models.forest_checks import NODE_ARRAYS
+from rankwood.models.forest_checks import NODE, NODE_ARRAYS
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -130,12 +130,12 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
 
 def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
     """Move the children of inner nodes, all by one number or each node's by its own."""
-    moves = (arrays["feature"] >= 0) * np.asarray(shifts, np.int64)
+    moves = np.where(arrays["feature"] >= 0, shifts, 0).astype(NODE)
+    most = 2**31 - 1 - max(0, int(np.max(shifts, initial=0)))
     for name in _CHILDREN:
-        moved = arrays[name] + moves
         # Numbers far out of range stay out of range: the forest's checks refuse them.
-        np.minimum(moved, 2**31 - 1, out=moved)
-        arrays[name][:] = np.maximum(moved, -1, out=moved)
+        np.minimum(arrays[name], most, out=arrays[name])
+        arrays[name] += moves
 
 
 def _offsets(sizes: Any) -> Array:

@@ -95,9 +95,13 @@ def grow_blindly(matrix, bag, rows, rules, nodes, space):
         if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):  # of the others, then
             n_left, n_right = count_sides(codes, code, n_drawn, rows, begin, words, counts, rules)
             unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
-        n_left, drawn_left = send_down(
-            rows, begin, end, n_drawn, codes, code, side == GO_LEFT, unseen == GO_LEFT, aside
+        drawn_left = set_apart_by_code(
+            rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside
         )
+        n_left = set_apart_by_code(
+            rows, begin, n_drawn, end - begin, codes, code, unseen == GO_LEFT, drawn_left, aside
+        )
+        put_back_rows(rows, begin + n_left, end, aside)
         node.feature, node.code, node.side, node.left = feature, code, side, n_nodes
         add_children(node, nodes[n_nodes], nodes[n_nodes + 1], n_left, drawn_left)
         waiting[n_waiting], waiting[n_waiting + 1] = n_nodes + 1, n_nodes
@@ -254,36 +258,28 @@ def count_sides(codes, code, n_drawn, rows, begin, words, counts, rules):
 
 
 @kernel
-def send_down(rows, begin, end, n_drawn, codes, code, goes_left, unseen_goes_left, aside):
-    """Put a node's rows with codes up to ``code`` first; gives how many they are, and how many of them were drawn.
-
-    Each side keeps its order, so that rows drawn stay before others. The two flags say where missing values go: of
-    rows drawn, and of others.
-    """
-    drawn_left = set_apart_by_code(rows, begin, 0, n_drawn, codes, code, goes_left, 0, aside)
-    n_left = set_apart_by_code(
-        rows, begin, n_drawn, end - begin, codes, code, unseen_goes_left, drawn_left, aside
-    )
-    middle = np.uint64(begin + n_left)
-    for place in range(np.uint64(end - begin - n_left)):
-        rows[middle + place] = aside[place]
-    return n_left, drawn_left
-
-
-@kernel
 def set_apart_by_code(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
     """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
 
-    Gives how many go left now. Unsigned, or every index would be checked for its sign.
+    Gives how many go left now. Each side keeps its order, so that rows drawn stay before others. Unsigned, or every
+    index would be checked for its sign.
     """
-    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
-    limit = code + turn
+    turn = np.uint8(missing_goes_left)  # by one, and missing comes before all other codes
+    limit = np.uint8(code + np.int64(turn))
     start = np.uint64(begin)
     left = np.uint64(n_left)
     for place in range(np.uint64(first), np.uint64(last)):
         row = rows[start + place]
-        goes_left = (codes[place] + turn) & MISSING <= limit
+        goes_left = np.uint8(codes[place] + turn) <= limit
         rows[start + left] = row
         aside[place - left] = row
         left += np.uint64(goes_left)
     return np.int64(left)
+
+
+@kernel
+def put_back_rows(rows, begin, end, aside):
+    """The rows set aside, behind those that go left."""
+    first = np.uint64(begin)
+    for place in range(np.uint64(end - begin)):
+        rows[first + place] = aside[place]
