@@ -60,7 +60,7 @@ class Bagged(Ranker):
         callbacks = check_listeners(self.progress, self.callbacks)
         watch = Watch(self.n_trees, self.progress, callbacks, len(state.trees))
         grow_forest(plan, state, checkpoint, watch)
-        self.forest_ = state.trees.forest()
+        self.forest_ = state.trees.forest(self.n_threads)
         self.history_ = state.history
         self._out_of_bag = state.out_of_bag
         if state.out_of_bag is not None:

@@ -40,9 +40,8 @@ class Collected:
 
     def add(self, tree: Tree, weight: float | None = None) -> None:
         """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
-        is_used = np.zeros(self.n_features + 1, np.bool_)
-        is_used[tree.feature] = True  # leaves have feature -1, the last
-        self.first_use[is_used[:-1] & (self.first_use > len(self))] = len(self)
+        is_used = np.bincount(tree.feature + 1, minlength=self.n_features + 1) > 0
+        self.first_use[is_used[1:] & (self.first_use > len(self))] = len(self)  # leaves have -1
         self.grown.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
         self.weights.append(self.factor if weight is None else weight)
 
@@ -51,7 +50,7 @@ class Collected:
         is_used: Array = self.first_use < number
         return is_used
 
-    def forest(self) -> Forest:
+    def forest(self, n_threads: int | None = 1) -> Forest:
         """All trees so far."""
         if self.earlier is not None and not self.grown:
             return self.earlier
@@ -62,6 +61,7 @@ class Collected:
             base=self.base if self.earlier is None else 0.0,
             average=self.average,
             feature_names=self.feature_names,
+            n_threads=n_threads,
         )
         return grown if self.earlier is None else Forest.concatenate([self.earlier, grown])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwood._threads import run_blocks
 from rankwood.dtypes import OFFSET, Array
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models.forest_checks import NODE, NODE_ARRAYS
@@ -20,24 +20,25 @@ _CHILDREN = ("left", "right", "missing")
 _OPTIONAL = ("cover", "gain")
 
 
-def join_trees(trees: Sequence[Any]) -> dict[str, Array]:
+def join_trees(trees: Sequence[Any], n_threads: int | None = 1) -> dict[str, Array]:
     """The node arrays of a forest, and its offsets, from those of single trees."""
-    parts: dict[str, list[Array]] = {name: [] for name in NODE_ARRAYS}
-    offsets = [0]
-    for number, tree in enumerate(trees):
-        arrays = _arrays_of_tree(number, tree)
-        offsets.append(offsets[-1] + arrays["feature"].size)
-        for name, array in arrays.items():
-            parts[name].append(array)
-    if offsets[-1] >= 2**31:
-        raise ModelError(f"{offsets[-1]:,} nodes are too many; a forest holds 2^31 - 1.")
-    joined: dict[str, Array] = {
-        name: np.concatenate([np.zeros(0, dtype), *parts[name]])
-        for name, dtype in NODE_ARRAYS.items()
-    }
-    for begin, end in itertools.pairwise(offsets):  # tree by tree, within the cache
-        _shift_children({name: array[begin:end] for name, array in joined.items()}, begin)
-    return _sealed({**joined, "tree_offsets": np.array(offsets, OFFSET)})
+    parts = [_arrays_of_tree(number, tree) for number, tree in enumerate(trees)]
+    offsets = _offsets([arrays["feature"].size for arrays in parts])
+    n_nodes = int(offsets[-1])
+    if n_nodes >= 2**31:
+        raise ModelError(f"{n_nodes:,} nodes are too many; a forest holds 2^31 - 1.")
+    joined: dict[str, Array] = {name: np.empty(n_nodes, kind) for name, kind in NODE_ARRAYS.items()}
+
+    def copy(first: int, last: int) -> None:  # tree by tree, within the cache
+        for number in range(first, last):
+            begin, end = offsets[number : number + 2].tolist()
+            tree = {name: array[begin:end] for name, array in joined.items()}
+            for name, array in parts[number].items():
+                tree[name][:] = array
+            _shift_children(tree, begin)
+
+    run_blocks(copy, len(parts), n_threads=n_threads)
+    return _sealed({**joined, "tree_offsets": offsets})
 
 
 def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
