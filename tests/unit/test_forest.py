@@ -11,6 +11,7 @@ import pytest
 from rankwood.errors import InputError, ModelError, ParameterError, UnknownName
 from rankwood.models import forest_checks
 from rankwood.models.forest import Forest
+from rankwood.models.forest_editing import Joined
 from tests.reference import forest as reference
 
 
@@ -275,3 +276,41 @@ def test_trees_may_be_objects_that_hold_more():
 
 def test_an_error_of_a_model_is_an_error_of_input():
     assert issubclass(ModelError, InputError)
+
+
+@pytest.mark.parametrize("n_expected", [0, 1, 3, 50])
+def test_trees_that_come_one_by_one_are_joined_like_all_at_once(n_expected):
+    trees = [
+        {
+            "feature": [-1],
+            "threshold": [0.0],
+            "left": [0],
+            "right": [0],
+            "missing": [0],
+            "value": [1.0],
+        },
+        *[
+            {
+                "feature": [0, -1, -1],
+                "threshold": [number, 0.0, 0.0],
+                "left": [1, 0, 0],
+                "right": [2, 0, 0],
+                "missing": [2, 0, 0],
+                "value": [0.0, number, -number],
+            }
+            for number in range(5)
+        ],
+    ]
+    joined = Joined(n_expected)
+    early = {}
+    for number, tree in enumerate(trees):
+        joined.add(tree)
+        if number == 2:
+            early = {name: array.copy() for name, array in joined.arrays().items()}
+            kept = joined.arrays()
+    whole = Forest.from_trees(trees, n_features=1)
+    for name, array in joined.arrays().items():
+        np.testing.assert_array_equal(array, getattr(whole, name))
+        np.testing.assert_array_equal(kept[name], early[name])  # trees to come do not change it
+        assert not array.flags.writeable
+    assert joined.n_trees == 6

@@ -60,7 +60,7 @@ class Bagged(Ranker):
         callbacks = check_listeners(self.progress, self.callbacks)
         watch = Watch(self.n_trees, self.progress, callbacks, len(state.trees))
         grow_forest(plan, state, checkpoint, watch)
-        self.forest_ = state.trees.forest(self.n_threads)
+        self.forest_ = state.trees.forest()
         self.history_ = state.history
         self._out_of_bag = state.out_of_bag
         if state.out_of_bag is not None:
@@ -105,7 +105,13 @@ class Bagged(Ranker):
         """Nothing yet, or what a checkpoint holds."""
         data = train.data
         earlier = None if saved is None else saved.forest
-        trees = Collected(data.n_features, data.feature_names, average=True, earlier=earlier)
+        trees = Collected(
+            data.n_features,
+            data.feature_names,
+            average=True,
+            earlier=earlier,
+            n_expected=plan.n_trees,
+        )
         out_of_bag = None if plan.bags is None else OutOfBag.empty(data.n_documents)
         history: list[float] = []
         if saved is not None:

@@ -102,7 +102,9 @@ class RoundForests:
         plan = self._plan(targets, masses, drawn_by)
         growing = _Growing(self.train.data.n_documents, self.wants_training, self.n_threads)
         data = self.train.data
-        trees = Collected(data.n_features, data.feature_names, average=True)
+        trees = Collected(
+            data.n_features, data.feature_names, average=True, n_expected=self.n_trees
+        )
         numbers = range(first, first + self.n_trees)
         grow = plan.grow if self.folds is None else _InFolds(plan, self.folds, self.present).grow
         with contextlib.closing(in_order(grow, numbers, self.n_threads)) as grown:

@@ -99,7 +99,6 @@ class Forest:
         base: float = 0.0,
         average: bool = False,
         feature_names: Sequence[str] | None = None,
-        n_threads: int | None = 1,
     ) -> Forest:
         """A forest from the node arrays of each tree: a mapping from their names, or an object that holds them.
 
@@ -108,7 +107,7 @@ class Forest:
         """
         weights = np.ones(len(trees)) if tree_weights is None else tree_weights
         return cls(
-            **join_trees(trees, n_threads),
+            **join_trees(trees),
             tree_weights=_checks.vector("tree_weights", weights),
             base=base,
             average=average,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwood._threads import run_blocks
 from rankwood.dtypes import OFFSET, Array
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models.forest_checks import NODE, NODE_ARRAYS
@@ -20,25 +19,62 @@ _CHILDREN = ("left", "right", "missing")
 _OPTIONAL = ("cover", "gain")
 
 
-def join_trees(trees: Sequence[Any], n_threads: int | None = 1) -> dict[str, Array]:
+class Joined:
+    """The nodes of trees that come one by one, end to end in arrays with room for those to come.
+
+    A tree is copied while it is in the cache, and need not be kept: a forest of many nodes is put together while it
+    grows, and never held twice.
+    """
+
+    def __init__(self, n_expected: int = 0) -> None:
+        self._n_expected = n_expected  # trees; 0 where nobody knows
+        self._room: dict[str, Array] = {
+            name: np.empty(0, kind) for name, kind in NODE_ARRAYS.items()
+        }
+        self._offsets = [0]
+
+    @property
+    def n_trees(self) -> int:
+        """Trees so far."""
+        return len(self._offsets) - 1
+
+    def add(self, tree: Any) -> None:
+        """Put a tree behind the others."""
+        arrays = _arrays_of_tree(self.n_trees, tree)
+        begin, end = self._offsets[-1], self._offsets[-1] + arrays["feature"].size
+        if end >= 2**31:
+            raise ModelError(f"{end:,} nodes are too many; a forest holds 2^31 - 1.")
+        if end > self._room["feature"].size:
+            self._make_room(begin, end)
+        own = {name: array[begin:end] for name, array in self._room.items()}
+        for name, array in arrays.items():
+            own[name][:] = array
+        _shift_children(own, begin)
+        self._offsets.append(end)
+
+    def _make_room(self, n_nodes: int, n_needed: int) -> None:
+        """Longer arrays, for as many trees as are expected; what is never written to takes no memory."""
+        rest = max(1, self._n_expected - self.n_trees)
+        n_per_tree = n_needed / (self.n_trees + 1)
+        size = max(n_needed + int(1.05 * n_per_tree * (rest - 1)), n_nodes * 3 // 2)
+        for name, array in self._room.items():
+            longer = np.empty(size, array.dtype)
+            longer[:n_nodes] = array[:n_nodes]
+            self._room[name] = longer
+
+    def arrays(self) -> dict[str, Array]:
+        """The node arrays of a forest, and its offsets; later trees do not change them."""
+        n_nodes = self._offsets[-1]
+        nodes = {name: array[:n_nodes] for name, array in self._room.items()}
+        return _sealed({**nodes, "tree_offsets": np.array(self._offsets, OFFSET)})
+
+
+def join_trees(trees: Sequence[Any]) -> dict[str, Array]:
     """The node arrays of a forest, and its offsets, from those of single trees."""
-    parts = [_arrays_of_tree(number, tree) for number, tree in enumerate(trees)]
-    offsets = _offsets([arrays["feature"].size for arrays in parts])
-    n_nodes = int(offsets[-1])
-    if n_nodes >= 2**31:
-        raise ModelError(f"{n_nodes:,} nodes are too many; a forest holds 2^31 - 1.")
-    joined: dict[str, Array] = {name: np.empty(n_nodes, kind) for name, kind in NODE_ARRAYS.items()}
-
-    def copy(first: int, last: int) -> None:  # tree by tree, within the cache
-        for number in range(first, last):
-            begin, end = offsets[number : number + 2].tolist()
-            tree = {name: array[begin:end] for name, array in joined.items()}
-            for name, array in parts[number].items():
-                tree[name][:] = array
-            _shift_children(tree, begin)
-
-    run_blocks(copy, len(parts), n_threads=n_threads)
-    return _sealed({**joined, "tree_offsets": offsets})
+    joined = Joined(len(trees))
+    for tree in trees:
+        joined.add(tree)
+    return joined.arrays()
 
 
 def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
