@@ -17,6 +17,7 @@ from rankwood.trees.blind_numbering_kernels import Splits
 from rankwood.trees.leaf_kernels import (
     by_source,
     mark_leaves,
+    mark_sources,
     route,
     sum_inner_nodes,
     sum_leaves,
@@ -306,13 +307,8 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
 
 def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_others: bool) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
-    feature, code, left, right, missing, gain, begin, end = grown.splits
-    leaf_of_row = np.full(matrix.columns.shape[1], -1, np.int32)
-    mark_leaves(grown.rows, begin, end, left, leaf_of_row)
-    if route_others and grown.rows.size < leaf_of_row.size:
-        route(0, leaf_of_row.size, matrix.columns, feature, code, left, right, missing, leaf_of_row)
-    leaf_of_source = np.empty_like(leaf_of_row)
-    by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
+    feature, code, left, right, missing, gain, *_ = grown.splits
+    leaf_of_source = _leaves_of_sources(matrix, grown, route_others)
     sums, masses = truth.sums(leaf_of_source, left.size)
     sum_inner_nodes(left, right, missing, sums, masses)
     weight = masses + truth.l2
@@ -324,6 +320,22 @@ def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_ot
     gain = np.where(left == 0, 0.0, gain / packed.gain_unit)
     threshold = _thresholds(matrix, feature, code)
     return Tree(feature, threshold, code, left, right, missing, value, masses, gain, leaf_of_source)
+
+
+def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Array:
+    """The leaf of every row of the caller's; -1 where the tree was not asked."""
+    feature, code, left, right, missing, _, begin, end = grown.splits
+    n_rows = matrix.columns.shape[1]
+    leaf_of_source = np.empty(n_rows, np.int32)
+    if grown.rows.size == n_rows:
+        mark_sources(grown.rows, begin, end, left, matrix.source_of_row, leaf_of_source)
+        return leaf_of_source
+    leaf_of_row = np.full(n_rows, -1, np.int32)
+    mark_leaves(grown.rows, begin, end, left, leaf_of_row)
+    if route_others:
+        route(0, n_rows, matrix.columns, feature, code, left, right, missing, leaf_of_row)
+    by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
+    return leaf_of_source
 
 
 def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:

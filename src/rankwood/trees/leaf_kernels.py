@@ -48,6 +48,15 @@ def mark_leaves(rows, begin, end, left, leaf_of_row):
 
 
 @kernel
+def mark_sources(rows, begin, end, left, source_of_row, leaf_of_source):
+    """Write the leaf of every row, as the caller counts them, where the tree has all rows."""
+    for node in range(left.size):
+        if left[node] == 0:
+            for place in range(begin[node], end[node]):
+                leaf_of_source[source_of_row[rows[place]]] = node
+
+
+@kernel
 def by_source(source_of_row, leaf_of_row, leaf_of_source):
     """The leaf of every row, as the caller counts them."""
     for row in range(source_of_row.size):
