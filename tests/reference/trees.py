@@ -129,6 +129,12 @@ def random_cuts(problem: Problem, node: Node, feature: int, draw: float) -> list
     return [code]
 
 
+def range_of(codes: list[int]) -> tuple[int, int, bool]:
+    """Least and greatest code, and whether any is missing; nothing between 255 and -1 where none is known."""
+    known = [code for code in codes if code != MISSING]
+    return min(known, default=MISSING), max(known, default=-1), MISSING in codes
+
+
 def blind_split(problem: Problem, node: Node) -> tuple | None:
     """The first feature drawn that varies, cut at random; nodes with more rows are split first."""
     n_features = len(problem.columns)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from rankwood.errors import InputError, ModelError, ParameterError, UnknownName
+from rankwood.models import forest_checks
 from rankwood.models.forest import Forest
+from rankwood.models.forest_editing import Joined
 from tests.reference import forest as reference
 
 
@@ -179,6 +181,39 @@ def test_a_child_in_another_tree_is_refused():
             dataclasses.replace(forest, left=left)
 
 
+@pytest.mark.parametrize("nodes_at_a_time", [1, 2, 3, 4, 7, 100])
+def test_wrong_nodes_are_named_in_whichever_part_they_are(monkeypatch, nodes_at_a_time):
+    monkeypatch.setattr(forest_checks, "_NODES_AT_A_TIME", nodes_at_a_time)
+    trees = [reference.chain(2), stump(), stump(), reference.chain(3)]  # of 5, 3, 3 and 7 nodes
+    assert Forest.from_trees(trees, n_features=1).n_nodes == 18
+    for number, first in enumerate((0, 5, 8, 11)):
+        wrong = [dict(tree) for tree in trees]
+        wrong[number]["right"] = wrong[number]["left"]
+        with pytest.raises(ModelError, match=f"node {first}: its left and right child are the"):
+            Forest.from_trees(wrong, n_features=1)
+        wrong = [dict(tree) for tree in trees]
+        wrong[number]["left"] = np.array([19 - first, *wrong[number]["left"][1:]])
+        with pytest.raises(ModelError, match=f"node {first}: its left child 19 must stand after"):
+            Forest.from_trees(wrong, n_features=1)
+        wrong = [dict(tree) for tree in trees]
+        wrong[number]["threshold"] = np.array([*wrong[number]["threshold"][:-1], 1.0])
+        last = first + len(wrong[number]["threshold"]) - 1
+        with pytest.raises(ModelError, match=f"node {last} is a leaf .*, so its threshold must"):
+            Forest.from_trees(wrong, n_features=1)
+
+
+def test_a_forest_keeps_the_joined_arrays_and_leaves_the_trees_alone():
+    tree = {name: np.array(values) for name, values in stump().items()}
+    before = {name: array.copy() for name, array in tree.items()}
+    forest = Forest.from_trees([tree, tree], n_features=1)
+    joined = Forest.concatenate([forest, forest.take_trees([1])])
+    for name, array in before.items():
+        np.testing.assert_array_equal(tree[name], array)
+        assert tree[name].flags.writeable
+        assert not getattr(forest, name).flags.writeable
+        assert not np.shares_memory(getattr(joined, name), getattr(forest, name))
+
+
 def test_every_node_has_one_parent():
     orphan = {name: [*values, values[-1]] for name, values in stump().items()}
     with pytest.raises(ModelError, match="node 3 has no parent"):
@@ -241,3 +276,41 @@ def test_trees_may_be_objects_that_hold_more():
 
 def test_an_error_of_a_model_is_an_error_of_input():
     assert issubclass(ModelError, InputError)
+
+
+@pytest.mark.parametrize("n_expected", [0, 1, 3, 50])
+def test_trees_that_come_one_by_one_are_joined_like_all_at_once(n_expected):
+    trees = [
+        {
+            "feature": [-1],
+            "threshold": [0.0],
+            "left": [0],
+            "right": [0],
+            "missing": [0],
+            "value": [1.0],
+        },
+        *[
+            {
+                "feature": [0, -1, -1],
+                "threshold": [number, 0.0, 0.0],
+                "left": [1, 0, 0],
+                "right": [2, 0, 0],
+                "missing": [2, 0, 0],
+                "value": [0.0, number, -number],
+            }
+            for number in range(5)
+        ],
+    ]
+    joined = Joined(n_expected)
+    early = {}
+    for number, tree in enumerate(trees):
+        joined.add(tree)
+        if number == 2:
+            early = {name: array.copy() for name, array in joined.arrays().items()}
+            kept = joined.arrays()
+    whole = Forest.from_trees(trees, n_features=1)
+    for name, array in joined.arrays().items():
+        np.testing.assert_array_equal(array, getattr(whole, name))
+        np.testing.assert_array_equal(kept[name], early[name])  # trees to come do not change it
+        assert not array.flags.writeable
+    assert joined.n_trees == 6

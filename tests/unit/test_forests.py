@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
+from rankwood.ensembles import out_of_bag
 from rankwood.ensembles.bags import Bags
 from rankwood.errors import DataError, ParameterError, UnknownName
 from tests.reference import ensembles as slow
@@ -265,3 +266,18 @@ def test_more_leaves_than_rows(data):
 def test_wrong_parameters_are_named(options, error, message, data):
     with pytest.raises(error, match=message):
         rw.RandomForest(**options).fit(data)
+
+
+@pytest.mark.parametrize("is_separated", [False, True])
+def test_out_of_bag_ndcg_is_measured_in_parts_of_whole_queries(monkeypatch, is_separated):
+    data = rw.make_ranking(30, 10, 5, seed=3)
+    if is_separated:  # then there is one part
+        data = data.take_rows(np.random.default_rng(0).permutation(data.n_documents))
+    whole = rw.RandomForest(2, seed=1).fit(data)
+    monkeypatch.setattr(out_of_bag, "_ROWS_AT_A_TIME", 37)
+    parts = out_of_bag._whole_queries(data.query_ids)
+    assert (len(parts) == 1) == is_separated
+    rows = range(data.n_documents)
+    assert [row for part in parts for row in rows[part]] == list(rows)
+    assert sum(len(set(data.query_ids[part])) for part in parts) == data.n_queries
+    assert rw.RandomForest(2, seed=1).fit(data).oob_ndcg_ == whole.oob_ndcg_

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rankwood.errors import ParameterError
+from rankwood.trees.blind_growth_kernels import range_of, range_of_weighed
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.layout import lay_out
 from rankwood.trees.packing import pack
@@ -112,13 +113,72 @@ def test_completely_random_trees_equal_the_slow_twin(seed, max_leaves):
     assert_equals_the_slow_twin((*rows, policies), seed)
 
 
+@pytest.mark.parametrize("missing", ["learned", "left", "right", "own_child"])
+@pytest.mark.parametrize("seed", range(30))
+def test_completely_random_trees_do_not_depend_on_the_order_they_grow_in(seed, missing):
+    """With directions, though all free, a tree grows best leaf first; without, depth first, left-out rows beside."""
+    codes, thresholds, targets, counts, weights, policies = random_problem(2000 + seed)
+    if weights is None and counts.max() == 1:
+        counts[::3] = 0
+    growth = dataclasses.replace(policies.growth, max_leaves=None)
+    depth_first = Policies(growth, thresholds="completely_random", missing=missing)
+    best_first = dataclasses.replace(depth_first, direction=np.zeros(len(codes), int))
+    matrix = matrix_of(codes, thresholds)
+    one, other = (
+        grow_tree(matrix, targets, each, counts=counts, weights=weights, stream=seed)
+        for each in (depth_first, best_first)
+    )
+    for field in dataclasses.fields(one):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+    for row in np.flatnonzero(counts == 0):
+        assert one.leaf_of_row[row] == leaf_of_codes(one, codes[:, row])
+
+
+def leaf_of_codes(tree, codes):
+    """The leaf that a row of these codes falls into."""
+    node = 0
+    while tree.left[node] > 0:
+        code = codes[tree.feature[node]]
+        known = tree.left[node] if code <= tree.code[node] else tree.right[node]
+        node = tree.missing[node] if code == MISSING else known
+    return node
+
+
+def test_completely_random_trees_ask_for_others_only_when_told():
+    codes, thresholds, targets, *_ = random_problem(3)
+    counts = np.arange(targets.size) % 2
+    policies = Policies(Growth(max_leaves=None), thresholds="completely_random")
+    tree = grow_tree(
+        matrix_of(codes, thresholds), targets, policies, counts=counts, route_others=False
+    )
+    assert tree.n_leaves > 1
+    np.testing.assert_array_equal(tree.leaf_of_row < 0, counts == 0)
+
+
+@pytest.mark.parametrize("n_codes", [0, 1, 2, 63, 300])
+@pytest.mark.parametrize("share_missing", [0.0, 0.3, 1.0])
+def test_ranges_of_codes_equal_the_slow_twin(n_codes, share_missing):
+    rng = np.random.default_rng(n_codes)
+    codes = rng.integers(0, MISSING, n_codes + 5).astype(np.uint8)
+    codes[rng.random(codes.size) < share_missing] = MISSING
+    weightless = rng.random(codes.size) < 0.3
+    rows = np.arange(codes.size, dtype=np.uint32)
+    words = np.where(weightless, 0, 7)
+    expected = reference.range_of(codes[:n_codes].tolist())
+    assert range_of(codes, n_codes) == expected
+    known = [code for code, out in zip(codes.tolist(), weightless, strict=True) if not out]
+    expected = reference.range_of(known)
+    assert range_of_weighed(codes, codes.size, rows, 0, words) == expected
+
+
 def assert_equals_the_slow_twin(problem, seed):
     codes, thresholds, targets, counts, weights, policies = problem
     nodes = reference.grow(
         as_reference(codes, thresholds, targets, counts, weights, policies, seed)
     )
     matrix = matrix_of(codes, thresholds)
-    for n_threads in (1, 2):
+    # The guess of what is likely to be split: nothing, all that gains anything, some of it.
+    for n_threads, likely_gain in ((1, np.inf), (2, np.inf), (1, 0.0), (1, 0.5), (1, 5.0)):
         tree = grow_tree(
             matrix,
             targets,
@@ -127,6 +187,7 @@ def assert_equals_the_slow_twin(problem, seed):
             weights=weights,
             stream=seed,
             n_threads=n_threads,
+            likely_gain=likely_gain,
         )
         assert tree.n_nodes == len(nodes)
         for number, node in enumerate(nodes):
@@ -315,6 +376,17 @@ def test_completely_random_trees_do_not_look_at_targets():
     assert one.n_leaves > 30
 
 
+def test_the_last_gain_is_that_of_the_split_that_was_made_last():
+    codes = np.arange(8, dtype=np.uint8)[None]
+    matrix = matrix_of(codes, [np.arange(7)])
+    targets = np.array([0.0, 0, 0, 0, 10, 10, 10, 13])  # the root first, then 13 apart from the 10s
+    tree = grow_tree(matrix, targets, Policies(Growth(max_leaves=3)))
+    assert tree.last_gain == pytest.approx(
+        3 * 1 / 4 * 3**2
+    )  # n m / (n + m) times the distance squared
+    assert grow_tree(matrix, np.ones(8), Policies()).last_gain == 0.0
+
+
 def test_sums_at_the_limit_do_not_overflow():
     """All rows at the largest target: the packed sum is as large as it can get, and still exact."""
     for n_rows in (1, 2, 3, 1000, 65_537):
@@ -335,7 +407,7 @@ def test_small_whole_targets_stay_exact():
     np.testing.assert_array_equal(back, targets)
 
 
-def test_trees_are_the_same_bytes_for_any_number_of_threads():
+def test_trees_are_the_same_bytes_for_any_number_of_threads_and_any_guess():
     rng = np.random.default_rng(5)
     codes = rng.integers(0, 200, (23, 2000)).astype(np.uint8)
     matrix = matrix_of(codes, [np.arange(199)] * 23)
@@ -346,6 +418,11 @@ def test_trees_are_the_same_bytes_for_any_number_of_threads():
     ):
         trees = [
             grow_tree(matrix, targets, policies, n_threads=n_threads) for n_threads in (1, 2, 8, 1)
+        ]
+        last = trees[0].last_gain
+        trees += [
+            grow_tree(matrix, targets, policies, likely_gain=share * last)
+            for share in (0.0, 0.5, 1.0, 1.1, 3.0)
         ]
         for tree in trees[1:]:
             for name in (

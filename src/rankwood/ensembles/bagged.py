@@ -64,7 +64,7 @@ class Bagged(Ranker):
         self.history_ = state.history
         self._out_of_bag = state.out_of_bag
         if state.out_of_bag is not None:
-            self._oob_ndcg = state.out_of_bag.ndcg(train.data)
+            self._oob_ndcg = state.out_of_bag.ndcg(train.data, self.n_threads)
 
     def _plan(self, train: TrainingSet) -> ForestPlan:
         weights, present = train.weights, _present(train.weights)
@@ -105,7 +105,13 @@ class Bagged(Ranker):
         """Nothing yet, or what a checkpoint holds."""
         data = train.data
         earlier = None if saved is None else saved.forest
-        trees = Collected(data.n_features, data.feature_names, average=True, earlier=earlier)
+        trees = Collected(
+            data.n_features,
+            data.feature_names,
+            average=True,
+            earlier=earlier,
+            n_expected=plan.n_trees,
+        )
         out_of_bag = None if plan.bags is None else OutOfBag.empty(data.n_documents)
         history: list[float] = []
         if saved is not None:

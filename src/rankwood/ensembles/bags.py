@@ -68,7 +68,8 @@ class Bags:
         """How often each row is drawn for a tree: int32."""
         from rankwood.ensembles import bags_kernels as kernels
 
-        drawn: Array = np.zeros(self.units.size, np.int32)
+        n_units = self.n_rows if self._has_all_rows else self.units.size
+        drawn: Array = np.zeros(n_units, np.int32)
         n_draws = max(1, round(self.share * drawn.size))
         number = stream_number(self.seed, "bag", tree)
         if self.weights is not None:
@@ -81,7 +82,7 @@ class Bags:
 
     def _counts_of_rows(self, drawn: Array) -> Array:
         """Counts of rows from those of the units."""
-        if self.query_of_row is None and self.present is None:
+        if self._has_all_rows:
             return drawn
         if self.query_of_row is None:
             counts: Array = np.zeros(self.n_rows, np.int32)
@@ -92,6 +93,11 @@ class Bags:
         counts = of_query[self.query_of_row]
         return counts if self.present is None else counts * self.present
 
+    @property
+    def _has_all_rows(self) -> bool:
+        """Whether the units are the rows, as they are: nobody need list them."""
+        return self.query_of_row is None and self.present is None
+
     @functools.cached_property
     def _search(self) -> tuple[Floats, Rows]:
         """Running sums of the units' weights, and where to begin looking among them."""
@@ -100,7 +106,7 @@ class Bags:
         if self.query_of_row is not None:
             of_query = np.bincount(self.query_of_row, of_unit) / np.bincount(self.query_of_row)
             of_unit = of_query
-        cumulative = np.cumsum(of_unit[self.units])
+        cumulative = np.cumsum(of_unit if self._has_all_rows else of_unit[self.units])
         # One mark early: rounding may carry a draw into the next place of the guide.
         marks = (np.arange(cumulative.size) - 1) / cumulative.size * cumulative[-1]
         guide = np.searchsorted(cumulative, marks, side="right").astype(np.int64)

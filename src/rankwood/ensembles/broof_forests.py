@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from rankwood._threads import run_blocks
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.ensembles.bags import Bags
 from rankwood.ensembles.collected import Collected
-from rankwood.ensembles.forest_growing import ForestPlan
+from rankwood.ensembles.forest_growing import ForestPlan, Pace
 from rankwood.ensembles.inputs import TrainingSet
 from rankwood.ensembles.out_of_bag import OutOfBag
 from rankwood.ensembles.score_kernels import add_leaf_values
@@ -78,6 +78,7 @@ class RoundForests:
     wants_training: bool
     seed: int
     n_threads: int
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def present(self) -> Array | None:
@@ -101,7 +102,9 @@ class RoundForests:
         plan = self._plan(targets, masses, drawn_by)
         growing = _Growing(self.train.data.n_documents, self.wants_training, self.n_threads)
         data = self.train.data
-        trees = Collected(data.n_features, data.feature_names, average=True)
+        trees = Collected(
+            data.n_features, data.feature_names, average=True, n_expected=self.n_trees
+        )
         numbers = range(first, first + self.n_trees)
         grow = plan.grow if self.folds is None else _InFolds(plan, self.folds, self.present).grow
         with contextlib.closing(in_order(grow, numbers, self.n_threads)) as grown:
@@ -130,6 +133,7 @@ class RoundForests:
             self.n_trees,
             self.seed,
             self.n_threads,
+            pace=self.pace,
         )
 
 

@@ -212,9 +212,12 @@ VALIDATIONS: dict[str, Predictions] = {
 
 def mean_error(errors: Floats, weights: Floats) -> float:
     """ε: the mean error, by weight, of the rows that have one; NaN where none has."""
+    products = errors * weights
     is_known = ~np.isnan(errors)
-    total = float(weights[is_known].sum())
-    return float((errors * weights)[is_known].sum()) / total if total > 0 else math.nan
+    if not is_known.all():
+        products, weights = products[is_known], weights[is_known]
+    total = float(weights.sum())
+    return float(products.sum()) / total if total > 0 else math.nan
 
 
 def over_greatest(errors: Floats) -> Floats:

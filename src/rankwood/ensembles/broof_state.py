@@ -24,6 +24,15 @@ _FIGURES = ("error", "beta", "oob", "valid", "without_oob")
 _SAVED = ("weights", "scores", "sums", "masses", "best", "history", "is_over")
 
 
+def add_known(totals: Floats, values: Floats) -> None:
+    """Add the values that are there."""
+    is_known = ~np.isnan(values)
+    if is_known.all():  # as a rule; masked sums take several times as long
+        totals += values
+    else:
+        np.add(totals, values, out=totals, where=is_known)
+
+
 @dataclass(frozen=True, eq=False)
 class Combination:
     """What the forests so far say together about some rows; a forest that has no say in a row leaves it as it is."""
@@ -39,9 +48,8 @@ class Combination:
 
     def add(self, predictions: Floats, coefficient: float) -> None:
         """Add a forest."""
-        is_known = ~np.isnan(predictions)
-        np.add(self.sums, coefficient * predictions, out=self.sums, where=is_known)
-        np.add(self.masses, coefficient, out=self.masses, where=is_known)
+        add_known(self.sums, coefficient * predictions)
+        add_known(self.masses, np.where(np.isnan(predictions), np.nan, coefficient))
 
     @property
     def scores(self) -> Floats:
@@ -118,7 +126,7 @@ class BroofState:
         self.forests.append(forest.forest)
         coefficient = beta if self.is_additive else math.log(1 / beta)
         if self.is_additive:
-            np.add(self.scores, beta * predictions, out=self.scores, where=~np.isnan(predictions))
+            add_known(self.scores, beta * predictions)
         self.held_out.add(forest.held_out, coefficient)
         if self.of_valid is not None and self.judge.valid is not None:
             found = forest.forest.predict(self.judge.valid, n_threads=self.judge.n_threads)

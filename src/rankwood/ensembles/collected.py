@@ -10,10 +10,9 @@ import numpy as np
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.models.forest import Forest
+from rankwood.models.forest_editing import Joined
 from rankwood.models.usage import NEVER, first_uses
 from rankwood.trees.grower import Tree
-
-_NO_ROWS = np.zeros(0, np.int32)
 
 
 @dataclass(eq=False)
@@ -26,23 +25,24 @@ class Collected:
     earlier: Forest | None = None
     base: float = 0.0
     factor: float = 1.0  # the weight of a tree that comes without one
-    grown: list[Tree] = field(default_factory=list)
+    n_expected: int = 0  # trees to come; 0 where nobody knows
     weights: list[float] = field(default_factory=list)
     first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
 
     def __post_init__(self) -> None:
+        self._grown = Joined(self.n_expected)
         self.first_use = np.full(self.n_features, NEVER)
         if self.earlier is not None:
             self.first_use[:] = first_uses(self.earlier)
 
     def __len__(self) -> int:
-        return len(self.grown) + (0 if self.earlier is None else self.earlier.n_trees)
+        return self._grown.n_trees + (0 if self.earlier is None else self.earlier.n_trees)
 
     def add(self, tree: Tree, weight: float | None = None) -> None:
         """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
-        used = tree.feature[tree.feature >= 0]
-        self.first_use[used] = np.minimum(self.first_use[used], len(self))
-        self.grown.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
+        is_used = np.bincount(tree.feature + 1, minlength=self.n_features + 1) > 0
+        self.first_use[is_used[1:] & (self.first_use > len(self))] = len(self)  # leaves have -1
+        self._grown.add(tree)
         self.weights.append(self.factor if weight is None else weight)
 
     def used_before(self, number: int) -> Array:
@@ -52,14 +52,14 @@ class Collected:
 
     def forest(self) -> Forest:
         """All trees so far."""
-        if self.earlier is not None and not self.grown:
+        if self.earlier is not None and self._grown.n_trees == 0:
             return self.earlier
-        grown = Forest.from_trees(
-            self.grown,
-            n_features=self.n_features,
+        grown = Forest(
+            **self._grown.arrays(),
             tree_weights=np.array(self.weights, np.float64),
             base=self.base if self.earlier is None else 0.0,
             average=self.average,
+            n_features=self.n_features,
             feature_names=self.feature_names,
         )
         return grown if self.earlier is None else Forest.concatenate([self.earlier, grown])

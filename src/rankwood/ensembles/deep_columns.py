@@ -32,6 +32,7 @@ class Part:
     data: RankingData  # with its own features, in the training data's order
     codes: Bytes  # (features and room, rows)
     source_of_row: Rows  # the data's row behind each row of ``codes``
+    heads: Bytes | None = None  # codes of original features, row by row, if the layout has them
     augmented: list[Features] = field(
         default_factory=list
     )  # kept only where a learner wants values
@@ -120,7 +121,8 @@ class Columns:
         """The training rows as the layer's learners see them; rows that are not ``is_trained`` have no weight."""
         data = self.train.data
         bins = self.bins
-        matrix = lay_out(self.train.codes[: self.width], bins, self.train.source_of_row)
+        train = self.train
+        matrix = lay_out(train.codes[: self.width], bins, train.source_of_row, train.heads)
         row_weights, weights = data.row_weights, weights_of_rows(data)
         if not is_trained.all():
             row_weights = np.where(is_trained, 1.0 if row_weights is None else row_weights, 0.0)
@@ -158,7 +160,7 @@ def original_columns(X: Any, data: RankingData, valid: RankingData | None, room:
         bins = fit_bins(counted, max_bins=room.max_bins, n_threads=room.n_threads)
         bins.transform_into(data.features, own, room.n_threads)
     matrix = lay_out_together(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
-    train = Part(data, codes, matrix.source_of_row)
+    train = Part(data, codes, matrix.source_of_row, matrix.heads)
     held_out = None if valid is None else _validation_part(valid, data, bins, room)
     return Columns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +22,19 @@ from rankwood.ensembles.validation import Validation
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
 from rankwood.trees.state_kernels import Matrix
+
+_SURELY = 1.1  # times what another tree's last split gained: fewer splits are made in vain than by guessing lower
+
+
+@dataclass(eq=False)
+class Pace:
+    """What a split must gain to be made, as far as the trees before tell: a guess that changes time, not trees."""
+
+    likely_gain: float = math.inf
+
+    def see(self, tree: Tree) -> None:
+        """Learn from a tree, whichever was ready last."""
+        self.likely_gain = _SURELY * tree.last_gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +52,7 @@ class ForestPlan:
     n_threads: int
     costs: TrainingCosts | None = None
     batch: int = 1  # trees that cannot see which features the others of them use
+    pace: Pace = field(default_factory=Pace)
 
     def grow(self, number: int, is_used: Array | None = None) -> tuple[Tree, Array | None]:
         """Tree ``number``, for which used features are free, and how often each row was in its bag."""
@@ -54,7 +69,9 @@ class ForestPlan:
             stream=stream_number(self.seed, "tree", number),
             n_threads=1,
             route_others=self.bags is not None,
+            likely_gain=self.pace.likely_gain,
         )
+        self.pace.see(tree)
         return tree, counts
 
 
@@ -108,6 +125,7 @@ def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, wa
     with contextlib.closing(_grow_in_batches(plan, state)) as grown:
         for tree, counts in grown:
             measure = state.add(tree, counts)
+            del tree, counts  # as large as the rows: not to be held until the next tree is there
             if checkpoint.is_due():
                 state.save(checkpoint)
             if watch.says_stop(len(state.trees), measure):

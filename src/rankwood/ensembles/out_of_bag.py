@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
+from rankwood._threads import run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.ensembles.bags import Bags
@@ -14,6 +16,8 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.parsing import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.trees.grower import Tree
+
+_ROWS_AT_A_TIME = 1 << 14  # to be measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +57,44 @@ class OutOfBag:
         np.divide(self.sums, self.n_trees, out=scores, where=self.n_trees > 0)
         return scores
 
-    def ndcg(self, data: RankingData) -> float | None:
+    def ndcg(self, data: RankingData, n_threads: int | None = 1) -> float | None:
         """NDCG@10 of the rows that have a score, over the queries that have such rows; None without queries.
 
         NaN where no row has a score, or labels are too large for a gain.
         """
         if data.query_ids is None:
             return None
-        rows = np.flatnonzero(self.n_trees)
-        labels = data.labels[rows]
-        if rows.size == 0 or labels.max() > LARGEST_EXPONENT:
+        has_score = self.n_trees > 0
+        largest = data.labels.max(initial=-np.inf, where=has_score)
+        if not has_score.any() or largest > LARGEST_EXPONENT:
             return float("nan")
-        part = RankingData(np.zeros((rows.size, 1), np.float32), labels, data.query_ids[rows])
-        return float(parse_measure("ndcg@10").per_query(self.scores[rows], part).mean())
+        parts = [rows for rows in _whole_queries(data.query_ids) if has_score[rows].any()]
+        values: list[Floats] = [np.zeros(0)] * len(parts)
+
+        def measure(first: int, last: int) -> None:
+            for part in range(first, last):
+                values[part] = self._ndcg_of_queries(data, parts[part])
+
+        run_blocks(measure, len(parts), n_threads=n_threads)
+        return float(np.concatenate(values).mean())
+
+    def _ndcg_of_queries(self, data: RankingData, rows: slice) -> Floats:
+        """NDCG@10 of each query among ``rows`` that has a score."""
+        assert data.query_ids is not None
+        n_trees = self.n_trees[rows]
+        has_score = n_trees > 0
+        features = np.broadcast_to(np.float32(0), (int(np.count_nonzero(has_score)), 1))
+        part = RankingData(features, data.labels[rows][has_score], data.query_ids[rows][has_score])
+        scores = self.sums[rows][has_score] / n_trees[has_score]
+        return parse_measure("ndcg@10").per_query(scores, part)
+
+
+def _whole_queries(query_ids: Array) -> list[slice]:
+    """All rows, in parts that hold queries whole: a measure of one part takes little memory, as training should."""
+    starts = np.flatnonzero(query_ids[1:] != query_ids[:-1]) + 1
+    if np.unique(query_ids[starts]).size < starts.size or query_ids[0] in query_ids[starts]:
+        return [slice(0, query_ids.size)]  # a query's rows are not all together
+    places = np.searchsorted(starts, np.arange(_ROWS_AT_A_TIME, query_ids.size, _ROWS_AT_A_TIME))
+    ends = np.unique(starts[places[places < starts.size]])
+    bounds = [0, *ends.tolist(), query_ids.size]
+    return [slice(*pair) for pair in itertools.pairwise(bounds)]

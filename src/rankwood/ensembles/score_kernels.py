@@ -19,8 +19,12 @@ def add_leaf_values(
 def add_out_of_bag(
     counts: Array, leaf_of_row: Array, value: Array, sums: Array, n_trees: Array
 ) -> None:
-    """Add the value of each row's leaf, and one tree, where the tree has not seen the row."""
+    """Add the value of each row's leaf, and one tree, where the tree has not seen the row.
+
+    Without branches: whether a row was drawn cannot be guessed.
+    """
     for row in range(counts.size):
-        if counts[row] == 0:
-            sums[row] += value[leaf_of_row[row]]
-            n_trees[row] += 1
+        is_left_out = counts[row] == 0
+        found = value[leaf_of_row[row]]
+        sums[row] += found if is_left_out else 0.0
+        n_trees[row] += is_left_out

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwood.dtypes import OFFSET, Array
 from rankwood.errors import ModelError, ParameterError
-from rankwood.models.forest_checks import NODE_ARRAYS
+from rankwood.models.forest_checks import NODE, NODE_ARRAYS
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -19,24 +19,62 @@ _CHILDREN = ("left", "right", "missing")
 _OPTIONAL = ("cover", "gain")
 
 
+class Joined:
+    """The nodes of trees that come one by one, end to end in arrays with room for those to come.
+
+    A tree is copied while it is in the cache, and need not be kept: a forest of many nodes is put together while it
+    grows, and never held twice.
+    """
+
+    def __init__(self, n_expected: int = 0) -> None:
+        self._n_expected = n_expected  # trees; 0 where nobody knows
+        self._room: dict[str, Array] = {
+            name: np.empty(0, kind) for name, kind in NODE_ARRAYS.items()
+        }
+        self._offsets = [0]
+
+    @property
+    def n_trees(self) -> int:
+        """Trees so far."""
+        return len(self._offsets) - 1
+
+    def add(self, tree: Any) -> None:
+        """Put a tree behind the others."""
+        arrays = _arrays_of_tree(self.n_trees, tree)
+        begin, end = self._offsets[-1], self._offsets[-1] + arrays["feature"].size
+        if end >= 2**31:
+            raise ModelError(f"{end:,} nodes are too many; a forest holds 2^31 - 1.")
+        if end > self._room["feature"].size:
+            self._make_room(begin, end)
+        own = {name: array[begin:end] for name, array in self._room.items()}
+        for name, array in arrays.items():
+            own[name][:] = array
+        _shift_children(own, begin)
+        self._offsets.append(end)
+
+    def _make_room(self, n_nodes: int, n_needed: int) -> None:
+        """Longer arrays, for as many trees as are expected; what is never written to takes no memory."""
+        rest = max(1, self._n_expected - self.n_trees)
+        n_per_tree = n_needed / (self.n_trees + 1)
+        size = max(n_needed + int(1.05 * n_per_tree * (rest - 1)), n_nodes * 3 // 2)
+        for name, array in self._room.items():
+            longer = np.empty(size, array.dtype)
+            longer[:n_nodes] = array[:n_nodes]
+            self._room[name] = longer
+
+    def arrays(self) -> dict[str, Array]:
+        """The node arrays of a forest, and its offsets; later trees do not change them."""
+        n_nodes = self._offsets[-1]
+        nodes = {name: array[:n_nodes] for name, array in self._room.items()}
+        return _sealed({**nodes, "tree_offsets": np.array(self._offsets, OFFSET)})
+
+
 def join_trees(trees: Sequence[Any]) -> dict[str, Array]:
     """The node arrays of a forest, and its offsets, from those of single trees."""
-    parts: dict[str, list[Array]] = {name: [] for name in NODE_ARRAYS}
-    sizes = []
-    for number, tree in enumerate(trees):
-        arrays = _arrays_of_tree(number, tree)
-        sizes.append(arrays["feature"].size)
-        for name, array in arrays.items():
-            parts[name].append(array)
-    offsets = _offsets(sizes)
-    if offsets[-1] >= 2**31:
-        raise ModelError(f"{int(offsets[-1]):,} nodes are too many; a forest holds 2^31 - 1.")
-    joined: dict[str, Array] = {}
-    for name, dtype in NODE_ARRAYS.items():
-        joined[name] = np.concatenate([np.zeros(0, dtype), *parts[name]])
-    roots = np.repeat(offsets[:-1], sizes)
-    _shift_children(joined, roots)
-    return {**joined, "tree_offsets": offsets}
+    joined = Joined(len(trees))
+    for tree in trees:
+        joined.add(tree)
+    return joined.arrays()
 
 
 def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
@@ -51,7 +89,7 @@ def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
     taken = {name: getattr(forest, name)[nodes] for name in NODE_ARRAYS}
     _shift_children(taken, -moves)
     weights = forest.tree_weights[chosen]
-    changes: dict[str, Any] = {**taken, "tree_offsets": offsets, "tree_weights": weights}
+    changes: Any = _sealed({**taken, "tree_offsets": offsets, "tree_weights": weights})
     return dataclasses.replace(forest, **changes)
 
 
@@ -72,13 +110,18 @@ def concatenate_forests(forests: Sequence[Forest]) -> Forest:
     offsets = [
         forest.tree_offsets[:-1] + start for forest, start in zip(forests, starts, strict=False)
     ]
-    changes: dict[str, Any] = {
-        **joined,
-        "tree_offsets": np.concatenate([*offsets, starts[-1:]]),
-        "tree_weights": np.concatenate([forest.tree_weights for forest in forests]),
-        "base": first.base if first.average else sum(forest.base for forest in forests),
-    }
-    return dataclasses.replace(first, **changes)
+    joined["tree_offsets"] = np.concatenate([*offsets, starts[-1:]])
+    joined["tree_weights"] = np.concatenate([forest.tree_weights for forest in forests])
+    changes: Any = _sealed(joined)
+    base = first.base if first.average else sum(forest.base for forest in forests)
+    return dataclasses.replace(first, **changes, base=base)
+
+
+def _sealed(arrays: dict[str, Array]) -> dict[str, Array]:
+    """The same arrays, which nobody else has: made read-only, a forest can hold them without a copy."""
+    for array in arrays.values():
+        array.setflags(write=False)
+    return arrays
 
 
 def _refuse_strangers(forests: Sequence[Forest]) -> None:
@@ -106,6 +149,9 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
         given = np.asarray(given_of.get(name, np.zeros(size, dtype)))
         if given.ndim != 1 or given.size != size or (size and given.dtype.kind not in "fiu"):
             raise ModelError(f"tree {number}: {name} must be {size:,} numbers in one dimension.")
+        if given.dtype == dtype:
+            arrays[name] = given
+            continue
         with np.errstate(over="ignore", invalid="ignore"):
             array = given.astype(dtype)
         wrong = ~((array == given) | ((array != array) & (given != given)))  # noqa: PLR0124 - NaN
@@ -119,12 +165,14 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
     return arrays
 
 
-def _shift_children(arrays: dict[str, Array], shifts: Array) -> None:
-    inner = arrays["feature"] >= 0
+def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
+    """Move the children of inner nodes, all by one number or each node's by its own."""
+    moves = np.where(arrays["feature"] >= 0, shifts, 0).astype(NODE)
+    most = 2**31 - 1 - max(0, int(np.max(shifts, initial=0)))
     for name in _CHILDREN:
-        moved = arrays[name][inner] + shifts[inner]
         # Numbers far out of range stay out of range: the forest's checks refuse them.
-        arrays[name][inner] = np.clip(moved, -1, 2**31 - 1)
+        np.minimum(arrays[name], most, out=arrays[name])
+        arrays[name] += moves
 
 
 def _offsets(sizes: Any) -> Array:

@@ -235,7 +235,9 @@ def in_data_order(matrix: Matrix) -> Matrix:
     columns = np.empty_like(matrix.columns)
     for feature, column in enumerate(matrix.columns):
         columns[feature] = column.take(row_of_source)
-    return matrix._replace(columns=read_only(columns), source_of_row=read_only(in_order))
+    return matrix._replace(
+        columns=read_only(columns), heads=matrix.heads[:0], source_of_row=read_only(in_order)
+    )
 
 
 def _threshold(matrix: Matrix, feature: int, code: int) -> float:

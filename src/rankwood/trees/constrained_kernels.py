@@ -18,7 +18,6 @@ import numpy as np
 from rankwood._jit import kernel
 from rankwood.dtypes import Array
 from rankwood.trees.candidate_kernels import draw_features
-from rankwood.trees.leaf_kernels import set_apart
 from rankwood.trees.state_kernels import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, combine, mix
 
 # Unsigned, or every index would be checked for its sign.
@@ -379,3 +378,22 @@ def split(node, n_nodes, matrix, nodes, space):
     nodes.weight[n_nodes] = nodes.left_weight[node]
     nodes.product[n_nodes + 1] = nodes.product[node] - nodes.left_product[node]
     nodes.weight[n_nodes + 1] = nodes.weight[node] - nodes.left_weight[node]
+
+
+@kernel
+def set_apart(rows, aside, column, code, missing_goes_left, begin, end):
+    """Put rows with codes up to ``code`` first, each side in its order; gives the place of the other side."""
+    left = begin
+    right = 0
+    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
+    limit = code + turn
+    for place in range(begin, end):
+        row = rows[place]
+        goes_left = (column[row] + turn) & MISSING <= limit
+        rows[left] = row
+        aside[right] = row
+        left += goes_left
+        right += not goes_left
+    for place in range(right):
+        rows[left + place] = aside[place]
+    return left

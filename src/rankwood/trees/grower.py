@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,12 @@ from rankwood._checks import read_only
 from rankwood._threads import resolve_threads, run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.trees import growth_kernels as kernels
-from rankwood.trees.blind_kernels import number_largest_first
+from rankwood.trees.blind import grow_to_the_end
+from rankwood.trees.blind_numbering_kernels import Splits
 from rankwood.trees.leaf_kernels import (
     by_source,
     mark_leaves,
+    mark_sources,
     route,
     sum_inner_nodes,
     sum_leaves,
@@ -93,6 +96,11 @@ class Tree:
         """Nodes without children."""
         return int((self.left == 0).sum())
 
+    @property
+    def last_gain(self) -> float:
+        """What the last split gained; 0 where there is none."""
+        return float(self.gain[self.left.argmax()])
+
 
 def grow_tree(
     matrix: Matrix,
@@ -104,44 +112,83 @@ def grow_tree(
     stream: int = 0,
     n_threads: int | None = 1,
     route_others: bool = True,
+    likely_gain: float = math.inf,
 ) -> Tree:
     """Grow one tree on the rows drawn ``counts`` times (all rows once, by default).
 
     With one thread the whole tree grows inside one kernel that holds no lock, so that a forest's trees can grow side by
-    side. With more, the features of a node are shared among them; the tree is the same.
+    side. With more, the features of a node are shared among them; the tree is the same. ``likely_gain`` is a guess at
+    what a split must gain to be made: near the truth it saves time, and whatever it is the tree is the same.
     """
     if counts is None:
         counts = np.ones(matrix.columns.shape[1], np.int32)
     centre = policies.l2 == 0.0
     packed = pack(targets, counts, weights, source_of_row=matrix.source_of_row, centre=centre)
-    rules = _rules(matrix, packed, policies, weights is not None, stream)
+    rules = _rules(matrix, packed, policies, weights is not None, stream, likely_gain)
     bag = Bag(packed.rows, packed.words, packed.counts)
     candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
-    nodes = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads))
-    nodes.gain += candidates.penalty[nodes.feature]  # what the split removes, whatever it costs
+    grown = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads), route_others)
+    packed = packed.without_words()  # every tree that grows holds as much: let it go early
+    del bag
+    if policies.costs is not None:  # what the split removes, whatever it costs
+        grown.splits.gain[:] += candidates.penalty[grown.splits.feature]
     truth = Truth(counts, targets, weights, policies.l2)
-    return _finish(matrix, bag, nodes, packed, truth, route_others)
+    return _finish(matrix, grown, packed, truth, route_others)
 
 
-def _grow(matrix: Matrix, bag: Bag, rules: Rules, candidates: Candidates, threads: int) -> Any:
-    """The nodes of the grown tree; what was needed to grow it is let go."""
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """The nodes of a tree, and its rows by place."""
+
+    splits: Splits
+    rows: Array  # uint32
+    limits: tuple[Floats, Floats] | None = None  # of values below monotone splits, in integer units
+
+
+def _grow(
+    matrix: Matrix,
+    bag: Bag,
+    rules: Rules,
+    candidates: Candidates,
+    threads: int,
+    route_others: bool,
+) -> Grown:
+    """The grown tree; what was needed to grow it is let go."""
+    is_blind = rules.threshold_rule == COMPLETELY_RANDOM
+    is_free = candidates.direction.size == 0
+    if is_blind and is_free and rules.max_leaves >= bag.rows.size > 0:
+        return Grown(*grow_to_the_end(matrix, bag, rules, route_others))
     nodes, work = _space(matrix, rules, bag.rows.size)
-    if rules.threshold_rule == COMPLETELY_RANDOM and rules.max_leaves >= bag.rows.size > 0:
-        kernels.grow_blindly(matrix, bag, rules, candidates, nodes, work)
-        return _number_largest_first(nodes[: int(work.size[0])])
-    if threads == 1 or rules.threshold_rule == COMPLETELY_RANDOM:
+    if threads == 1 or is_blind:
         kernels.grow(matrix, bag, rules, candidates, nodes, work)
     else:
         _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
-    return nodes[: int(work.size[0])].copy()
+    nodes = _in_order(nodes[: int(work.size[0])])
+    return Grown(
+        _splits(nodes), bag.rows, None if is_free else (nodes.low.copy(), nodes.high.copy())
+    )
 
 
-def _number_largest_first(nodes: Any) -> Any:
-    """The nodes of a tree grown depth first, numbered like those of any other."""
-    numbered = np.recarray(nodes.size, NODE)
-    queue_of_size = np.zeros(int(nodes.n_rows[0]) + 1, np.int32)
-    number_largest_first(nodes, numbered, np.empty(nodes.size, np.int32), queue_of_size)
+def _in_order(nodes: Any) -> Any:
+    """The nodes that became part of the tree, as they are numbered; splits made in vain are leaves."""
+    numbered = nodes[np.argsort(nodes.number, kind="stable")]
+    numbered = numbered[np.searchsorted(numbered.number, 0) :]
+    for name in ("missing", "right", "left"):  # of the root's children none is numbered 0
+        below = nodes.number[numbered[name]]
+        numbered[name] = np.where((numbered.left > 0) & (below > 0), below, 0)
     return numbered
+
+
+def _splits(nodes: Any) -> Splits:
+    """The nodes' records as arrays."""
+    left, right, missing = (
+        getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
+    )
+    is_leaf = left == 0
+    feature = np.where(is_leaf, -1, nodes.feature).astype(np.int32)
+    code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
+    gain, begin, end = (np.ascontiguousarray(nodes[name]) for name in ("gain", "begin", "end"))
+    return Splits(feature, code, left, right, missing, gain, begin, end)
 
 
 def _grow_side_by_side(
@@ -151,11 +198,10 @@ def _grow_side_by_side(
     state = (matrix, bag, rules, candidates, nodes, work)
     kernels.plant(bag, rules, nodes, work)
     _consider_side_by_side(0, state, threads)
+    kernels.offer_leaf(0, nodes, work)
     while work.size[2] > 0 and work.size[1] < rules.max_leaves:
         node = kernels.take_best_leaf(nodes, work)
         split_node(node, matrix, bag, rules, candidates, nodes, work)
-        if work.size[1] >= rules.max_leaves:
-            break
         left = int(nodes.left[node])
         if rules.can_subtract and work.size[0] - left == 2:
             smaller, larger = kernels.give_slots(node, nodes, work)
@@ -166,6 +212,7 @@ def _grow_side_by_side(
                 if rules.can_subtract:
                     nodes.slot[child] = kernels.take_slot(work)
                 _consider_side_by_side(child, state, threads)
+        kernels.take_split(node, nodes, work)
 
 
 def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -1) -> None:
@@ -180,11 +227,15 @@ def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -
     )
     if can_split:
         kernels.choose_split(node, n_candidates, *state)
-        kernels.offer_leaf(node, nodes, work)
 
 
 def _rules(
-    matrix: Matrix, packed: Packed, policies: Policies, has_weights: bool, stream: int
+    matrix: Matrix,
+    packed: Packed,
+    policies: Policies,
+    has_weights: bool,
+    stream: int,
+    likely_gain: float = math.inf,
 ) -> Rules:
     growth = policies.growth
     n_features = matrix.columns.shape[0]
@@ -197,6 +248,12 @@ def _rules(
         and not policies.features.given
         and pool <= _MOST_SUBTRACTED_BYTES
     )
+    likely_gain *= packed.gain_unit
+    most_nodes = 2 * (max_leaves + 1) + 1  # a three-way split adds two leaves at once
+    if can_subtract:
+        likely_gain = math.inf  # there are no more slots than leaves
+    elif max_leaves >= packed.rows.size:
+        likely_gain = -math.inf  # every split that is found is made
     return Rules(
         max_leaves,
         UNLIMITED if growth.max_depth is None else growth.max_depth,
@@ -211,69 +268,81 @@ def _rules(
         float(policies.l2 * packed.weight_unit),
         float(growth.min_gain * packed.gain_unit),
         float(growth.min_weight * packed.weight_unit),
+        likely_gain,
+        most_nodes,
         stream,
     )
 
 
 def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     """Arrays as large as the tree may need."""
-    most_leaves = rules.max_leaves + 1  # a three-way split adds two leaves at once
-    n_nodes = 2 * most_leaves + 1
+    most_leaves = rules.max_leaves + 1
+    n_nodes = rules.most_explored * (1 if math.isinf(rules.likely_gain) else 2)
     n_features = matrix.columns.shape[0]
     nodes = np.recarray(n_nodes, NODE)
     n_slots = 1
     if rules.can_subtract:
         n_slots = 2 * most_leaves if rules.missing_rule == OWN_CHILD else most_leaves
+    n_aside = n_rows if rules.missing_rule == OWN_CHILD else (n_rows + 1) // 2
     shape = (n_slots, rules.n_candidates, _BINS)
     work = Work(
         np.empty(shape, np.int64),
         np.empty(_BINS, np.int64),
+        np.empty((3, _BINS), np.int64),
         np.empty(rules.n_candidates, np.int64),
         np.empty(rules.n_candidates, np.float64),
         np.empty(rules.n_candidates, np.int64),
         np.empty(rules.n_candidates, np.int64),
         np.zeros(rules.n_candidates, np.bool_),
         np.empty(n_features, np.float64),
-        np.empty(n_rows, np.uint32),
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows if rules.has_counts else 0, np.int64),
+        np.empty(n_aside, np.uint32),
+        np.empty(n_aside, np.int64),
+        np.empty(n_aside if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
-        np.zeros(4, np.int64),
+        np.empty(most_leaves, np.int64),
+        np.zeros(5, np.int64),
     )
     return nodes, work
 
 
-def _finish(
-    matrix: Matrix, bag: Bag, nodes: Any, packed: Packed, truth: Truth, route_others: bool
-) -> Tree:
+def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_others: bool) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
-    left, right, missing = (
-        getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
-    )
-    is_leaf = left == 0
-    feature = np.where(is_leaf, -1, nodes.feature).astype(np.int32)
-    code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
-    leaf_of_row = np.full(matrix.columns.shape[1], -1, np.int32)
-    begin, end = (np.ascontiguousarray(nodes[name]) for name in ("begin", "end"))
-    mark_leaves(bag.rows, begin, end, left, leaf_of_row)
-    if route_others and bag.rows.size < leaf_of_row.size:
-        route(0, leaf_of_row.size, matrix.columns, feature, code, left, right, missing, leaf_of_row)
-    leaf_of_source = np.empty_like(leaf_of_row)
-    by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
+    feature, code, left, right, missing, gain, *_ = grown.splits
+    leaf_of_source = _leaves_of_sources(matrix, grown, route_others)
     sums, masses = truth.sums(leaf_of_source, left.size)
     sum_inner_nodes(left, right, missing, sums, masses)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(masses + truth.l2 > 0, sums / (masses + truth.l2), 0.0)
-    unit = packed.weight_unit / packed.target_unit  # limits of monotone splits are in integer units
-    value = np.clip(value, nodes.low * unit + packed.shift, nodes.high * unit + packed.shift)
-    gain = np.where(is_leaf, 0.0, nodes.gain / packed.gain_unit)
+    weight = masses + truth.l2
+    value = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+    if grown.limits is not None:
+        unit = packed.weight_unit / packed.target_unit
+        low, high = (limit * unit + packed.shift for limit in grown.limits)
+        value = np.clip(value, low, high)
+    gain = np.where(left == 0, 0.0, gain / packed.gain_unit)
     threshold = _thresholds(matrix, feature, code)
     return Tree(feature, threshold, code, left, right, missing, value, masses, gain, leaf_of_source)
 
 
+def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Array:
+    """The leaf of every row of the caller's; -1 where the tree was not asked."""
+    feature, code, left, right, missing, _, begin, end = grown.splits
+    n_rows = matrix.columns.shape[1]
+    leaf_of_source = np.empty(n_rows, np.int32)
+    if grown.rows.size == n_rows:
+        mark_sources(grown.rows, begin, end, left, matrix.source_of_row, leaf_of_source)
+        return leaf_of_source
+    leaf_of_row = np.full(n_rows, -1, np.int32)
+    mark_leaves(grown.rows, begin, end, left, leaf_of_row)
+    if route_others:
+        route(0, n_rows, matrix.columns, feature, code, left, right, missing, leaf_of_row)
+    by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
+    return leaf_of_source
+
+
 def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:
     """The cut points behind the codes; 0 in leaves."""
-    threshold = np.zeros(feature.size, np.float32)
-    inner = feature >= 0
-    threshold[inner] = matrix.thresholds[matrix.offsets[feature[inner]] + code[inner]]
+    if matrix.thresholds.size == 0:
+        return np.zeros(feature.size, np.float32)
+    places = matrix.offsets[feature] + code  # of leaves somewhere, without a mask
+    threshold = matrix.thresholds.take(places, mode="clip")
+    threshold[feature < 0] = 0.0
     return threshold

@@ -29,34 +29,59 @@ def grow(matrix, bag, rules, candidates, nodes, work):
     """Grow one tree, best leaf first, on the calling thread."""
     plant(bag, rules, nodes, work)
     consider(ROOT, matrix, bag, rules, candidates, nodes, work)
+    offer_leaf(ROOT, nodes, work)
     while work.size[2] > 0 and work.size[1] < rules.max_leaves:
         node = take_best_leaf(nodes, work)
-        split_node(node, matrix, bag, rules, candidates, nodes, work)
-        if work.size[1] < rules.max_leaves:
-            consider_children(node, matrix, bag, rules, candidates, nodes, work)
+        if nodes.left[node] == 0:
+            explore(node, matrix, bag, rules, candidates, nodes, work)
+        take_split(node, nodes, work)
 
 
 @kernel
-def grow_blindly(matrix, bag, rules, candidates, nodes, work):
-    """Grow a completely random tree that has no limit of leaves: every node that can be split is, in any order.
+def explore(node, matrix, bag, rules, candidates, nodes, work):
+    """Split the node, and at once those below it that are likely to be split later, while their rows are in the cache.
 
-    Depth first, so that a small node's rows are still in the cache when it is split.
+    What is split in vain stays a leaf of the tree: the order decides over time, not over the tree.
     """
-    plant(bag, rules, nodes, work)
-    waiting = work.heap
-    waiting[0] = ROOT
-    n_waiting = 1
-    while n_waiting > 0:
+    split_node(node, matrix, bag, rules, candidates, nodes, work)
+    if work.size[1] + n_children(node, nodes) > rules.max_leaves:
+        return  # it is the last one
+    consider_children(node, matrix, bag, rules, candidates, nodes, work)
+    n_waiting = push_likely(node, 0, rules, nodes, work)
+    while n_waiting > 0 and work.size[0] + 3 <= rules.most_explored:
         n_waiting -= 1
-        node = waiting[n_waiting]
-        if not can_split(node, bag, rules, nodes):
-            continue
-        split_blindly(node, matrix, bag, nodes)
-        if nodes.feature[node] >= 0:
-            split_node(node, matrix, bag, rules, candidates, nodes, work)
-            waiting[n_waiting] = nodes.right[node]
-            waiting[n_waiting + 1] = nodes.left[node]
-            n_waiting += 2
+        node = work.waiting[n_waiting]
+        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        consider_children(node, matrix, bag, rules, candidates, nodes, work)
+        n_waiting = push_likely(node, n_waiting, rules, nodes, work)
+
+
+@kernel
+def push_likely(node, n_waiting, rules, nodes, work):
+    """Put the children of a node that will most likely be split where they wait for it; gives how many wait."""
+    for child in range(nodes.left[node] + n_children(node, nodes) - 1, nodes.left[node] - 1, -1):
+        if nodes.feature[child] >= 0 and nodes.gain[child] >= rules.likely_gain:
+            work.waiting[n_waiting] = child
+            n_waiting += 1
+    return n_waiting
+
+
+@kernel
+def n_children(node, nodes):
+    """Two, or three where missing values have a child of their own."""
+    missing = nodes.missing[node]
+    return 2 if missing in (nodes.left[node], nodes.right[node]) else 3
+
+
+@kernel
+def take_split(node, nodes, work):
+    """Make the node's children leaves of the tree: they get numbers, and may be split in turn."""
+    last = nodes.left[node] + n_children(node, nodes)
+    for child in range(nodes.left[node], last):
+        nodes.number[child] = work.size[4]
+        work.size[4] += 1
+        offer_leaf(child, nodes, work)
+    work.size[1] += last - nodes.left[node] - 1
 
 
 @kernel
@@ -81,11 +106,13 @@ def plant(bag, rules, nodes, work):
         -np.inf,
         np.inf,
     )
+    nodes.number[ROOT] = 0
+    work.size[4] = 1
 
 
 @kernel
 def consider(node, matrix, bag, rules, candidates, nodes, work):
-    """Find the node's best split and put the node where it can be taken from, if it has one."""
+    """Find the node's best split, if it has one."""
     if not can_split(node, bag, rules, nodes):
         return
     if rules.threshold_rule == COMPLETELY_RANDOM:
@@ -95,7 +122,6 @@ def consider(node, matrix, bag, rules, candidates, nodes, work):
         fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
         split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
         choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work)
-    offer_leaf(node, nodes, work)
 
 
 @kernel
@@ -112,7 +138,6 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work):
             if can_split(child, bag, rules, nodes):
                 split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
                 choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
-                offer_leaf(child, nodes, work)
         return
     for child in range(left, work.size[0]):
         if rules.can_subtract:
@@ -240,7 +265,7 @@ def comes_before(one, other, nodes):
     """Whether leaf ``one`` is split before leaf ``other``: by gain, then by age."""
     if nodes.gain[one] != nodes.gain[other]:
         return nodes.gain[one] > nodes.gain[other]
-    return one < other
+    return nodes.number[one] < nodes.number[other]
 
 
 @kernel

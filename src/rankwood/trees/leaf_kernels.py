@@ -7,6 +7,8 @@ import numpy as np
 from rankwood._jit import kernel
 from rankwood.trees.state_kernels import MISSING
 
+BLOCK = 1024  # rows that go down a tree together
+
 
 @kernel
 def sum_leaves(drawn, targets, weights, leaf_of_source, sums, masses):
@@ -46,6 +48,15 @@ def mark_leaves(rows, begin, end, left, leaf_of_row):
 
 
 @kernel
+def mark_sources(rows, begin, end, left, source_of_row, leaf_of_source):
+    """Write the leaf of every row, as the caller counts them, where the tree has all rows."""
+    for node in range(left.size):
+        if left[node] == 0:
+            for place in range(begin[node], end[node]):
+                leaf_of_source[source_of_row[rows[place]]] = node
+
+
+@kernel
 def by_source(source_of_row, leaf_of_row, leaf_of_source):
     """The leaf of every row, as the caller counts them."""
     for row in range(source_of_row.size):
@@ -56,65 +67,51 @@ def by_source(source_of_row, leaf_of_row, leaf_of_source):
 def route(first, last, columns, feature, code, left, right, missing, leaf_of_row):
     """The leaf that each of the rows ``first`` to ``last`` falls into, where it is not known yet (-1).
 
-    All rows of a node go down together: a column is read in ascending order, and nothing is guessed wrongly. Depth
-    first, so that a small node's rows are still in the cache.
+    A block of rows goes down together, a level at a time: no step waits for the one before, nothing is guessed, and
+    neighbours read the same columns.
     """
-    rows = np.empty(last - first, np.uint32)
-    aside = np.empty(last - first, np.uint32)
+    rows = np.empty(last - first + 1, np.uint32)
     n_rows = 0
     for row in range(first, last):
-        if leaf_of_row[row] < 0:
-            rows[n_rows] = row
-            n_rows += 1
-    begin = np.zeros(left.size, np.int64)
-    end = np.zeros(left.size, np.int64)
-    end[0] = n_rows
-    waiting = np.zeros(left.size, np.int64)
-    n_waiting = 1
-    while n_waiting > 0:
-        n_waiting -= 1
-        node = waiting[n_waiting]
-        start = begin[node]
-        stop = end[node]
-        if start == stop:
-            continue
-        if left[node] == 0:
-            for place in range(start, stop):
-                leaf_of_row[rows[place]] = node
-            continue
-        column = columns[feature[node]]
-        if missing[node] != left[node] and missing[node] != right[node]:
-            known = set_apart(rows, aside, column, np.int64(MISSING - 1), False, start, stop)
-            begin[missing[node]] = known
-            end[missing[node]] = stop
-            waiting[n_waiting] = missing[node]
-            n_waiting += 1
-            stop = known
-        middle = set_apart(
-            rows, aside, column, np.int64(code[node]), missing[node] == left[node], start, stop
-        )
-        begin[left[node]] = start
-        end[left[node]] = middle
-        begin[right[node]] = middle
-        end[right[node]] = stop
-        waiting[n_waiting] = right[node]
-        waiting[n_waiting + 1] = left[node]
-        n_waiting += 2
+        rows[n_rows] = row
+        n_rows += leaf_of_row[row] < 0
+    nodes = np.empty((left.size, 5), np.int64)
+    pack_nodes(feature, code, left, right, missing, columns.shape[1], nodes)
+    codes = columns.reshape(columns.size)
+    reached = np.empty(BLOCK, np.int32)
+    for begin in range(0, n_rows, BLOCK):
+        block = rows[begin : min(begin + BLOCK, n_rows)]
+        n_left = block.size
+        for place in range(n_left):
+            reached[place] = 0
+            leaf_of_row[block[place]] = 0
+        while n_left > 0 and left[0] != 0:
+            n_left = step_down(codes, nodes, block, reached, n_left, leaf_of_row)
 
 
 @kernel
-def set_apart(rows, aside, column, code, missing_goes_left, begin, end):
-    """Put rows with codes up to ``code`` first, each side in its order; gives the place of the other side."""
-    left = begin
-    right = 0
-    for place in range(begin, end):
-        row = rows[place]
-        value = column[row]
-        goes_left = missing_goes_left if value == MISSING else value <= code
-        rows[left] = row
-        aside[right] = row
-        left += goes_left
-        right += not goes_left
-    for place in range(right):
-        rows[left + place] = aside[place]
-    return left
+def pack_nodes(feature, code, left, right, missing, n_rows, nodes):
+    """By node: where its feature's column begins (-1 in a leaf), its code, and its three children."""
+    for node in range(left.size):
+        nodes[node, 0] = np.int64(feature[node]) * n_rows if left[node] != 0 else np.int64(-1)
+        nodes[node, 1] = code[node]
+        nodes[node, 2] = left[node]
+        nodes[node, 3] = right[node]
+        nodes[node, 4] = missing[node]
+
+
+@kernel
+def step_down(codes, nodes, rows, reached, n_rows, leaf_of_row):
+    """Send each row to its next node; gives how many are not in a leaf yet, which are then the first of ``rows``."""
+    n_left = 0
+    for place in range(n_rows):
+        row = np.uint64(rows[place])
+        node = np.uint64(reached[place])
+        value = codes[np.uint64(nodes[node, 0]) + row]
+        child = nodes[node, 2] if value <= nodes[node, 1] else nodes[node, 3]
+        node = np.uint64(nodes[node, 4] if value == MISSING else child)
+        leaf_of_row[row] = node
+        rows[n_left] = row
+        reached[n_left] = node
+        n_left += nodes[node, 0] >= 0
+    return n_left

@@ -7,6 +7,7 @@ stay exact.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -38,6 +39,11 @@ class Packed:
     def gain_unit(self) -> float:
         """A gain in integer units is the true gain times this."""
         return self.target_unit**2 / self.weight_unit
+
+    def without_words(self) -> Packed:
+        """The rows and the units, for who needs no more."""
+        none = np.zeros(0, np.int64)
+        return dataclasses.replace(self, words=none, counts=none)
 
 
 def pack(

@@ -15,16 +15,46 @@ DEEPEST_POSITION = np.int64(1) << 61
 def partition(column, code, side, bag, has_counts, begin, end, work):
     """Put the rows that go left first and those with a child of their own last; each keeps its order.
 
-    Gives the first place of the right child, and of the missing child.
+    Gives the first place of the right child, and of the missing child. A node of more rows than can be set aside, which
+    is half of all, is put in order half by half.
     """
+    if end - begin <= work.rows.size:
+        return partition_at_once(column, code, side, bag, has_counts, begin, end, work)
+    half = (begin + end) // 2
+    first, _ = partition_at_once(column, code, side, bag, has_counts, begin, half, work)
+    second, _ = partition_at_once(column, code, side, bag, has_counts, half, end, work)
+    swap(bag, has_counts, first, half, second, work)
+    return first + second - half, end
+
+
+@kernel
+def swap(bag, has_counts, first, middle, last, work):
+    """The places ``first`` to ``middle`` and ``middle`` to ``last`` in the other order."""
+    n_first = middle - first
+    for step in range(n_first):
+        work.rows[step] = bag.rows[first + step]
+        work.words[step] = bag.words[first + step]
+        if has_counts:
+            work.counts[step] = bag.counts[first + step]
+    for step in range(last - middle):
+        bag.rows[first + step] = bag.rows[middle + step]
+        bag.words[first + step] = bag.words[middle + step]
+        if has_counts:
+            bag.counts[first + step] = bag.counts[middle + step]
+    put_back(bag, has_counts, last - n_first, n_first, work)
+
+
+@kernel
+def partition_at_once(column, code, side, bag, has_counts, begin, end, work):
+    """``partition`` for as many rows as can be set aside."""
     left = begin
     right = 0
-    missing_goes_left = side == GO_LEFT
+    turn = np.int64(side == GO_LEFT)  # by one, and missing comes before all other codes
+    limit = code + turn
     for place in range(begin, end):  # without branches: half of them would be guessed wrongly
         row = bag.rows[place]
         word = bag.words[place]
-        value = column[row]
-        goes_left = missing_goes_left if value == MISSING else value <= code
+        goes_left = (column[row] + turn) & MISSING <= limit
         bag.rows[left] = row
         bag.words[left] = word
         work.rows[right] = row
@@ -95,6 +125,7 @@ def add_node(nodes, work, bag, rules, begin, end, depth, position, path, slot, l
     nodes.left[node] = 0
     nodes.right[node] = 0
     nodes.missing[node] = 0
+    nodes.number[node] = -1
     nodes.low[node] = low
     nodes.high[node] = high
     return node
@@ -128,7 +159,6 @@ def split_node(node, matrix, bag, rules, candidates, nodes, work):
         nodes.missing[node] = left if side == GO_LEFT else right
     if direction != 0:
         keep_apart(node, left, right, direction, rules, nodes)
-    work.size[1] += 2 if side == OWN_CHILD else 1
 
 
 @kernel

@@ -25,9 +25,6 @@ from rankwood.trees.state_kernels import (
 )
 
 NOISE = 1e-13  # of the parent's score: a smaller gain is rounding, not structure
-JUST_BELOW = (
-    1.0 - 2.0**-50
-)  # more than three roundings can make good: products stand in for a quotient
 
 
 @kernel
@@ -55,62 +52,94 @@ def is_in_order(left, right, rules, direction, low, high):
 
 
 @kernel
-def is_same_cut(code, counts, rules):
-    """Whether the cut after a bin without targets and weight is the one before: no rows are in it, or any will do."""
-    if counts.size > 0:
-        return counts[code] == 0
-    return code > 0 or not rules.has_counts
-
-
-@kernel
-def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least):
+def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least, cuts):
     """The best code to cut after, with the ``extra`` word (missing rows, or 0) on the left.
 
     ``total`` is what both sides hold together; ``limits`` is (direction, low, high). Gives the children's score and the
     code; NO_SPLIT where no cut leaves enough rows and weight on each side and scores more than ``least``.
     """
+    n_cuts = n_bins - 1
+    words_left, rows_left, scores = cuts[0], cuts[1], cuts[2].view(np.float64)
+    sum_up(sums, extra, n_cuts, words_left)
+    score_cuts(words_left, total, n_cuts, rules, scores)
+    if counts.size > 0:
+        sum_up(counts, n_extra, n_cuts, rows_left)
+        forbid_few_rows(rows_left, n_extra, n_total, n_cuts, rules.min_leaf, scores)
+    elif not rules.has_counts:
+        count_rows(words_left, n_cuts, rules.bits, rows_left)
+        forbid_few_rows(rows_left, n_extra, n_total, n_cuts, rules.min_leaf, scores)
+    if limits[0] != 0:
+        forbid_disorder(words_left, total, n_cuts, rules, limits, scores)
+    return best_cut(scores, n_cuts, least)
+
+
+@kernel
+def sum_up(of_bin, start, n_cuts, left):
+    """What lies on the left of each cut."""
+    running = start
+    for code in range(n_cuts):
+        running += of_bin[code]
+        left[code] = running
+
+
+@kernel
+def score_cuts(words_left, total, n_cuts, rules, scores):
+    """The children's score for each cut; -inf where a side would be too light.
+
+    Without branches, so that several cuts are scored at a time: faster than to leave out those of empty bins.
+    """
     bits = rules.bits
     mask = (np.int64(1) << bits) - 1
     l2 = rules.l2
-    has_counts = counts.size > 0
-    min_leaf = rules.min_leaf if has_counts or not rules.has_counts else 0
     min_weight = rules.min_weight + l2
-    direction, low, high = limits
     whole_sum = np.float64(total >> bits)
     whole_weight = np.float64(total & mask)
-    running = extra
-    n_left = n_extra
+    for code in range(n_cuts):
+        left = np.float64(words_left[code] >> bits)
+        right = whole_sum - left
+        weight = np.float64(words_left[code] & mask)
+        other = whole_weight - weight + l2
+        weight += l2
+        both = (left * left * other + right * right * weight) / (weight * other)
+        is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
+        scores[code] = both if is_heavy else -np.inf
+
+
+@kernel
+def count_rows(words_left, n_cuts, bits, rows_left):
+    """The rows on the left of each cut, where words count them."""
+    mask = (np.int64(1) << bits) - 1
+    for code in range(n_cuts):
+        rows_left[code] = words_left[code] & mask
+
+
+@kernel
+def forbid_few_rows(rows_left, n_extra, n_total, n_cuts, min_leaf, scores):
+    """Take out the cuts with too few rows on a side, or with no known value on the left."""
+    for code in range(n_cuts):
+        n_left = rows_left[code]
+        is_allowed = (n_left != n_extra) & (n_left >= min_leaf) & (n_total - n_left >= min_leaf)
+        scores[code] = scores[code] if is_allowed else -np.inf
+
+
+@kernel
+def forbid_disorder(words_left, total, n_cuts, rules, limits, scores):
+    """Take out the cuts whose children predict values against the feature's direction."""
+    direction, low, high = limits
+    for code in range(n_cuts):
+        left = words_left[code]
+        if not is_in_order(left, total - left, rules, direction, low, high):
+            scores[code] = -np.inf
+
+
+@kernel
+def best_cut(scores, n_cuts, least):
+    """The highest score above ``least`` and its code, the first of equal ones; NO_SPLIT where there is none."""
     best = least
     best_code = NO_SPLIT
-    for code in range(n_bins - 1):
-        word = sums[code]
-        if word == 0 and is_same_cut(code, counts, rules):
-            continue
-        running += word
-        if has_counts:
-            n_left += counts[code]
-        elif not rules.has_counts:
-            n_left = running & mask
-        if n_left < min_leaf:
-            continue
-        if n_total - n_left < min_leaf:
-            break
-        left = np.float64(running >> bits)
-        right = whole_sum - left
-        weight = np.float64(running & mask) + l2
-        other = whole_weight - np.float64(running & mask) + l2
-        if weight <= 0.0 or other <= 0.0 or weight < min_weight or other < min_weight:
-            continue
-        both = left * left * other + right * right * weight
-        if both < best * (weight * other) * JUST_BELOW:  # the quotient is not above the best
-            continue
-        both /= weight * other
-        if both > best:
-            if direction != 0 and not is_in_order(
-                running, total - running, rules, direction, low, high
-            ):
-                continue
-            best = both
+    for code in range(n_cuts):
+        if scores[code] > best:
+            best = scores[code]
             best_code = code
     return best, best_code
 
@@ -175,7 +204,7 @@ def score_random_cut(sums, counts, code, total, n_total, extra, n_extra, rules, 
 
 
 @kernel
-def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limits, draw):
+def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limits, draw, cuts):
     """The best split of a feature: (gain, code, side of the missing values).
 
     Where rows are counted apart and ``counts`` is empty, any number of rows will do.
@@ -186,50 +215,50 @@ def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limit
     if rules.has_counts:
         n_absent = counts[MISSING] if counts.size > 0 else np.int64(absent != 0)
     parent = score(total, bits, rules.l2)
-    least = parent * (1.0 + NOISE)
-    zero = np.int64(0)
-    only = (
-        random_cut(sums, n_bins, thresholds, draw) if rules.threshold_rule != BEST else np.int64(0)
-    )
-    if only == NO_SPLIT:
-        return 0.0, NO_SPLIT, LEARNED
+    best, best_code, best_side = parent * (1.0 + NOISE), NO_SPLIT, LEARNED
+    only = np.int64(0)
+    if rules.threshold_rule != BEST:
+        only = random_cut(sums, n_bins, thresholds, draw)
+        if only == NO_SPLIT:
+            return 0.0, NO_SPLIT, LEARNED
+    own = 0.0  # score of the missing values' child
     if rules.missing_rule == OWN_CHILD and n_absent > 0:
         own = score(absent, bits, rules.l2)
-        known = total - absent
+        total -= absent
+        n_total -= n_absent
+        best -= own
+    for side in (GO_RIGHT, GO_LEFT):
+        if not is_tried(side, n_absent, rules):
+            continue
+        extra = absent if side == GO_LEFT else np.int64(0)
+        n_extra = n_absent if side == GO_LEFT else np.int64(0)
         both, code = try_cut(
-            sums,
-            counts,
-            n_bins,
-            only,
-            known,
-            n_total - n_absent,
-            zero,
-            zero,
-            rules,
-            limits,
-            least - own,
-        )
-        return both + own - parent, code, OWN_CHILD
-    best, best_code, best_side = least, NO_SPLIT, LEARNED
-    if rules.missing_rule != GO_LEFT or n_absent == 0:
-        best, best_code = try_cut(
-            sums, counts, n_bins, only, total, n_total, zero, zero, rules, limits, least
-        )
-        best_side = GO_RIGHT if n_absent > 0 else LEARNED
-    if rules.missing_rule != GO_RIGHT and n_absent > 0:
-        both, code = try_cut(
-            sums, counts, n_bins, only, total, n_total, absent, n_absent, rules, limits, best
+            sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, limits, best, cuts
         )
         if code != NO_SPLIT:
-            best, best_code, best_side = both, code, GO_LEFT
-    return best - parent, best_code, best_side
+            best, best_code, best_side = both, code, side
+    if rules.missing_rule == OWN_CHILD and n_absent > 0:
+        best_side = OWN_CHILD
+    elif n_absent == 0:
+        best_side = LEARNED
+    return best + own - parent, best_code, best_side
 
 
 @kernel
-def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, limits, least):
+def is_tried(side, n_absent, rules):
+    """Whether the cuts with the missing values on this side count; without missing values the right stands for both."""
+    if n_absent == 0 or rules.missing_rule == OWN_CHILD:
+        return side == GO_RIGHT
+    return rules.missing_rule in (LEARNED, side)
+
+
+@kernel
+def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, limits, least, cuts):
     """Every cut, or the drawn one."""
     if rules.threshold_rule == BEST:
-        return cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least)
+        return cut_after(
+            sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least, cuts
+        )
     return score_random_cut(
         sums, counts, only, total, n_total, extra, n_extra, rules, limits, least
     )
@@ -260,6 +289,7 @@ def split_candidate(place, node, counts, matrix, rules, candidates, nodes, work)
         rules,
         (direction, nodes.low[node], nodes.high[node]),
         uniform(nodes.path[node], feature + matrix.n_bins.size),
+        work.cuts,
     )
     is_good = code != NO_SPLIT and gain > rules.min_gain
     # What a feature costs decides which one is taken, not whether the node is split.

@@ -29,6 +29,7 @@ class Matrix(NamedTuple):
     """The binned data: a contiguous column per feature, rows that are alike near each other."""
 
     columns: Array  # uint8 (features, rows)
+    heads: Array  # uint8 (rows, features): the first features once more, row by row; no rows: there are none
     source_of_row: Array  # int32 (rows)
     n_bins: Array  # int64 (features): value bins
     thresholds: Array  # float32: cut points of all features end to end
@@ -55,6 +56,8 @@ class Rules(NamedTuple):
     l2: float
     min_gain: float
     min_weight: float  # of each child
+    likely_gain: float  # splits that gain as much are made as soon as they are found
+    most_explored: int  # nodes, as long as splits are made before it is their turn
     stream: int  # what the hash starts from
 
 
@@ -96,6 +99,7 @@ NODE = np.dtype(
         ("left", np.int64),
         ("right", np.int64),
         ("missing", np.int64),
+        ("number", np.int64),  # in the tree; -1 while it is not part of it
         ("low", np.float64),  # what a monotone ancestor allows as value, in integer units
         ("high", np.float64),
     ]
@@ -107,6 +111,7 @@ class Work(NamedTuple):
 
     histograms: Array  # int64 (slots, candidates, 256)
     bin_counts: Array  # int64 (256): rows of one feature by bin, if rules.has_counts
+    cuts: Array  # int64 (3, 256): word and rows on the left of each cut of a feature, and the bits of its score
     features: Array  # int64 (candidates) of the node at hand
     gains: Array  # float64 (candidates)
     codes: Array  # int64 (candidates)
@@ -115,11 +120,12 @@ class Work(NamedTuple):
         Array  # bool (candidates): whether the split at hand leaves enough rows on each side
     )
     keys: Array  # float64 (features), for drawing by probability
-    rows: Array  # uint32, as long as the bag
+    rows: Array  # uint32, half as long as the bag; as long where missing values have children of their own
     words: Array
     counts: Array
     heap: Array  # int64: leaves that can be split, the best first
-    size: Array  # int64 (4): nodes, leaves, entries of the heap, slots taken
+    waiting: Array  # int64: nodes that will be split before it is their turn
+    size: Array  # int64 (5): nodes, leaves, entries of the heap, slots taken, numbers given
 
 
 @kernel

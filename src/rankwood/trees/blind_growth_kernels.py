@@ -1,0 +1,285 @@
+"""Completely random trees without a limit of leaves, for which any order will do.
+
+They grow depth first, so that a small node's rows are still in the cache when it is split, and move nothing but the
+rows' numbers. Rows that the tree has not drawn go down beside those it has, behind them in every node, so that the
+leaves of all are known in the end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankwood._jit import kernel
+from rankwood.dtypes import Array
+from rankwood.trees.blind_kernels import draw_cut, draw_feature, draw_side, side_of_unseen
+from rankwood.trees.histogram_kernels import SMALL
+from rankwood.trees.state_kernels import GO_LEFT, LEARNED, MISSING, NO_SPLIT, combine, mix
+
+ROOT = 0
+
+# The growing tree: a record array as long as the tree may get.
+BLIND_NODE = np.dtype(
+    [
+        ("path", np.uint64),  # hash of the way from the root
+        ("n_rows", np.int64),  # rows drawn, duplicates counted; known when the tree is grown
+        ("begin", np.int32),  # its places in the list of rows
+        ("end", np.int32),
+        ("n_drawn", np.int32),  # of them, the first, that were drawn; the others go down with them
+        ("depth", np.int32),
+        ("left", np.int32),  # the right child is the next; 0 in a leaf
+        ("feature", np.int32),
+        ("code", np.uint8),
+        ("side", np.uint8),  # of the missing values
+    ],
+    align=True,
+)
+
+
+class BlindSpace(NamedTuple):
+    """Scratch space of a completely random tree."""
+
+    words: Array  # int64, by row of the matrix; 0 where it was not drawn
+    counts: Array  # int64, the same; empty unless rules.has_counts
+    codes: Array  # uint8, as long as the list of rows: of the node at hand
+    aside: Array  # uint32, the same
+    waiting: Array  # int64: nodes to be looked at
+
+
+@kernel
+def grow_blindly(matrix, bag, rows, rules, nodes, space):
+    """Split every node that can be, in any order; gives how many there are.
+
+    ``rows`` are those of the bag and, behind them, any others. What is called for a node takes whole arrays and has one
+    way out: numba counts who holds a slice or a tuple's array, which would take longer than to split a small node.
+    """
+    plant_blindly(bag, rows, rules, nodes, space)
+    words, counts, codes, aside, waiting = space
+    columns = matrix.columns.reshape(matrix.columns.size)
+    heads = matrix.heads.reshape(matrix.heads.size)
+    n_features, n_all = matrix.columns.shape
+    n_heads, width = matrix.heads.shape
+    offsets, thresholds = matrix.offsets, matrix.thresholds
+    n_waiting = 1
+    n_nodes = 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        node = nodes[waiting[n_waiting]]
+        begin, end, n_drawn = np.int64(node.begin), np.int64(node.end), np.int64(node.n_drawn)
+        n_rows = n_drawn
+        if n_drawn < 2 * rules.min_leaf:  # else they are enough, however often they were drawn
+            n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
+        if not is_large_enough(node, n_rows, rules) or not targets_differ(
+            rows, begin, begin + n_drawn, words, rules.bits
+        ):
+            continue
+        code = NO_SPLIT
+        attempt = -1
+        while code == NO_SPLIT and attempt < 4 * n_features - 1:
+            attempt += 1
+            feature = draw_feature(node.path, attempt, n_features)
+            if (end - begin) * SMALL < n_heads and feature < width:
+                read_codes(heads, feature, width, rows, begin, end, codes)
+            else:
+                read_codes(columns, feature * n_all, 1, rows, begin, end, codes)
+            if rules.has_counts:
+                least, most, is_absent = range_of_weighed(codes, n_drawn, rows, begin, words)
+            else:
+                least, most, is_absent = range_of(codes, n_drawn)
+            start = offsets[feature]
+            code = draw_cut(node.path, attempt, n_features, least, most, start, thresholds)
+        if code == NO_SPLIT:
+            continue
+        side = unseen = draw_side(node.path, attempt) if is_absent else LEARNED
+        if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):  # of the others, then
+            n_left, n_right = count_sides(codes, code, n_drawn, rows, begin, words, counts, rules)
+            unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
+        drawn_left = set_apart_by_code(
+            rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside
+        )
+        n_left = set_apart_by_code(
+            rows, begin, n_drawn, end - begin, codes, code, unseen == GO_LEFT, drawn_left, aside
+        )
+        put_back_rows(rows, begin + n_left, end, aside)
+        node.feature, node.code, node.side, node.left = feature, code, side, n_nodes
+        add_children(node, nodes[n_nodes], nodes[n_nodes + 1], n_left, drawn_left)
+        waiting[n_waiting], waiting[n_waiting + 1] = n_nodes + 1, n_nodes
+        n_waiting += 2
+        n_nodes += 2
+    return n_nodes
+
+
+@kernel
+def add_others(drawn, is_drawn, rows):
+    """Fill ``rows`` with those drawn and, behind them, the others; both ascend.
+
+    ``is_drawn`` has a zero for each row, and ``rows`` room for one more than there are. Without branches: whether a row
+    was drawn cannot be guessed.
+    """
+    for place in range(drawn.size):
+        rows[place] = drawn[place]
+        is_drawn[drawn[place]] = True
+    n_rows = drawn.size
+    for row in range(is_drawn.size):
+        rows[n_rows] = row
+        n_rows += not is_drawn[row]
+
+
+@kernel
+def plant_blindly(bag, rows, rules, nodes, space):
+    """The root with all rows, and what is known of each row where it can be looked up."""
+    for place in range(bag.rows.size):
+        row = bag.rows[place]
+        space.words[row] = bag.words[place]
+        if rules.has_counts:
+            space.counts[row] = bag.counts[place]
+    space.waiting[0] = ROOT
+    zero = np.int64(0)
+    path = mix(np.uint64(rules.stream))
+    add_blind_node(nodes[ROOT], path, zero, np.int64(rows.size), np.int64(bag.rows.size), zero)
+
+
+@kernel
+def add_children(node, left, right, n_left, drawn_left):
+    """The node's children: the left one has its first ``n_left`` rows, of which ``drawn_left`` were drawn."""
+    begin, end = np.int64(node.begin), np.int64(node.end)
+    depth = np.int64(node.depth) + 1
+    drawn_right = np.int64(node.n_drawn) - drawn_left
+    add_blind_node(left, combine(node.path, 0), begin, begin + n_left, drawn_left, depth)
+    add_blind_node(right, combine(node.path, 1), begin + n_left, end, drawn_right, depth)
+
+
+@kernel
+def add_blind_node(node, path, begin, end, n_drawn, depth):
+    """A leaf, for now."""
+    node.path = path
+    node.begin = begin
+    node.end = end
+    node.n_drawn = n_drawn
+    node.depth = depth
+    node.left = 0
+
+
+@kernel
+def is_large_enough(node, n_rows, rules):
+    """Whether depth and rows allow a split."""
+    is_shallow = node.depth < rules.max_depth
+    return is_shallow and node.n_drawn >= rules.min_split and n_rows >= 2 * rules.min_leaf
+
+
+@kernel
+def targets_differ(rows, begin, end, words, bits):
+    """Whether not all targets of the rows are alike."""
+    mask = (np.int64(1) << bits) - 1
+    total = np.int64(0)
+    weight = np.int64(0)
+    differ = False
+    place = begin
+    while place < end and not differ:
+        word = words[rows[place]]
+        place += 1
+        if weight == 0:  # so far all rows are too light to compare with
+            total = word >> bits
+            weight = word & mask
+        else:
+            differ = (word >> bits) * weight != total * (word & mask)
+    return differ
+
+
+@kernel
+def count_drawn(rows, begin, end, words, counts, rules):
+    """How often the rows of some places were drawn."""
+    n_rows = np.int64(0)
+    mask = (np.int64(1) << rules.bits) - 1
+    for place in range(begin, end):
+        n_rows += counts[rows[place]] if rules.has_counts else words[rows[place]] & mask
+    return n_rows
+
+
+@kernel
+def read_codes(table, start, step, rows, begin, end, codes):
+    """Fill ``codes`` with those of a node's rows, which lie ``step`` bytes apart from row to row."""
+    for place in range(np.uint64(end - begin)):
+        row = np.uint64(rows[np.uint64(begin) + place])
+        codes[place] = table[np.uint64(start) + row * np.uint64(step)]
+
+
+@kernel
+def range_of(codes, n_codes):
+    """Least and greatest code, and whether any is missing; in bytes, many of which are compared at once."""
+    least = np.uint8(MISSING)
+    least_turned = np.uint8(MISSING)
+    most_turned = np.uint8(0)
+    for place in range(n_codes):
+        code = codes[place]
+        turned = np.uint8(code + np.uint8(1))  # missing comes before all other codes
+        least = min(least, code)
+        least_turned = min(least_turned, turned)
+        most_turned = max(most_turned, turned)
+    return np.int64(least), np.int64(most_turned) - 1, least_turned == 0
+
+
+@kernel
+def range_of_weighed(codes, n_codes, rows, begin, words):
+    """The same of the rows that weigh anything."""
+    least = np.int64(MISSING)
+    most = np.int64(-1)
+    is_absent = False
+    for place in range(n_codes):
+        if words[rows[begin + place]] == 0:
+            continue
+        code = np.int64(codes[place])
+        is_absent |= code == MISSING
+        least = min(least, code)
+        most = max(most, np.int64(-1) if code == MISSING else code)
+    return least, most, is_absent
+
+
+@kernel
+def is_any_missing(codes, first, last):
+    """Whether any of the codes ``first`` to ``last`` is."""
+    most = np.uint8(0)
+    for place in range(np.uint64(first), np.uint64(last)):
+        most = max(most, codes[place])
+    return most == MISSING
+
+
+@kernel
+def count_sides(codes, code, n_drawn, rows, begin, words, counts, rules):
+    """How often the rows that go left, and those that go right, were drawn; missing ones, without weight, go right."""
+    n_left = np.int64(0)
+    n_right = np.int64(0)
+    for place in range(n_drawn):
+        n_rows = count_drawn(rows, begin + place, begin + place + 1, words, counts, rules)
+        n_left += n_rows if codes[place] <= code else 0
+        n_right += n_rows if codes[place] > code else 0
+    return n_left, n_right
+
+
+@kernel
+def set_apart_by_code(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
+    """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
+
+    Gives how many go left now. Each side keeps its order, so that rows drawn stay before others. Unsigned, or every
+    index would be checked for its sign.
+    """
+    turn = np.uint8(missing_goes_left)  # by one, and missing comes before all other codes
+    limit = np.uint8(code + np.int64(turn))
+    start = np.uint64(begin)
+    left = np.uint64(n_left)
+    for place in range(np.uint64(first), np.uint64(last)):
+        row = rows[start + place]
+        goes_left = np.uint8(codes[place] + turn) <= limit
+        rows[start + left] = row
+        aside[place - left] = row
+        left += np.uint64(goes_left)
+    return np.int64(left)
+
+
+@kernel
+def put_back_rows(rows, begin, end, aside):
+    """The rows set aside, behind those that go left."""
+    first = np.uint64(begin)
+    for place in range(np.uint64(end - begin)):
+        rows[first + place] = aside[place]
