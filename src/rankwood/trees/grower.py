@@ -288,7 +288,6 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     work = Work(
         np.empty(shape, np.int64),
         np.empty(_BINS, np.int64),
-        np.empty((3, _BINS), np.int64),
         np.empty(rules.n_candidates, np.int64),
         np.empty(rules.n_candidates, np.float64),
         np.empty(rules.n_candidates, np.int64),

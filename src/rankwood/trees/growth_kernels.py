@@ -14,7 +14,7 @@ from rankwood.trees.histogram_kernels import (
     subtract_histograms,
 )
 from rankwood.trees.partition_kernels import add_node, split_node
-from rankwood.trees.splitting_kernels import split_candidate, split_features
+from rankwood.trees.splitting_kernels import space_for_cuts, split_candidate, split_features
 from rankwood.trees.state_kernels import (
     COMPLETELY_RANDOM,
     NO_SPLIT,
@@ -236,7 +236,9 @@ def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work
         clear(work.bin_counts)
         begin = nodes.begin[node]
         add_one_column(column, bag.rows, bag.counts, begin, nodes.end[node], work.bin_counts)
-        split_candidate(best, node, work.bin_counts, matrix, rules, candidates, nodes, work)
+        cuts = space_for_cuts()
+        counts = work.bin_counts
+        split_candidate(best, node, counts, cuts, matrix, rules, candidates, nodes, work)
         work.is_counted[best] = True
         best = best_candidate(n_candidates, work)
     if best == NO_SPLIT:

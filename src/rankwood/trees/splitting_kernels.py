@@ -100,9 +100,9 @@ def score_cuts(words_left, total, n_cuts, rules, scores):
         weight = np.float64(words_left[code] & mask)
         other = whole_weight - weight + l2
         weight += l2
-        both = (left * left * other + right * right * weight) / (weight * other)
         is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
-        scores[code] = both if is_heavy else -np.inf
+        both = left * left * other + right * right * weight
+        scores[code] = both / (weight * other if is_heavy else 1.0) if is_heavy else -np.inf
 
 
 @kernel
@@ -267,13 +267,21 @@ def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, l
 @kernel
 def split_features(first, last, node, matrix, rules, candidates, nodes, work):
     """The best splits of the candidates ``first`` to ``last`` of a node; rows that are counted apart are not yet."""
+    cuts = space_for_cuts()  # not of ``work``, which threads share
+    none = work.bin_counts[:0]
     for place in range(first, last):
         work.is_counted[place] = False
-        split_candidate(place, node, work.bin_counts[:0], matrix, rules, candidates, nodes, work)
+        split_candidate(place, node, none, cuts, matrix, rules, candidates, nodes, work)
 
 
 @kernel
-def split_candidate(place, node, counts, matrix, rules, candidates, nodes, work):
+def space_for_cuts():
+    """Room for a feature's cuts: word and rows on the left of each, and the bits of its score."""
+    return np.empty((3, MISSING + 1), np.int64)
+
+
+@kernel
+def split_candidate(place, node, counts, cuts, matrix, rules, candidates, nodes, work):
     """Fill ``work.gains``, ``codes`` and ``sides`` for one candidate of a node."""
     feature = work.features[place]
     begin = matrix.offsets[feature]
@@ -289,7 +297,7 @@ def split_candidate(place, node, counts, matrix, rules, candidates, nodes, work)
         rules,
         (direction, nodes.low[node], nodes.high[node]),
         uniform(nodes.path[node], feature + matrix.n_bins.size),
-        work.cuts,
+        cuts,
     )
     is_good = code != NO_SPLIT and gain > rules.min_gain
     # What a feature costs decides which one is taken, not whether the node is split.

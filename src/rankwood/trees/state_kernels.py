@@ -111,7 +111,6 @@ class Work(NamedTuple):
 
     histograms: Array  # int64 (slots, candidates, 256)
     bin_counts: Array  # int64 (256): rows of one feature by bin, if rules.has_counts
-    cuts: Array  # int64 (3, 256): word and rows on the left of each cut of a feature, and the bits of its score
     features: Array  # int64 (candidates) of the node at hand
     gains: Array  # float64 (candidates)
     codes: Array  # int64 (candidates)
