@@ -101,8 +101,9 @@ def score_cuts(words_left, total, n_cuts, rules, scores):
         other = whole_weight - weight + l2
         weight += l2
         is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
-        both = left * left * other + right * right * weight
-        scores[code] = both / (weight * other if is_heavy else 1.0) if is_heavy else -np.inf
+        divisor = weight * other + (0.0 if is_heavy else 1.0)  # never 0
+        both = (left * left * other + right * right * weight) / divisor
+        scores[code] = both if is_heavy else -np.inf
 
 
 @kernel
