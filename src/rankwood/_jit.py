@@ -1,4 +1,4 @@
-"""The one door to numba.
+"""The door to numba; ``_lanes`` is a second one, for instructions it has no words for.
 
 ``@kernel`` compiles a function with the library's fixed options and keeps the machine code on disk. numba keys that
 cache by the kernel's own file alone, so that an edited helper in another file leaves old code in use (numba #1833).
@@ -31,7 +31,7 @@ from rankwood._files import is_writable_folder, user_cache_folder
 
 _PACKAGE = Path(__file__).parent
 _HOLDS_KERNELS = re.compile(rb"^@kernel\b", re.MULTILINE)
-_CONSTANTS = ("dtypes.py",)  # what kernel files may import besides each other
+_CONSTANTS = ("dtypes.py", "_lanes.py")  # what kernel files may import besides each other
 _KEPT_DIGESTS = 4  # enough for a few environments side by side
 _PRUNE_AFTER_SECONDS = 24 * 3600  # never remove what another process may be filling now
 
@@ -121,7 +121,7 @@ def kernels() -> dict[str, Callable[..., object]]:
         parts = path.relative_to(_PACKAGE.parent).with_suffix("").parts
         module = importlib.import_module(".".join(parts))
         for name, value in vars(module).items():
-            function = getattr(value, "py_func", value)
+            function = getattr(value, "py_func", value if numba.config.DISABLE_JIT else None)
             if getattr(function, "is_kernel", False) and function.__module__ == module.__name__:
                 found[f"{module.__name__}.{name}"] = value
     return found

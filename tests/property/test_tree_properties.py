@@ -11,10 +11,12 @@ from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
 from rankwood.models.forest import Forest
 from rankwood.trees import histogram_kernels
+from rankwood.trees.blind_growth_kernels import set_apart, set_apart_one_by_one
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.layout import lay_out
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
+MISSING = 255
 NASTY = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.1, 16777217.0]
 
 
@@ -144,3 +146,38 @@ def test_the_same_tree_for_any_number_of_threads(table, stream):
 def test_read_only_views_do_not_copy():
     array = np.arange(3)
     assert np.shares_memory(read_only(array), array)
+
+
+@given(
+    st.lists(st.integers(0, 255), max_size=70),
+    st.integers(0, 254),
+    st.booleans(),
+    st.integers(0, 70),
+    st.integers(0, 20),
+)
+def test_rows_set_apart_keep_their_order_and_leave_others_alone(codes, code, left, n_drawn, begin):
+    """Sixteen at a time where the processor can, else one by one: the same."""
+    n_drawn = min(n_drawn, len(codes))
+    found = []
+    for kernel in (set_apart, set_apart_one_by_one):
+        rows, aside = np.arange(100, 200, dtype=np.uint32), np.zeros(len(codes) + 1, np.uint32)
+        given = np.array(codes, np.uint8)
+        with np.errstate(over="ignore"):
+            n_left = kernel(rows, begin, 0, n_drawn, given, code, left, 0, aside)
+            n_left = kernel(rows, begin, n_drawn, len(codes), given, code, False, n_left, aside)
+        end = begin + len(codes)
+        assert rows[end:].tolist() == list(range(100 + end, 200))
+        found.append(
+            (n_left, rows[: begin + n_left].tolist(), aside[: len(codes) - n_left].tolist())
+        )
+    assert found[0] == found[1]
+    goes_left = [
+        (left and place < n_drawn) if each == MISSING else each <= code
+        for place, each in enumerate(codes)
+    ]
+    numbers = list(range(100 + begin, 100 + begin + len(codes)))
+    apart = [
+        [n for n, goes in zip(numbers, goes_left, strict=True) if goes == w] for w in (True, False)
+    ]
+    assert found[0][1][begin:] == apart[0]
+    assert found[0][2] == apart[1]

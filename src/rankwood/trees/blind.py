@@ -32,7 +32,7 @@ def grow_to_the_end(
     )
     nodes: Any = np.recarray(2 * n_drawn, BLIND_NODE)
     nodes = nodes[: grow_blindly(matrix, bag, rows, rules, nodes, space)]
-    count_rows(nodes, rows, rules, space, np.empty(rows.size + 1, np.int64))
+    count_rows(nodes)
     return _number(nodes, rules.missing_rule), rows
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwood._jit import kernel
+from rankwood._lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
 from rankwood.dtypes import Array
 from rankwood.trees.blind_kernels import draw_cut, draw_feature, draw_side, side_of_unseen
 from rankwood.trees.histogram_kernels import SMALL
@@ -23,7 +24,10 @@ ROOT = 0
 BLIND_NODE = np.dtype(
     [
         ("path", np.uint64),  # hash of the way from the root
-        ("n_rows", np.int64),  # rows drawn, duplicates counted; known when the tree is grown
+        (
+            "n_rows",
+            np.int64,
+        ),  # rows drawn, duplicates counted; of inner nodes when the tree is grown
         ("begin", np.int32),  # its places in the list of rows
         ("end", np.int32),
         ("n_drawn", np.int32),  # of them, the first, that were drawn; the others go down with them
@@ -70,13 +74,12 @@ def grow_blindly(matrix, bag, rows, rules, nodes, space):
         n_rows = n_drawn
         if n_drawn < 2 * rules.min_leaf:  # else they are enough, however often they were drawn
             n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
-        if not is_large_enough(node, n_rows, rules) or not targets_differ(
+        can_split = is_large_enough(node, n_rows, rules) and targets_differ(
             rows, begin, begin + n_drawn, words, rules.bits
-        ):
-            continue
+        )
         code = NO_SPLIT
         attempt = -1
-        while code == NO_SPLIT and attempt < 4 * n_features - 1:
+        while can_split and code == NO_SPLIT and attempt < 4 * n_features - 1:
             attempt += 1
             feature = draw_feature(node.path, attempt, n_features)
             if (end - begin) * SMALL < n_heads and feature < width:
@@ -89,16 +92,15 @@ def grow_blindly(matrix, bag, rows, rules, nodes, space):
                 least, most, is_absent = range_of(codes, n_drawn)
             start = offsets[feature]
             code = draw_cut(node.path, attempt, n_features, least, most, start, thresholds)
-        if code == NO_SPLIT:
+        if code == NO_SPLIT:  # a leaf, whose rows are in the cache now
+            node.n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
             continue
         side = unseen = draw_side(node.path, attempt) if is_absent else LEARNED
         if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):  # of the others, then
             n_left, n_right = count_sides(codes, code, n_drawn, rows, begin, words, counts, rules)
             unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
-        drawn_left = set_apart_by_code(
-            rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside
-        )
-        n_left = set_apart_by_code(
+        drawn_left = set_apart(rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside)
+        n_left = set_apart(
             rows, begin, n_drawn, end - begin, codes, code, unseen == GO_LEFT, drawn_left, aside
         )
         put_back_rows(rows, begin + n_left, end, aside)
@@ -257,8 +259,7 @@ def count_sides(codes, code, n_drawn, rows, begin, words, counts, rules):
     return n_left, n_right
 
 
-@kernel
-def set_apart_by_code(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
+def set_apart_one_by_one(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
     """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
 
     Gives how many go left now. Each side keeps its order, so that rows drawn stay before others. Unsigned, or every
@@ -275,6 +276,27 @@ def set_apart_by_code(rows, begin, first, last, codes, code, missing_goes_left, 
         aside[place - left] = row
         left += np.uint64(goes_left)
     return np.int64(left)
+
+
+def set_apart_by_lanes(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
+    """The same, sixteen rows at a time."""
+    turn = np.uint8(missing_goes_left)
+    limit = np.uint8(code + np.int64(turn))
+    start = np.uint64(begin)
+    left = np.uint64(n_left)
+    end = np.uint64(last)
+    place = np.uint64(first)
+    while place < end:
+        n_rows = min(np.uint64(N_LANES), end - place)
+        goes_left = bits_of_most(codes, place, n_rows, turn, limit)
+        goes_right = np.uint16((np.uint64(1) << n_rows) - np.uint64(1)) ^ goes_left
+        copy_chosen(rows, start + place, goes_right, aside, place - left)
+        left += copy_chosen(rows, start + place, goes_left, rows, start + left)
+        place += n_rows
+    return np.int64(left)
+
+
+set_apart = kernel(set_apart_by_lanes if HAS_LANES else set_apart_one_by_one)
 
 
 @kernel

@@ -28,17 +28,12 @@ class Splits(NamedTuple):
 
 
 @kernel
-def count_rows(nodes, rows, rules, space, before):
-    """Fill in how often the rows of each node were drawn; ``before`` gets running sums, from 0 to that of all rows."""
-    words, counts = space.words, space.counts
-    before[0] = 0
-    mask = (np.int64(1) << rules.bits) - 1
-    for place in range(rows.size):
-        row = rows[place]
-        before[place + 1] = before[place] + (counts[row] if rules.has_counts else words[row] & mask)
-    for number in range(nodes.size):
+def count_rows(nodes):
+    """Inner nodes have the rows of their children, which have higher numbers."""
+    for number in range(nodes.size - 1, -1, -1):
         node = nodes[number]
-        node.n_rows = before[node.end] - before[node.begin]
+        if node.left > 0:
+            node.n_rows = nodes[node.left].n_rows + nodes[node.left + 1].n_rows
 
 
 @kernel

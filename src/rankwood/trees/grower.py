@@ -16,6 +16,7 @@ from rankwood.trees.blind import grow_to_the_end
 from rankwood.trees.blind_numbering_kernels import Splits
 from rankwood.trees.leaf_kernels import (
     by_source,
+    look_up_cuts,
     mark_leaves,
     mark_sources,
     route,
@@ -339,9 +340,7 @@ def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Arra
 
 def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:
     """The cut points behind the codes; 0 in leaves."""
-    if matrix.thresholds.size == 0:
-        return np.zeros(feature.size, np.float32)
-    places = matrix.offsets[feature] + code  # of leaves somewhere, without a mask
-    threshold = matrix.thresholds.take(places, mode="clip")
-    threshold[feature < 0] = 0.0
+    threshold = np.zeros(feature.size, np.float32)
+    if matrix.thresholds.size > 0:
+        look_up_cuts(feature, code, matrix.offsets, matrix.thresholds, threshold)
     return threshold

@@ -39,6 +39,16 @@ def sum_inner_nodes(left, right, missing, sums, masses):
 
 
 @kernel
+def look_up_cuts(feature, code, offsets, thresholds, cuts):
+    """The cut points behind the codes; 0 in leaves."""
+    last = thresholds.size - 1
+    for node in range(feature.size):
+        is_inner = feature[node] >= 0
+        place = min(offsets[max(feature[node], 0)] + code[node], last)
+        cuts[node] = thresholds[place] if is_inner else np.float32(0.0)
+
+
+@kernel
 def mark_leaves(rows, begin, end, left, leaf_of_row):
     """Write the leaf of every row of the bag."""
     for node in range(left.size):
