@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwood.binning.bins import Bins
+from rankwood.errors import ModelError
+from rankwood.models import forest_checks
 from rankwood.models.forest import Forest
 from rankwood.models.format import load_model, save_model
 from rankwood.models.packing import ordered_keys
@@ -47,6 +51,29 @@ def test_scores_and_leaves_equal_the_slow_twin(case):
     forest, features = case
     assert forest.predict(features).tobytes() == reference.predict(forest, features).tobytes()
     assert np.array_equal(forest.leaf_ids(features), reference.leaf_ids(forest, features))
+
+
+@given(forests(), st.data())
+def test_kernels_and_rules_agree_on_which_nodes_are_sound(case, data):
+    """One number of a forest is changed, or none: what the kernels let pass has nothing that could be named."""
+    forest, _ = case
+    name = data.draw(st.sampled_from(list(forest_checks.NODE_ARRAYS)))
+    arrays = {each: np.array(getattr(forest, each)) for each in forest_checks.NODE_ARRAYS}
+    if forest.n_nodes:
+        node = data.draw(st.integers(0, forest.n_nodes - 1))
+        numbers = [-2, -1, 0, 1, node, node + 1, forest.n_nodes - 1, forest.n_nodes, 2**31 - 1]
+        arrays[name][node] = data.draw(st.sampled_from(numbers))
+        if arrays[name].dtype.kind == "f" and data.draw(st.booleans()):
+            arrays[name][node] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf, 1e-40]))
+    outcomes = []
+    for many in (2**31, 0):
+        with unittest.mock.patch.object(forest_checks, "_MANY_NODES", many):
+            try:
+                dataclasses.replace(forest, **arrays)
+                outcomes.append(None)
+            except ModelError as error:
+                outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
 
 
 @given(forests())

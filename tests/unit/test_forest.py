@@ -139,6 +139,13 @@ def test_importance():
         forest.importance("gains")
 
 
+@pytest.fixture(params=["few nodes", "many nodes"])
+def _either_way(request, monkeypatch):
+    """Large forests are looked at by kernels first."""
+    monkeypatch.setattr(forest_checks, "_MANY_NODES", 2**31 if request.param == "few nodes" else 0)
+
+
+@pytest.mark.usefixtures("_either_way")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -170,6 +177,7 @@ def test_what_is_wrong_with_a_tree_is_named(changes, message):
         Forest.from_trees([stump(**changes)], n_features=2)
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_a_child_in_another_tree_is_refused():
     forest = two_trees()
     for child in (3, 5):
@@ -181,9 +189,8 @@ def test_a_child_in_another_tree_is_refused():
             dataclasses.replace(forest, left=left)
 
 
-@pytest.mark.parametrize("nodes_at_a_time", [1, 2, 3, 4, 7, 100])
-def test_wrong_nodes_are_named_in_whichever_part_they_are(monkeypatch, nodes_at_a_time):
-    monkeypatch.setattr(forest_checks, "_NODES_AT_A_TIME", nodes_at_a_time)
+@pytest.mark.usefixtures("_either_way")
+def test_wrong_nodes_are_named_in_whichever_tree_they_are():
     trees = [reference.chain(2), stump(), stump(), reference.chain(3)]  # of 5, 3, 3 and 7 nodes
     assert Forest.from_trees(trees, n_features=1).n_nodes == 18
     for number, first in enumerate((0, 5, 8, 11)):
@@ -214,6 +221,7 @@ def test_a_forest_keeps_the_joined_arrays_and_leaves_the_trees_alone():
         assert not np.shares_memory(getattr(joined, name), getattr(forest, name))
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_every_node_has_one_parent():
     orphan = {name: [*values, values[-1]] for name, values in stump().items()}
     with pytest.raises(ModelError, match="node 3 has no parent"):

@@ -40,8 +40,9 @@ class Collected:
 
     def add(self, tree: Tree, weight: float | None = None) -> None:
         """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
-        is_used = np.bincount(tree.feature + 1, minlength=self.n_features + 1) > 0
-        self.first_use[is_used[1:] & (self.first_use > len(self))] = len(self)  # leaves have -1
+        if self.first_use.max() > len(self):  # else all are used by now
+            is_used = np.bincount(tree.feature + 1, minlength=self.n_features + 1) > 0
+            self.first_use[is_used[1:] & (self.first_use > len(self))] = len(self)  # leaves have -1
         self._grown.add(tree)
         self.weights.append(self.factor if weight is None else weight)
 

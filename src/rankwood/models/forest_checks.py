@@ -6,12 +6,11 @@ parents, and stays within the arrays.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array
+from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT
 from rankwood.errors import ModelError
 from rankwood.models.model_checks import check_names, refuse_infinite, refuse_negative
 
@@ -36,18 +35,22 @@ ARRAYS: dict[str, type[np.generic]] = {
     "tree_weights": WEIGHT,
 }
 _MOST_NODES = 2**31 - 1
-_NODES_AT_A_TIME = 1 << 16  # to be checked within the cache
+_MANY_NODES = 1 << 16  # to go through rule by rule: a kernel looks at them once
 
 
 def check(forest: Forest) -> None:
     """Raise for the first rule that ``forest`` breaks."""
     _check_scalars(forest)
     _check_lengths(forest)
+    refuse_infinite("tree_weights", forest.tree_weights)
+    if forest.average:
+        refuse_negative("tree_weights", forest.tree_weights)
+    if forest.n_nodes >= _MANY_NODES and are_nodes_sound(forest):
+        return
     _check_numbers(forest)
-    for nodes in _whole_trees(forest.tree_offsets):
-        _check_leaves(forest, nodes)
-        _check_splits(forest, nodes)
-        _check_parents(forest, nodes)
+    _check_leaves(forest)
+    _check_splits(forest)
+    _check_parents(forest)
 
 
 def _check_scalars(forest: Forest) -> None:
@@ -82,74 +85,74 @@ def _check_lengths(forest: Forest) -> None:
         )
 
 
+def are_nodes_sound(forest: Forest) -> bool:
+    """Whether the rules below find nothing wrong."""
+    from rankwood.models import soundness_kernels as kernels
+
+    feature, threshold, left, right, missing, value, cover, gain = (
+        getattr(forest, name) for name in NODE_ARRAYS
+    )
+    offsets, n_features = forest.tree_offsets, forest.n_features
+    is_found = np.zeros(forest.n_nodes, np.bool_)
+    return (
+        kernels.are_numbers_sound(threshold, value, cover, gain)
+        and kernels.are_splits_sound(
+            offsets, n_features, feature, threshold, left, right, missing, gain
+        )
+        and kernels.has_each_one_parent(offsets, feature, left, right, missing, is_found)
+    )
+
+
 def _check_numbers(forest: Forest) -> None:
-    for name in ("threshold", "value", "cover", "gain", "tree_weights"):
+    for name in ("threshold", "value", "cover", "gain"):
         refuse_infinite(name, getattr(forest, name))
-    for name in ("cover", "tree_weights") if forest.average else ("cover",):
-        refuse_negative(name, getattr(forest, name))
+    refuse_negative("cover", forest.cover)
 
 
-def _whole_trees(offsets: Array) -> list[slice]:
-    """All nodes, in parts that hold trees whole."""
-    marks = np.arange(_NODES_AT_A_TIME, int(offsets[-1]), _NODES_AT_A_TIME)
-    ends = np.unique(offsets[np.searchsorted(offsets, marks)])
-    bounds = np.unique([0, *ends.tolist(), int(offsets[-1])]).tolist()
-    return [slice(*pair) for pair in itertools.pairwise(bounds)]
-
-
-def _check_leaves(forest: Forest, nodes: slice) -> None:
-    is_leaf = forest.feature[nodes] < 0
+def _check_leaves(forest: Forest) -> None:
+    is_leaf = forest.feature < 0
     for name in ("threshold", "left", "right", "missing", "gain"):
-        wrong = is_leaf & (getattr(forest, name)[nodes] != 0)
+        wrong = is_leaf & (getattr(forest, name) != 0)
         if wrong.any():
-            node = nodes.start + int(np.argmax(wrong))
+            node = int(np.argmax(wrong))
             raise ModelError(f"node {node} is a leaf (feature -1), so its {name} must be 0.")
 
 
-def _check_splits(forest: Forest, nodes: slice) -> None:
-    feature = forest.feature[nodes]
+def _check_splits(forest: Forest) -> None:
+    feature = forest.feature
     wrong = (feature < -1) | (feature >= forest.n_features)
     if wrong.any():
-        place = int(np.argmax(wrong))
+        node = int(np.argmax(wrong))
         raise ModelError(
-            f"node {nodes.start + place} tests feature {int(feature[place])}, "
+            f"node {node} tests feature {int(feature[node])}, "
             f"but features run from 0 to {forest.n_features - 1:,}."
         )
-    is_inner = feature >= 0
-    numbers = np.arange(nodes.start, nodes.stop, dtype=NODE)
-    next_trees = np.searchsorted(forest.tree_offsets, [nodes.start, nodes.stop]) + 1
-    offsets = forest.tree_offsets[next_trees[0] - 1 : next_trees[1]]
-    ends = np.repeat(offsets[1:].astype(NODE), np.diff(offsets))
+    inner = np.flatnonzero(feature >= 0)
+    ends = np.repeat(forest.tree_offsets[1:], np.diff(forest.tree_offsets))[inner]
     for name in ("left", "right", "missing"):
-        child = getattr(forest, name)[nodes]
-        wrong = is_inner & ((child <= numbers) | (child >= ends))
+        child = getattr(forest, name)[inner]
+        wrong = (child <= inner) | (child >= ends)
         if wrong.any():
             place = int(np.argmax(wrong))
             raise ModelError(
-                f"node {nodes.start + place}: its {name} child {int(child[place])} must stand after "
+                f"node {int(inner[place])}: its {name} child {int(child[place])} must stand after "
                 f"it in the same tree, which ends before node {int(ends[place])}."
             )
-    wrong = is_inner & (forest.left[nodes] == forest.right[nodes])
+    wrong = forest.left[inner] == forest.right[inner]
     if wrong.any():
-        node = nodes.start + int(np.argmax(wrong))
+        node = int(inner[np.argmax(wrong)])
         raise ModelError(f"node {node}: its left and right child are the same node.")
 
 
-def _check_parents(forest: Forest, nodes: slice) -> None:
+def _check_parents(forest: Forest) -> None:
     """Each node but the roots has one parent; with children after parents, that makes trees."""
-    inner = nodes.start + np.flatnonzero(forest.feature[nodes] >= 0)
+    inner = np.flatnonzero(forest.feature >= 0)
     left, right, missing = forest.left[inner], forest.right[inner], forest.missing[inner]
     third = missing[(missing != left) & (missing != right)]
-    children = np.concatenate([left, right, third]) - nodes.start
-    parents = np.bincount(children, minlength=nodes.stop - nodes.start)
-    roots = forest.tree_offsets[
-        slice(*np.searchsorted(forest.tree_offsets, [nodes.start, nodes.stop]))
-    ]
-    parents[roots - nodes.start] += 1  # a root needs none
+    parents = np.bincount(np.concatenate([left, right, third]), minlength=forest.n_nodes)
+    parents[forest.tree_offsets[:-1]] += 1  # a root needs none
     wrong = parents != 1
     if wrong.any():
-        place = int(np.argmax(wrong))
-        found = "no parent" if parents[place] == 0 else "more than one parent"
-        raise ModelError(
-            f"node {nodes.start + place} has {found}; every node but a root has exactly one."
-        )
+        node = int(np.argmax(wrong))
+        found = "no parent" if parents[node] == 0 else "more than one parent"
+        raise ModelError(f"node {node} has {found}; every node but a root has exactly one.")

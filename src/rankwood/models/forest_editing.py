@@ -47,9 +47,12 @@ class Joined:
         if end > self._room["feature"].size:
             self._make_room(begin, end)
         own = {name: array[begin:end] for name, array in self._room.items()}
+        moves = _moves(arrays["feature"], begin)
         for name, array in arrays.items():
-            own[name][:] = array
-        _shift_children(own, begin)
+            if name in _CHILDREN:
+                _shift(array, moves, begin, own[name])
+            else:
+                own[name][:] = array
         self._offsets.append(end)
 
     def _make_room(self, n_nodes: int, n_needed: int) -> None:
@@ -146,7 +149,7 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
     size = np.asarray(given_of["feature"]).size
     arrays = {}
     for name, dtype in NODE_ARRAYS.items():
-        given = np.asarray(given_of.get(name, np.zeros(size, dtype)))
+        given = np.asarray(given_of[name]) if name in given_of else np.zeros(size, dtype)
         if given.ndim != 1 or given.size != size or (size and given.dtype.kind not in "fiu"):
             raise ModelError(f"tree {number}: {name} must be {size:,} numbers in one dimension.")
         if given.dtype == dtype:
@@ -167,12 +170,23 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
 
 def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
     """Move the children of inner nodes, all by one number or each node's by its own."""
-    moves = np.where(arrays["feature"] >= 0, shifts, 0).astype(NODE)
-    most = 2**31 - 1 - max(0, int(np.max(shifts, initial=0)))
+    moves, furthest = _moves(arrays["feature"], shifts), int(np.max(shifts, initial=0))
     for name in _CHILDREN:
-        # Numbers far out of range stay out of range: the forest's checks refuse them.
-        np.minimum(arrays[name], most, out=arrays[name])
-        arrays[name] += moves
+        _shift(arrays[name], moves, furthest, arrays[name])
+
+
+def _moves(feature: Array, shifts: Any) -> Array:
+    """How far each node's children move: not at all below leaves, which have none."""
+    moves: Array = np.multiply(feature >= 0, shifts, dtype=NODE, casting="unsafe")
+    return moves
+
+
+def _shift(children: Array, moves: Array, furthest: int, moved: Array) -> None:
+    """Write the children's new numbers, those far out of range staying so: the forest's checks refuse them."""
+    most = 2**31 - 1 - max(0, furthest)
+    if children.max(initial=0) > most:
+        children = np.minimum(children, most)
+    np.add(children, moves, out=moved)
 
 
 def _offsets(sizes: Any) -> Array:

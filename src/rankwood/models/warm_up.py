@@ -8,6 +8,7 @@ import numpy as np
 def warm_up_scoring() -> None:
     """Score one row with one split, one weight, one unit, and explain it: their kernels are compiled for its types."""
     from rankwood.models.forest import Forest
+    from rankwood.models.forest_checks import are_nodes_sound
     from rankwood.models.linear import LinearModel
     from rankwood.models.neural import NeuralModel
 
@@ -22,6 +23,7 @@ def warm_up_scoring() -> None:
     }
     document = np.zeros((1, 1), np.float32)
     forest = Forest.from_trees([split], n_features=1)
+    are_nodes_sound(forest)  # small ones are checked without
     forest.predict(document)
     forest.explainer.contributions(document)
     LinearModel(np.ones(1), np.zeros(1), np.ones(1)).predict(document)
