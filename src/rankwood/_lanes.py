@@ -15,11 +15,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 N_LANES = 16
-_BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_BITS = ir.IntType(N_LANES)
-_MASK = ir.VectorType(ir.IntType(1), N_LANES)
-_BYTES = ir.VectorType(_BYTE, N_LANES)
-_INTS = ir.VectorType(_INT, N_LANES)
+_REGISTER = 512  # bits
+_BITS, _INT, _LONG = ir.IntType(N_LANES), ir.IntType(32), ir.IntType(64)
 
 
 def _has_lanes() -> bool:
@@ -49,7 +46,7 @@ def bits_of_most(typing: Any, codes: Any, begin: Any, n_codes: Any, turn: Any, m
         codes, begin, n_codes, turn, most = arguments
         lanes = _Lanes(context, builder)
         is_there = lanes.first(n_codes)
-        found = lanes.load(_BYTES, lanes.place(signature.args[0], codes, begin), is_there)
+        found = lanes.load(signature.args[0], codes, begin, is_there)
         turned = builder.add(found, lanes.same(turn))
         is_most = builder.icmp_unsigned("<=", turned, lanes.same(most))
         return builder.bitcast(builder.and_(is_most, is_there), _BITS)
@@ -59,66 +56,92 @@ def bits_of_most(typing: Any, codes: Any, begin: Any, n_codes: Any, turn: Any, m
 
 @intrinsic
 def copy_chosen(typing: Any, source: Any, begin: Any, bits: Any, target: Any, to: Any) -> Any:
-    """Copy those of sixteen 32-bit values from ``begin`` whose bits are set to ``to`` and on; gives how many.
+    """Copy those of sixteen values from ``begin`` whose bits are set to ``to`` and on; gives how many.
 
-    All are read before any is written, and only what is copied is touched.
+    Values have 32 or 64 bits. Only what is copied is touched. Within an array they may be moved to its front.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, begin, bits, target, to = arguments
-        lanes = _Lanes(context, builder)
-        is_chosen = builder.bitcast(bits, _MASK)
-        found = lanes.load(_INTS, lanes.place(signature.args[0], source, begin), is_chosen)
-        n_chosen = builder.zext(lanes.call("llvm.ctpop.i16", _BITS, bits), _LONG)
-        none = ir.Constant(_INTS, [0] * N_LANES)
-        packed = lanes.call("llvm.x86.avx512.mask.compress.v16i32", _INTS, found, none, is_chosen)
-        where = lanes.place(signature.args[3], target, to)
-        lanes.store(packed, where, lanes.first(n_chosen))
-        return n_chosen
+        n_copied = ir.Constant(_LONG, 0)
+        width = signature.args[0].dtype.bitwidth
+        lanes = _Lanes(context, builder, _REGISTER // width)
+        for first in range(0, N_LANES, lanes.n_lanes):
+            own_bits = builder.lshr(bits, ir.Constant(_BITS, first))
+            own_bits = builder.trunc(own_bits, ir.IntType(lanes.n_lanes))
+            is_chosen = builder.bitcast(own_bits, lanes.mask)
+            start = builder.add(begin, ir.Constant(_LONG, first))
+            found = lanes.load(signature.args[0], source, start, is_chosen)
+            packed = lanes.pack(found, is_chosen)
+            n_chosen = lanes.count(own_bits)
+            place = builder.add(to, n_copied)
+            lanes.store(packed, signature.args[3], target, place, lanes.first(n_chosen))
+            n_copied = builder.add(n_copied, n_chosen)
+        return n_copied
 
     return types.uint64(source, types.uint64, types.uint16, target, types.uint64), generate
 
 
 class _Lanes:
-    """The instructions behind the two steps."""
+    """The instructions behind the two steps, for vectors of some length."""
 
-    def __init__(self, context: Any, builder: Any) -> None:
-        self.context, self.builder = context, builder
-
-    def call(self, name: str, result: Any, *arguments: Any) -> Any:
-        """Call one of LLVM's functions."""
-        kind = ir.FunctionType(result, [argument.type for argument in arguments])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, arguments)
-
-    def place(self, kind: Any, array: Any, number: Any) -> Any:
-        """Where a value of an array lies."""
-        data = self.context.make_array(kind)(self.context, self.builder, array).data
-        return self.builder.gep(data, [number])
+    def __init__(self, context: Any, builder: Any, n_lanes: int = N_LANES) -> None:
+        self.context, self.builder, self.n_lanes = context, builder, n_lanes
+        self.mask = ir.VectorType(ir.IntType(1), n_lanes)
+        self._ints = ir.VectorType(_INT, n_lanes)
 
     def same(self, value: Any) -> Any:
         """The value in every lane."""
-        undefined = ir.Constant(ir.VectorType(value.type, N_LANES), ir.Undefined)
+        undefined = ir.Constant(ir.VectorType(value.type, self.n_lanes), ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(_INT, 0))
-        return self.builder.shuffle_vector(first, undefined, ir.Constant(_INTS, [0] * N_LANES))
+        places = ir.Constant(self._ints, [0] * self.n_lanes)
+        return self.builder.shuffle_vector(first, undefined, places)
 
     def first(self, n_lanes: Any) -> Any:
         """The mask of the first lanes."""
-        numbers = ir.Constant(_INTS, list(range(N_LANES)))
-        return self.builder.icmp_unsigned(
-            "<", numbers, self.same(self.builder.trunc(n_lanes, _INT))
-        )
+        numbers = ir.Constant(self._ints, list(range(self.n_lanes)))
+        limit = self.same(self.builder.trunc(n_lanes, _INT))
+        return self.builder.icmp_unsigned("<", numbers, limit)
 
-    def load(self, kind: Any, where: Any, mask: Any) -> Any:
-        """The masked values at a place, 0 in other lanes."""
-        width = kind.element.width
-        name = f"llvm.masked.load.v{N_LANES}i{width}.p0"
-        where = self.builder.bitcast(where, kind.as_pointer())
-        align, none = ir.Constant(_INT, width // 8), ir.Constant(kind, [0] * N_LANES)
-        return self.call(name, kind, where, align, mask, none)
+    def load(self, kind: Any, array: Any, begin: Any, mask: Any) -> Any:
+        """The masked values of an array from ``begin``, 0 in other lanes."""
+        values, where = self._place(kind, array, begin)
+        align, none = ir.Constant(_INT, values.element.width // 8), self._none(values)
+        return self._call(f"masked.load.{_name(values)}.p0", values, where, align, mask, none)
 
-    def store(self, values: Any, where: Any, mask: Any) -> None:
-        """Write the masked values to a place."""
-        where = self.builder.bitcast(where, values.type.as_pointer())
-        name = f"llvm.masked.store.v{N_LANES}i32.p0"
-        self.call(name, ir.VoidType(), values, where, ir.Constant(_INT, 4), mask)
+    def store(self, values: Any, kind: Any, array: Any, begin: Any, mask: Any) -> None:
+        """Write the masked values to an array, from ``begin``."""
+        _, where = self._place(kind, array, begin)
+        align = ir.Constant(_INT, values.type.element.width // 8)
+        name = f"masked.store.{_name(values.type)}.p0"
+        self._call(name, ir.VoidType(), values, where, align, mask)
+
+    def pack(self, values: Any, mask: Any) -> Any:
+        """The masked values first, in their order."""
+        name = f"x86.avx512.mask.compress.{_name(values.type)}"
+        return self._call(name, values.type, values, self._none(values.type), mask)
+
+    def count(self, bits: Any) -> Any:
+        """How many bits are set."""
+        return self.builder.zext(self._call(f"ctpop.i{self.n_lanes}", bits.type, bits), _LONG)
+
+    def _none(self, values: Any) -> Any:
+        return ir.Constant(values, [0] * self.n_lanes)
+
+    def _place(self, kind: Any, array: Any, number: Any) -> tuple[Any, Any]:
+        """The type of a vector of an array's values, and a pointer to that which begins at ``number``."""
+        data = self.context.make_array(kind)(self.context, self.builder, array).data
+        values = ir.VectorType(ir.IntType(kind.dtype.bitwidth), self.n_lanes)
+        place = self.builder.gep(data, [number])
+        return values, self.builder.bitcast(place, values.as_pointer())
+
+    def _call(self, name: str, result: Any, *arguments: Any) -> Any:
+        """Call one of LLVM's own functions."""
+        kind = ir.FunctionType(result, [argument.type for argument in arguments])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}")
+        return self.builder.call(function, arguments)
+
+
+def _name(values: Any) -> str:
+    """What LLVM calls a type of vectors."""
+    return f"v{values.count}i{values.element.width}"

@@ -8,12 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from rankwood._checks import read_only
 from rankwood.errors import ParameterError
+from rankwood.trees import grower, partition_kernels
 from rankwood.trees.blind_growth_kernels import range_of, range_of_weighed
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.layout import lay_out
 from rankwood.trees.packing import pack
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.state_kernels import Bag
 from tests.reference import trees as reference
 
 MISSING = 255
@@ -169,6 +172,42 @@ def test_ranges_of_codes_equal_the_slow_twin(n_codes, share_missing):
     known = [code for code, out in zip(codes.tolist(), weightless, strict=True) if not out]
     expected = reference.range_of(known)
     assert range_of_weighed(codes, codes.size, rows, 0, words) == expected
+
+
+def some_work():
+    """The scratch space of a tree, of the types that kernels are compiled for."""
+    matrix, policies = matrix_of(np.zeros((1, 2)), [[0.5]]), Policies()
+    rules = grower._rules(matrix, pack(np.arange(2.0), np.ones(2, np.int32)), policies, False, 0)
+    return grower._space(matrix, rules, 2)[1]
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 15, 16, 17, 40, 1023, 1024, 1025, 1050, 2100])
+@pytest.mark.parametrize("has_counts", [False, True])
+@pytest.mark.parametrize("missing_goes_left", [False, True])
+def test_rows_are_set_apart_with_their_words(n_rows, has_counts, missing_goes_left):
+    """Sixteen at a time where the processor can, else one by one: the same."""
+    rng = np.random.default_rng(n_rows)
+    column = rng.choice([0, 7, 8, 254, MISSING], 3000).astype(np.uint8)
+    rows = rng.permutation(3000)[: n_rows + 5].astype(np.uint32)
+    words = rng.integers(-(2**62), 2**62, rows.size)
+    counts = rng.integers(1, 9, rows.size if has_counts else 0)
+    codes = column[rows[2 : n_rows + 2]]
+    goes_left = (codes <= 7) | ((codes == MISSING) & missing_goes_left)
+    order = 2 + np.concatenate([np.flatnonzero(goes_left), np.flatnonzero(~goes_left)])
+    n_left = int(goes_left.sum())
+    for kernel in (partition_kernels.set_apart, partition_kernels.set_apart_one_by_one):
+        bag = Bag(rows.copy(), words.copy(), counts.copy())
+        aside = [np.zeros(n_rows + 1, array.dtype) for array in bag]
+        work = some_work()._replace(rows=aside[0], words=aside[1], counts=aside[2])
+        end = 2 + n_rows
+        split = (read_only(column), 7, missing_goes_left)
+        assert kernel(*split, bag, has_counts, 2, end, work) == 2 + n_left
+        for given, moved, others in zip((rows, words, counts), bag, aside, strict=True):
+            if given.size:
+                assert moved[2 : 2 + n_left].tolist() == given[order[:n_left]].tolist()
+                assert others[: n_rows - n_left].tolist() == given[order[n_left:]].tolist()
+                assert moved[:2].tolist() == given[:2].tolist()
+                assert moved[end:].tolist() == given[end:].tolist()
 
 
 def assert_equals_the_slow_twin(problem, seed):

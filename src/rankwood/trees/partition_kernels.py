@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._jit import kernel
+from rankwood._lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
 from rankwood.trees.splitting_kernels import value_of
 from rankwood.trees.state_kernels import GO_LEFT, GO_RIGHT, LEARNED, MISSING, OWN_CHILD, combine
 
+CODES_AT_ONCE = 1024
 DEEPEST_POSITION = np.int64(1) << 61
 
 
@@ -47,9 +49,19 @@ def swap(bag, has_counts, first, middle, last, work):
 @kernel
 def partition_at_once(column, code, side, bag, has_counts, begin, end, work):
     """``partition`` for as many rows as can be set aside."""
+    left = set_apart(column, code, side == GO_LEFT, bag, has_counts, begin, end, work)
+    n_right = end - left
+    if side != OWN_CHILD:
+        put_back(bag, has_counts, left, n_right, work)
+        return left, end
+    return left, put_back_in_two(column, bag, has_counts, left, n_right, work)
+
+
+def set_apart_one_by_one(column, code, missing_goes_left, bag, has_counts, begin, end, work):
+    """Put the rows that go left first, and the others aside; gives the place behind those that go left."""
     left = begin
     right = 0
-    turn = np.int64(side == GO_LEFT)  # by one, and missing comes before all other codes
+    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
     limit = code + turn
     for place in range(begin, end):  # without branches: half of them would be guessed wrongly
         row = bag.rows[place]
@@ -65,10 +77,36 @@ def partition_at_once(column, code, side, bag, has_counts, begin, end, work):
             work.counts[right] = count
         left += goes_left
         right += not goes_left
-    if side != OWN_CHILD:
-        put_back(bag, has_counts, left, right, work)
-        return left, end
-    return left, put_back_in_two(column, bag, has_counts, left, right, work)
+    return left
+
+
+def set_apart_by_lanes(column, code, missing_goes_left, bag, has_counts, begin, end, work):
+    """The same, sixteen rows at a time; their codes are read for many at once, since reading waits for writing."""
+    codes = np.empty(CODES_AT_ONCE, np.uint8)
+    turn = np.uint8(missing_goes_left)
+    limit = np.uint8(code + np.int64(turn))
+    left = np.uint64(begin)
+    right = np.uint64(0)
+    for first in range(np.uint64(begin), np.uint64(end), np.uint64(CODES_AT_ONCE)):
+        n_codes = min(np.uint64(CODES_AT_ONCE), np.uint64(end) - first)
+        for place in range(n_codes):
+            codes[place] = column[bag.rows[first + place]]
+        for place in range(np.uint64(0), n_codes, np.uint64(N_LANES)):
+            n_rows = min(np.uint64(N_LANES), n_codes - place)
+            goes_left = bits_of_most(codes, place, n_rows, turn, limit)
+            goes_right = np.uint16((np.uint64(1) << n_rows) - np.uint64(1)) ^ goes_left
+            start = first + place
+            copy_chosen(bag.words, start, goes_right, work.words, right)
+            copy_chosen(bag.words, start, goes_left, bag.words, left)
+            if has_counts:
+                copy_chosen(bag.counts, start, goes_right, work.counts, right)
+                copy_chosen(bag.counts, start, goes_left, bag.counts, left)
+            right += copy_chosen(bag.rows, start, goes_right, work.rows, right)
+            left += copy_chosen(bag.rows, start, goes_left, bag.rows, left)
+    return np.int64(left)
+
+
+set_apart = kernel(set_apart_by_lanes if HAS_LANES else set_apart_one_by_one)
 
 
 @kernel
