@@ -1,8 +1,8 @@
-"""Sixteen values at a time, on processors that can: two steps that numba has no words for.
+"""Instructions that numba has no words for: sixteen values at a time on processors that can, and fetching ahead.
 
 A list is parted by marking, in the bits of a number, which of the next sixteen values are wanted, and copying just
 those. One by one that takes a few instructions per value; AVX-512 has an instruction for all sixteen. Kernels use
-these steps where ``HAS_LANES`` says so, and have a plain loop besides. Neither step checks its bounds.
+these steps where ``HAS_LANES`` says so, and have a plain loop besides. No step checks its bounds.
 """
 
 from __future__ import annotations
@@ -82,8 +82,29 @@ def copy_chosen(typing: Any, source: Any, begin: Any, bits: Any, target: Any, to
     return types.uint64(source, types.uint64, types.uint16, target, types.uint64), generate
 
 
+@intrinsic
+def _fetch(typing: Any, table: Any, place: Any) -> Any:
+    """Have the line around a byte brought into the second cache, without waiting for it; any processor can.
+
+    Not into the first: that would keep busy the few lines on their way that reading needs, and is slower than nothing.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _Lanes(context, builder).fetch(signature.args[0], *arguments)
+        return context.get_dummy_value()
+
+    return types.void(table, types.uint64), generate
+
+
+def _fetch_nothing(table: Any, place: Any) -> None:
+    """What is not compiled does not wait for memory."""
+
+
+fetch_soon = _fetch_nothing if numba.config.DISABLE_JIT else _fetch
+
+
 class _Lanes:
-    """The instructions behind the two steps, for vectors of some length."""
+    """The instructions behind the steps, for vectors of some length."""
 
     def __init__(self, context: Any, builder: Any, n_lanes: int = N_LANES) -> None:
         self.context, self.builder, self.n_lanes = context, builder, n_lanes
@@ -124,6 +145,12 @@ class _Lanes:
     def count(self, bits: Any) -> Any:
         """How many bits are set."""
         return self.builder.zext(self._call(f"ctpop.i{self.n_lanes}", bits.type, bits), _LONG)
+
+    def fetch(self, kind: Any, array: Any, place: Any) -> None:
+        """Say that a value of an array will be read."""
+        _, where = self._place(kind, array, place)
+        read, second_cache, data = (ir.Constant(_INT, number) for number in (0, 2, 1))
+        self._call("prefetch.p0", ir.VoidType(), where, read, second_cache, data)
 
     def _none(self, values: Any) -> Any:
         return ir.Constant(values, [0] * self.n_lanes)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._jit import kernel
+from rankwood._lanes import fetch_soon
 
 BINS = np.uint64(256)  # of a histogram; unsigned, or every index would be checked for its sign
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 SMALL = 45  # heads of a node of less than one row in so many stay in the cache for its children
 SCATTERED, SCATTERED_SMALL = 0.3, 0.15  # lines of a column per row: from here on heads are faster
 LINE = 64  # codes of a column in a line of the cache
-BLOCK = 64  # rows whose heads are fetched together, to be near while they are added
+BLOCK = 64  # rows whose heads are fetched together, while those before are added
 
 
 @kernel
@@ -98,10 +99,10 @@ def add_heads(first, last, heads, rows, words, begin, end, features, flat):
         stop += 1
     width = np.uint64(heads.shape[1])
     codes = heads.reshape(heads.size)
-    touched = np.int64(0)
+    fetch_heads(codes, width, rows, begin, min(begin + BLOCK, end))
     for block in range(begin, end, BLOCK):
         behind = min(block + BLOCK, end)
-        touched += touch_heads(codes, width, rows, block, behind)
+        fetch_heads(codes, width, rows, behind, min(behind + BLOCK, end))
         slot = first
         while slot + 8 <= stop:
             chosen = features[slot : slot + 8]
@@ -130,21 +131,17 @@ def add_heads(first, last, heads, rows, words, begin, end, features, flat):
             feature = np.uint64(features[slot])
             add_one_of_heads(codes, width, feature, rows, words, block, behind, start, flat)
             slot += 1
-    return (
-        stop if touched >= 0 else first
-    )  # always the former; else nobody would need what was touched
+    return stop
 
 
 @kernel
-def touch_heads(codes, width, rows, begin, end):
-    """Read every line of each head and do nothing else, so that many are on their way at a time."""
-    touched = np.int64(0)
+def fetch_heads(codes, width, rows, begin, end):
+    """Have every line of each head fetched, while something else is done."""
     for place in range(begin, end):
         head = np.uint64(rows[place]) * width
-        touched += codes[head]
-        touched += codes[head + width // TWO]
-        touched += codes[head + width - ONE]
-    return touched
+        fetch_soon(codes, head)
+        fetch_soon(codes, head + width // TWO)
+        fetch_soon(codes, head + width - ONE)
 
 
 @kernel
