@@ -53,6 +53,31 @@ def test_warm_up_compiles_every_kernel_once_and_leaves_it_on_disk(tmp_path):
     assert int(run(REFUSE_TO_COMPILE, NUMBA_CACHE_DIR=str(tmp_path))) == 0
 
 
+DIGEST_FORESTS = """
+import hashlib
+from rankwood import CompletelyRandomForest, GBRT, RandomForest, make_ranking
+from rankwood._lanes import HAS_LANES
+data = make_ranking(n_queries=60, docs_per_query=40, n_features=20, missing=0.1, seed=1)
+digest = hashlib.sha256()
+for ranker in (RandomForest(5), CompletelyRandomForest(5, bag="row"), GBRT(5)):
+    forest = ranker.fit(data).forest_
+    for name in ("feature", "threshold", "left", "missing", "value", "gain"):
+        digest.update(getattr(forest, name).tobytes())
+print(HAS_LANES, digest.hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_trees_are_the_same_on_a_processor_that_can_less(tmp_path):
+    """No AVX-512, nor anything else beyond the least that the architecture has."""
+    has_lanes, digest = run(DIGEST_FORESTS).split()
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    found = run(DIGEST_FORESTS, NUMBA_CACHE_DIR=str(tmp_path), **plain)
+    assert found.split() == ["False", digest]
+    if has_lanes == "False":
+        pytest.skip("this processor has no AVX-512: only its other extensions were compared")
+
+
 FOLDERS = ["tests/unit", "tests/property", "tests/parity"]
 
 
