@@ -14,7 +14,7 @@ import pytest
 from rankwood import _jit
 from rankwood._files import user_cache_folder
 
-FOUNDATION = ("__init__.py", "_jit.py", "_files.py", "dtypes.py", "errors.py")
+FOUNDATION = ("__init__.py", "_jit.py", "_lanes.py", "_files.py", "dtypes.py", "errors.py")
 
 CALLER = """
 from rankwood._jit import kernel
