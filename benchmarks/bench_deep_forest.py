@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from benchmarks.common import alternate, describe, keep, median
 from benchmarks.training import N_THREADS, ndcg
@@ -94,15 +95,12 @@ def against_apart(train: RankingData, test: RankingData, n_trees: int) -> dict[s
 
 def fit_anew(fitted: list[Any], binned: BinnedData) -> None:
     """Fit a new forest when the one before is gone: scikit-learn's fit drops its old trees first, ours when it ends."""
-    ranker = fitted.pop()
-    fitted.append(type(ranker)(**ranker.get_params()))
-    del ranker
+    fitted[0] = clone(fitted[0])
     fitted[0].fit(binned)
 
 
 def against_sklearn(train: RankingData, test: RankingData, n_trees: int) -> dict[str, Any]:
     """Seconds per tree of each half, ours with out-of-bag estimates, and the quality of either's trees."""
-    from sklearn.base import clone
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
     binned = laid_out(train)

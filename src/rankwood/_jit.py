@@ -121,6 +121,7 @@ def kernels() -> dict[str, Callable[..., object]]:
         parts = path.relative_to(_PACKAGE.parent).with_suffix("").parts
         module = importlib.import_module(".".join(parts))
         for name, value in vars(module).items():
+            # Where kernels are compiled, a plain function is the source of one, or a form that was not chosen.
             function = getattr(value, "py_func", value if numba.config.DISABLE_JIT else None)
             if getattr(function, "is_kernel", False) and function.__module__ == module.__name__:
                 found[f"{module.__name__}.{name}"] = value

@@ -24,10 +24,7 @@ ROOT = 0
 BLIND_NODE = np.dtype(
     [
         ("path", np.uint64),  # hash of the way from the root
-        (
-            "n_rows",
-            np.int64,
-        ),  # rows drawn, duplicates counted; of inner nodes when the tree is grown
+        ("n_rows", np.int64),  # rows drawn, duplicates counted; inner nodes get theirs last
         ("begin", np.int32),  # its places in the list of rows
         ("end", np.int32),
         ("n_drawn", np.int32),  # of them, the first, that were drawn; the others go down with them
