@@ -25,12 +25,27 @@ def caller(x):
     return helper(x) * 2.0
 """
 
+CALLER_WITH_MORE = """
+from rankwood._jit import kernel
+from rankwood.helper import helper
+
+def beside():
+    \"\"\"A Python function in the kernel's file.\"\"\"
+    return 1
+
+@kernel
+def caller(x):
+    \"\"\"A docstring.\"\"\"
+    return helper(x) * 2.0  # a comment
+"""
+
 HELPER = """
 from rankwood._jit import kernel
+from rankwood.constants import STEP
 
 @kernel
 def helper(x):
-    return x + {constant}
+    return x + {constant} * STEP
 """
 
 
@@ -44,6 +59,7 @@ def package(tmp_path: Path) -> Path:
         (copy / name).write_bytes((source / name).read_bytes())
     (copy / "caller.py").write_text(CALLER)
     (copy / "helper.py").write_text(HELPER.format(constant=5.0))
+    (copy / "constants.py").write_text("STEP = 1.0\n")
     return copy
 
 
@@ -82,6 +98,22 @@ def test_an_edited_helper_is_compiled_again(package, tmp_path):
     assert (
         run(package, cache, CALL) == "1010.0,0"
     )  # (5 + 500) · 2: numba's own key would still say 20
+
+
+def test_an_edited_constant_is_compiled_again(package, tmp_path):
+    cache = tmp_path / "cache"
+    assert run(package, cache, CALL) == "20.0,0"
+    (package / "constants.py").write_text("STEP = 2.0\n")
+    assert run(package, cache, CALL) == "30.0,0"  # (5 + 5 · 2) · 2
+
+
+def test_editing_python_beside_a_kernel_costs_no_compilation(package, tmp_path):
+    """Functions, docstrings and comments are not part of the key, nor is the line that a kernel stands in."""
+    cache = tmp_path / "cache"
+    assert run(package, cache, CALL) == "20.0,0"
+    (package / "caller.py").write_text(CALLER_WITH_MORE)
+    (package / "constants.py").write_text("STEP = 1.0\nOTHER = 3.0\n")
+    assert run(package, cache, CALL) == "20.0,1"
 
 
 def test_editing_a_file_without_kernels_costs_no_compilation(package, tmp_path):
