@@ -1,0 +1,65 @@
+"""Digests of whatever the library gives: the same values give the same digest, whatever class holds them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+ROUNDED_TO = 10  # significant digits, of what depends on the processor in the last bits
+
+
+def digest_of(value: Any, digits: int | None = None) -> str:
+    """The sha256 of a value; with ``digits``, of its floats rounded to so many significant digits."""
+    digest = hashlib.sha256()
+    for part in _parts(value, digits):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any, digits: int | None) -> Iterator[bytes]:
+    """The value as a row of bytes. Names of classes are no part of it, names of fields are."""
+    if isinstance(value, bytes):
+        yield value
+    elif value is None or isinstance(value, str | bool | int | np.integer | np.bool_):
+        yield str(value).encode()
+    elif isinstance(value, float | np.floating):
+        yield _float(float(value), digits)
+    elif isinstance(value, np.ndarray):
+        yield from _array(value, digits)
+    elif isinstance(value, Mapping):
+        yield b"mapping"
+        for name, item in value.items():
+            if name != "seconds":  # what a run took is no part of what it gave
+                yield str(name).encode()
+                yield from _parts(item, digits)
+    elif callable(getattr(value, "to_dict", None)):
+        yield from _parts(value.to_dict(), digits)
+    elif dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        yield from _parts({name: getattr(value, name) for name in names if name[0] != "_"}, digits)
+    elif isinstance(value, list | tuple):
+        yield f"{len(value)} items".encode()
+        for item in value:
+            yield from _parts(item, digits)
+    else:
+        raise TypeError(f"no digest for {type(value).__name__}: give its parts.")
+
+
+def _array(array: np.ndarray, digits: int | None) -> Iterator[bytes]:
+    if array.dtype.kind in "OU":
+        yield from _parts(array.tolist(), digits)
+        return
+    yield f"{array.dtype.str} {array.shape}".encode()
+    if digits is not None and array.dtype.kind == "f":
+        yield b" ".join(_float(float(item), digits) for item in array.ravel())
+    else:
+        yield np.ascontiguousarray(array).tobytes()
+
+
+def _float(value: float, digits: int | None) -> bytes:
+    value += 0.0  # -0 is 0
+    return (value.hex() if digits is None else f"{value:.{digits}g}").encode()
