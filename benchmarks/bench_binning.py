@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks.common import alternate, describe, keep, median
 from rankwood import make_ranking
 from rankwood.binning.binned import bin_data
-from rankwood.binning.thresholds import fit_bins
-from rankwood.trees.layout import lay_out_together
+from rankwood.binning.fit import fit_bins
+from rankwood.trees.row_order import lay_out_together
 
 N_THREADS = 2
 MAX_BINS = 255

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from benchmarks.common import keep
 from benchmarks.training import N_THREADS, against_lightgbm
-from rankwood.ensembles.gbrt import GBRT
+from rankwood.rankers.boosted import GBRT
 
 N_TREES = 100
 N_LEAVES = 31

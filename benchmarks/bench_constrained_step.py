@@ -18,13 +18,13 @@ from typing import Any
 import rankwood as rw
 from benchmarks.common import alternate, describe, keep, median
 from rankwood.binning.binned import bin_data
-from rankwood.ensembles.base_boosters import BaseBooster
-from rankwood.ensembles.boosting_tree_models import ScoredModels
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.trees.constrained import ConstrainedGrower
+from rankwood.rankers.search.models import ScoredModels
+from rankwood.rankers.search.steps import BaseBooster
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.layout import lay_out_together
+from rankwood.trees.one_feature import ConstrainedGrower
 from rankwood.trees.policies import Growth, Policies
+from rankwood.trees.row_order import lay_out_together
 
 GOALS = {2: 60.0, 16: 12.0}
 MOST_BOOKKEEPING = 0.05

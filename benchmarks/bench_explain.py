@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.bench_scoring import convert
 from benchmarks.common import alternate, describe, keep, median
 from rankwood import make_ranking
-from rankwood._threads import usable_cores
-from rankwood.models.explain import contributions
+from rankwood._core.threads import usable_cores
+from rankwood.models.shapley import contributions
 
 N_TREES = 100
 SIZES = {31: 4_000, 255: 400}  # leaves of a tree, and documents explained

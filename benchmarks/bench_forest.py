@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.common import alternate, keep
 from benchmarks.training import N_THREADS, against_lightgbm, ndcg
-from rankwood.ensembles.forests import RandomForest
+from rankwood.rankers.forests import RandomForest
 
 N_TREES = 30
 N_LEAVES = 100

@@ -17,7 +17,7 @@ from benchmarks.common import alternate, describe, keep, median
 from benchmarks.training import N_THREADS, ndcg
 from rankwood import AdaRank, RankingData, RankSVM, make_ranking
 from rankwood.losses.ranksvm import PairHinge
-from rankwood.models.scaling import Scaling
+from rankwood.models.linear import Scaling
 
 N_QUERIES = 6000
 N_TEST = 1000

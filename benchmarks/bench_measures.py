@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks import common
 from rankwood.data.dataset import RankingData
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
 
 N_QUERIES = 6_000
 N_DOCUMENTS = 120  # per query

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.common import alternate, describe, keep, median
 from rankwood import make_ranking
-from rankwood._threads import usable_cores
+from rankwood._core.threads import usable_cores
 from rankwood.models.forest import Forest
 
 N_TREES = 300

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import rankwood as rw
-from rankwood.ensembles.broof_parts import absolute_errors
 from rankwood.losses.placement import height_errors, median_errors
+from rankwood.rankers.broof.strategies import absolute_errors
 
 PATH = Path(__file__).parents[1] / "docs" / "methods" / "broof-losses.svg"
 # Eight documents by descending prediction, two of them relevant: grade 4, the others 0.

@@ -21,7 +21,7 @@ import numpy as np
 import rankwood as rw
 from benchmarks.common import RESULTS, keep
 from rankwood.data.synthetic import make_feature_costs
-from rankwood.evaluation.curves import plot_curves
+from rankwood.studies.cost_curve import plot_curves
 
 N_DOCUMENTS = 34_815  # of the training part of Yahoo Set 2, whose sizes the paper took
 DOCS_PER_QUERY = 40

@@ -13,7 +13,7 @@ from typing import Any
 
 import rankwood as rw
 from benchmarks.common import RESULTS, keep
-from rankwood.ensembles.treatments import TREATMENTS
+from rankwood.prepare.missing import TREATMENTS
 
 SEEDS = (1, 2, 3)
 SHARE = 0.4  # the share of missing values in LETOR's and Microsoft's sets; Yahoo's have 0.68

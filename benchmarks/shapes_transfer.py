@@ -23,8 +23,8 @@ from sklearn.metrics import roc_auc_score
 
 import rankwood as rw
 from benchmarks.common import RESULTS, keep
-from rankwood.ensembles.refitting import join
-from rankwood.ensembles.transfer_features import take_columns, varying_columns
+from rankwood.prepare.transfer import take_columns, varying_columns
+from rankwood.rankers.save import join
 
 SEEDS = (0, 1, 2, 3, 4)
 SHIFTS = (0.5, 1.0, 1.5, 2.0)

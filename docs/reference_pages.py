@@ -40,7 +40,7 @@ def api_page() -> str:
 
 
 def _kind_of(thing: Any) -> str:
-    from rankwood.ensembles.base import Ranker
+    from rankwood.rankers.base import Ranker
 
     if not inspect.isclass(thing):
         return "Functions"
@@ -49,10 +49,10 @@ def _kind_of(thing: Any) -> str:
 
 def cli_page() -> str:
     """Every command with its arguments and options, as ``--help`` has them."""
-    from rankwood.cli import late
+    from rankwood.cli import main
     from rankwood.cli.main import app
 
-    late.load(app, list(late.COMMANDS))
+    main.load(app, list(main.COMMANDS))
     parts = [
         "# Command reference\n",
         "The same as `rankwood COMMAND --help`. [The command line](../guides/command-line.md) shows them at work.\n",

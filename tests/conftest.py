@@ -32,7 +32,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile every kernel into the cache on disk while there is one process, not one per worker."""
     is_worker = hasattr(session.config, "workerinput")
     if not is_worker and IS_COMPILED:
-        from rankwood.evaluation.warm_up import warm_up
+        from rankwood.studies.warm_up import warm_up
 
         warm_up()
 
@@ -42,7 +42,7 @@ def _no_shared_data_cache(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parsed files are cached in a folder of the test's own; compiled kernels stay where they are."""
-    from rankwood._files import user_cache_folder
+    from rankwood._core.files import user_cache_folder
 
     if "NUMBA_CACHE_DIR" not in os.environ:
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(user_cache_folder() / "kernels"))
@@ -85,9 +85,9 @@ def distinct_signatures(kernel) -> set[str]:
 def _one_signature_per_kernel():
     """Whatever the tests passed to the library, no kernel was compiled for a second set of types."""
     yield
-    if "rankwood._jit" in sys.modules:
-        from rankwood import _jit
+    if "rankwood._core.jit" in sys.modules:
+        from rankwood._core import jit
 
-        found = {name: distinct_signatures(kernel) for name, kernel in _jit.kernels().items()}
+        found = {name: distinct_signatures(kernel) for name, kernel in jit.kernels().items()}
         twice = {name: signatures for name, signatures in found.items() if len(signatures) > 1}
         assert not twice, f"compiled more than once: {twice}"

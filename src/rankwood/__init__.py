@@ -14,123 +14,118 @@ if TYPE_CHECKING:
     from rankwood.binning.binned import bin_data as bin  # noqa: A004 - rw.bin reads as what it does
     from rankwood.data.dataset import RankingData
     from rankwood.data.folds import make_folds, read_folds
-    from rankwood.data.letor import read_letor, write_letor
+    from rankwood.data.letor.text import read_letor, write_letor
     from rankwood.data.normalise import normalise_per_query
     from rankwood.data.splits import sample_queries, split_queries
-    from rankwood.data.synthetic import make_ranking
-    from rankwood.data.synthetic_transfer import make_transfer
-    from rankwood.data.tables import from_frame, read_table, write_table
-    from rankwood.ensembles.adaboost import AdaBoost
-    from rankwood.ensembles.adarank import AdaRank
-    from rankwood.ensembles.averaged_gbrt import AveragedGBRT
-    from rankwood.ensembles.bandit import Exp3P
-    from rankwood.ensembles.boosting_tree import BoostingTree
-    from rankwood.ensembles.broof import BROOF
-    from rankwood.ensembles.deep_forest import DeepForest
-    from rankwood.ensembles.forests import CompletelyRandomForest, ExtraTrees, RandomForest
-    from rankwood.ensembles.gbrt import GBRT
-    from rankwood.ensembles.initialized_gbrt import InitializedGBRT
-    from rankwood.ensembles.lambdamart import LambdaMART
-    from rankwood.ensembles.loading import load, save
-    from rankwood.ensembles.missing import FillMissing
-    from rankwood.ensembles.missing_prediction import PredictMissing
-    from rankwood.ensembles.mlp import MLPRanker
-    from rankwood.ensembles.ndcgboost import NDCGBoost
-    from rankwood.ensembles.ordinal import OrdinalRanker
-    from rankwood.ensembles.rankboost import RankBoost
-    from rankwood.ensembles.ranksvm import RankSVM
-    from rankwood.ensembles.refitting import refit
-    from rankwood.ensembles.transfer import select_similar
-    from rankwood.ensembles.transfer_features import add_model_features, common_features
-    from rankwood.ensembles.transfer_report import transfer_report
-    from rankwood.evaluation.bias_variance import bias_variance
+    from rankwood.data.synthetic import make_ranking, make_transfer
+    from rankwood.data.tables.ranking import from_frame, read_table, write_table
     from rankwood.evaluation.compare import compare
-    from rankwood.evaluation.compare_missing import compare_missing
-    from rankwood.evaluation.convergence import convergence
-    from rankwood.evaluation.curves import quality_cost_curve
     from rankwood.evaluation.evaluate import evaluate
-    from rankwood.evaluation.explanation import explain
-    from rankwood.evaluation.factorial import factorial
-    from rankwood.evaluation.factorial_design import factorial_design
-    from rankwood.evaluation.fronts import size_quality_front
+    from rankwood.evaluation.explain import explain
     from rankwood.evaluation.importance import importance
-    from rankwood.evaluation.learning_curve import learning_curve
     from rankwood.evaluation.significance import compare_values
-    from rankwood.experiments.reading import read_run
     from rankwood.experiments.report import write_report
+    from rankwood.experiments.results import read_run
     from rankwood.experiments.runner import run_experiment
-    from rankwood.exports.exporting import export
-    from rankwood.exports.importing import import_model
-    from rankwood.measures.parsing import parse_measure
+    from rankwood.exports.exporting import export, import_model
+    from rankwood.measures.measure import parse_measure
     from rankwood.models.early_exit import EarlyExit
-    from rankwood.models.lazy import LazyFeatures
+    from rankwood.models.inputs import LazyFeatures
+    from rankwood.prepare.missing import FillMissing, PredictMissing
+    from rankwood.prepare.transfer import (
+        add_model_features,
+        common_features,
+        select_similar,
+        transfer_report,
+    )
+    from rankwood.rankers.adaboost import AdaBoost
+    from rankwood.rankers.adarank import AdaRank
+    from rankwood.rankers.averaged import AveragedGBRT
+    from rankwood.rankers.boosted import GBRT, LambdaMART
+    from rankwood.rankers.broof.broof import BROOF
+    from rankwood.rankers.deep_forest.deep_forest import DeepForest
+    from rankwood.rankers.forests import CompletelyRandomForest, ExtraTrees, RandomForest
+    from rankwood.rankers.initialized import InitializedGBRT
+    from rankwood.rankers.linear import RankSVM
+    from rankwood.rankers.mlp import MLPRanker
+    from rankwood.rankers.ordinal import OrdinalRanker
+    from rankwood.rankers.pairs import NDCGBoost, RankBoost
+    from rankwood.rankers.save import load, refit, save
+    from rankwood.rankers.search.bandit import Exp3P
+    from rankwood.rankers.search.boosting_tree import BoostingTree
+    from rankwood.studies.bias_variance import bias_variance
+    from rankwood.studies.convergence import convergence
+    from rankwood.studies.cost_curve import quality_cost_curve, size_quality_front
+    from rankwood.studies.factorial import factorial, factorial_design
+    from rankwood.studies.learning_curve import learning_curve
+    from rankwood.studies.missing import compare_missing
 
 __version__ = "0.1.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
-    "AdaBoost": "rankwood.ensembles.adaboost",
-    "AdaRank": "rankwood.ensembles.adarank",
-    "AveragedGBRT": "rankwood.ensembles.averaged_gbrt",
-    "BROOF": "rankwood.ensembles.broof",
-    "BoostingTree": "rankwood.ensembles.boosting_tree",
-    "CompletelyRandomForest": "rankwood.ensembles.forests",
-    "DeepForest": "rankwood.ensembles.deep_forest",
+    "AdaBoost": "rankwood.rankers.adaboost",
+    "AdaRank": "rankwood.rankers.adarank",
+    "AveragedGBRT": "rankwood.rankers.averaged",
+    "BROOF": "rankwood.rankers.broof.broof",
+    "BoostingTree": "rankwood.rankers.search.boosting_tree",
+    "CompletelyRandomForest": "rankwood.rankers.forests",
+    "DeepForest": "rankwood.rankers.deep_forest.deep_forest",
     "EarlyExit": "rankwood.models.early_exit",
-    "Exp3P": "rankwood.ensembles.bandit",
-    "ExtraTrees": "rankwood.ensembles.forests",
-    "FillMissing": "rankwood.ensembles.missing",
-    "GBRT": "rankwood.ensembles.gbrt",
-    "InitializedGBRT": "rankwood.ensembles.initialized_gbrt",
-    "LambdaMART": "rankwood.ensembles.lambdamart",
-    "LazyFeatures": "rankwood.models.lazy",
-    "MLPRanker": "rankwood.ensembles.mlp",
-    "NDCGBoost": "rankwood.ensembles.ndcgboost",
-    "OrdinalRanker": "rankwood.ensembles.ordinal",
-    "PredictMissing": "rankwood.ensembles.missing_prediction",
-    "RandomForest": "rankwood.ensembles.forests",
-    "RankBoost": "rankwood.ensembles.rankboost",
-    "RankSVM": "rankwood.ensembles.ranksvm",
+    "Exp3P": "rankwood.rankers.search.bandit",
+    "ExtraTrees": "rankwood.rankers.forests",
+    "FillMissing": "rankwood.prepare.missing",
+    "GBRT": "rankwood.rankers.boosted",
+    "InitializedGBRT": "rankwood.rankers.initialized",
+    "LambdaMART": "rankwood.rankers.boosted",
+    "LazyFeatures": "rankwood.models.inputs",
+    "MLPRanker": "rankwood.rankers.mlp",
+    "NDCGBoost": "rankwood.rankers.pairs",
+    "OrdinalRanker": "rankwood.rankers.ordinal",
+    "PredictMissing": "rankwood.prepare.missing",
+    "RandomForest": "rankwood.rankers.forests",
+    "RankBoost": "rankwood.rankers.pairs",
+    "RankSVM": "rankwood.rankers.linear",
     "RankingData": "rankwood.data.dataset",
-    "add_model_features": "rankwood.ensembles.transfer_features",
-    "bias_variance": "rankwood.evaluation.bias_variance",
+    "add_model_features": "rankwood.prepare.transfer",
+    "bias_variance": "rankwood.studies.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
-    "common_features": "rankwood.ensembles.transfer_features",
+    "common_features": "rankwood.prepare.transfer",
     "compare": "rankwood.evaluation.compare",
-    "compare_missing": "rankwood.evaluation.compare_missing",
+    "compare_missing": "rankwood.studies.missing",
     "compare_values": "rankwood.evaluation.significance",
-    "convergence": "rankwood.evaluation.convergence",
+    "convergence": "rankwood.studies.convergence",
     "evaluate": "rankwood.evaluation.evaluate",
-    "explain": "rankwood.evaluation.explanation",
+    "explain": "rankwood.evaluation.explain",
     "export": "rankwood.exports.exporting",
-    "factorial": "rankwood.evaluation.factorial",
-    "factorial_design": "rankwood.evaluation.factorial_design",
-    "from_frame": "rankwood.data.tables",
-    "import_model": "rankwood.exports.importing",
+    "factorial": "rankwood.studies.factorial",
+    "factorial_design": "rankwood.studies.factorial",
+    "from_frame": "rankwood.data.tables.ranking",
+    "import_model": "rankwood.exports.exporting",
     "importance": "rankwood.evaluation.importance",
-    "learning_curve": "rankwood.evaluation.learning_curve",
-    "load": "rankwood.ensembles.loading",
+    "learning_curve": "rankwood.studies.learning_curve",
+    "load": "rankwood.rankers.save",
     "make_folds": "rankwood.data.folds",
     "make_ranking": "rankwood.data.synthetic",
-    "make_transfer": "rankwood.data.synthetic_transfer",
+    "make_transfer": "rankwood.data.synthetic",
     "normalise_per_query": "rankwood.data.normalise",
-    "parse_measure": "rankwood.measures.parsing",
-    "quality_cost_curve": "rankwood.evaluation.curves",
+    "parse_measure": "rankwood.measures.measure",
+    "quality_cost_curve": "rankwood.studies.cost_curve",
     "read_folds": "rankwood.data.folds",
-    "read_letor": "rankwood.data.letor",
-    "read_run": "rankwood.experiments.reading",
-    "read_table": "rankwood.data.tables",
-    "refit": "rankwood.ensembles.refitting",
+    "read_letor": "rankwood.data.letor.text",
+    "read_run": "rankwood.experiments.results",
+    "read_table": "rankwood.data.tables.ranking",
+    "refit": "rankwood.rankers.save",
     "run_experiment": "rankwood.experiments.runner",
     "sample_queries": "rankwood.data.splits",
-    "save": "rankwood.ensembles.loading",
-    "select_similar": "rankwood.ensembles.transfer",
-    "size_quality_front": "rankwood.evaluation.fronts",
+    "save": "rankwood.rankers.save",
+    "select_similar": "rankwood.prepare.transfer",
+    "size_quality_front": "rankwood.studies.cost_curve",
     "split_queries": "rankwood.data.splits",
-    "transfer_report": "rankwood.ensembles.transfer_report",
-    "write_letor": "rankwood.data.letor",
+    "transfer_report": "rankwood.prepare.transfer",
+    "write_letor": "rankwood.data.letor.text",
     "write_report": "rankwood.experiments.report",
-    "write_table": "rankwood.data.tables",
+    "write_table": "rankwood.data.tables.ranking",
 }
 
 __all__ = [

@@ -3,10 +3,11 @@
 ``chess()`` is real data: the legal moves of chess positions, to be ranked as an engine ranks them.
 """
 
-from rankwood.data.chess_board import board_svg, board_text, move_text
-from rankwood.data.chess_building import build_chess
-from rankwood.data.chess_positions import ChessPosition
-from rankwood.data.datasets import chess, chess_positions, chess_provenance
+from __future__ import annotations
+
+from rankwood.data.chess.board import board_svg, board_text, move_text
+from rankwood.data.chess.building import build_chess
+from rankwood.data.chess.collection import ChessPosition, chess, chess_positions, chess_provenance
 
 __all__ = [
     "ChessPosition",

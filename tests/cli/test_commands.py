@@ -235,9 +235,9 @@ def test_warm_up_says_where_the_kernels_are(rankwood):
 
 
 def test_the_cache_is_listed_and_cleared(rankwood, tmp_path, monkeypatch):
-    from rankwood.data import store
+    from rankwood.data import cache
 
-    monkeypatch.setattr(store, "CACHE_FROM_BYTES", 1)
+    monkeypatch.setattr(cache, "CACHE_FROM_BYTES", 1)
     path = tmp_path / "cached.txt"
     path.write_text(TEXT)
     assert rankwood("inspect", path).code == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles.treatments import TREATMENTS
+from rankwood.prepare.missing import TREATMENTS
 
 SMALL = ("--n-trees", 3, "--max-leaves", 8, "--bootstrap", 20, "--predict-trees", 2, "--threads", 1)
 

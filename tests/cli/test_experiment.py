@@ -140,9 +140,9 @@ def test_failed_cells_end_with_1_and_can_be_tried_again(rankwood):
 
 
 def test_ctrl_c_says_how_to_go_on(rankwood, file, monkeypatch):
-    from rankwood.experiments import local_workers
+    from rankwood.experiments import workers
 
-    run_cell, seen = local_workers.run_cell, []
+    run_cell, seen = workers.run_cell, []
 
     def stop_at_the_third(task, cache):
         seen.append(task)
@@ -150,7 +150,7 @@ def test_ctrl_c_says_how_to_go_on(rankwood, file, monkeypatch):
             raise KeyboardInterrupt
         return run_cell(task, cache)
 
-    monkeypatch.setattr(local_workers, "run_cell", stop_at_the_third)
+    monkeypatch.setattr(workers, "run_cell", stop_at_the_third)
     outcome = rankwood("experiment", file)
     assert outcome.code == 130
     assert (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rankwood as rw
-from rankwood.evaluation.factorial_design import factorial_design
+from rankwood.studies.factorial import factorial_design
 
 FACTORS = ("--factor", "max-leaves=2,6", "--factor", "bag=row,query")
 

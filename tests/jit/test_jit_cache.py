@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from rankwood import _jit
-from rankwood._files import user_cache_folder
+from rankwood._core import jit
+from rankwood._core.files import user_cache_folder
 
-FOUNDATION = ("__init__.py", "_jit.py", "_lanes.py", "_files.py", "dtypes.py", "errors.py")
+FOUNDATION = (
+    "__init__.py",
+    "_core/__init__.py",
+    "_core/jit.py",
+    "_core/lanes.py",
+    "_core/files.py",
+    "dtypes.py",
+    "errors.py",
+)
 
 CALLER = """
-from rankwood._jit import kernel
+from rankwood._core.jit import kernel
 from rankwood.helper import helper
 
 @kernel
@@ -26,7 +34,7 @@ def caller(x):
 """
 
 CALLER_WITH_MORE = """
-from rankwood._jit import kernel
+from rankwood._core.jit import kernel
 from rankwood.helper import helper
 
 def beside():
@@ -40,7 +48,7 @@ def caller(x):
 """
 
 HELPER = """
-from rankwood._jit import kernel
+from rankwood._core.jit import kernel
 from rankwood.constants import STEP
 
 @kernel
@@ -52,9 +60,9 @@ def helper(x):
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A copy of the package's foundation with two kernels, one calling the other across files."""
-    source = Path(_jit.__file__).parent
+    source = Path(jit.__file__).parents[1]
     copy = tmp_path / "site" / "rankwood"
-    copy.mkdir(parents=True)
+    (copy / "_core").mkdir(parents=True)
     for name in FOUNDATION:
         (copy / name).write_bytes((source / name).read_bytes())
     (copy / "caller.py").write_text(CALLER)
@@ -155,7 +163,7 @@ def test_old_digests_are_pruned_and_recent_ones_kept(tmp_path):
         folder.mkdir()
         (folder / "kernel.nbi").touch()
         os.utime(folder, (now - age * 86_400 * 2, now - age * 86_400 * 2))
-    _jit.prune(tmp_path, keep=tmp_path / "digest7")
+    jit.prune(tmp_path, keep=tmp_path / "digest7")
     assert sorted(folder.name for folder in tmp_path.iterdir()) == [
         "digest0",
         "digest1",
@@ -167,7 +175,7 @@ def test_old_digests_are_pruned_and_recent_ones_kept(tmp_path):
 def test_a_digest_in_use_today_is_never_pruned(tmp_path):
     for number in range(8):
         (tmp_path / f"digest{number}").mkdir()
-    _jit.prune(tmp_path, keep=tmp_path / "digest0")
+    jit.prune(tmp_path, keep=tmp_path / "digest0")
     assert len(list(tmp_path.iterdir())) == 8
 
 
@@ -189,5 +197,5 @@ def test_a_digest_that_vanishes_while_pruning_is_no_error(tmp_path, monkeypatch)
     listed = [tmp_path / "kept", *(tmp_path / f"gone{number}" for number in range(6))]
     monkeypatch.setattr(Path, "is_dir", lambda _: True)
     monkeypatch.setattr(Path, "iterdir", lambda _: iter(listed))
-    _jit.prune(tmp_path, keep=tmp_path / "kept")
+    jit.prune(tmp_path, keep=tmp_path / "kept")
     assert (tmp_path / "kept").exists()

@@ -16,7 +16,7 @@ COUNT_SIGNATURES = """
 import json
 from rankwood import _jit
 from tests.conftest import distinct_signatures
-from rankwood.evaluation.warm_up import warm_up
+from rankwood.studies.warm_up import warm_up
 n_kernels = warm_up()
 counts = {name: len(distinct_signatures(kernel)) for name, kernel in _jit.kernels().items()}
 assert n_kernels == len(counts)
@@ -25,7 +25,7 @@ print(json.dumps(counts))
 
 REFUSE_TO_COMPILE = """
 import numba.core.dispatcher as dispatcher
-from rankwood.evaluation.warm_up import warm_up
+from rankwood.studies.warm_up import warm_up
 warm_up()
 from rankwood import _jit
 print(sum(sum(kernel.stats.cache_misses.values()) for kernel in _jit.kernels().values()))
@@ -56,7 +56,7 @@ def test_warm_up_compiles_every_kernel_once_and_leaves_it_on_disk(tmp_path):
 DIGEST_FORESTS = """
 import hashlib
 from rankwood import CompletelyRandomForest, GBRT, RandomForest, make_ranking
-from rankwood._lanes import HAS_LANES
+from rankwood._core.lanes import HAS_LANES
 data = make_ranking(n_queries=60, docs_per_query=40, n_features=20, missing=0.1, seed=1)
 digest = hashlib.sha256()
 for ranker in (RandomForest(5), CompletelyRandomForest(5, bag="row"), GBRT(5)):

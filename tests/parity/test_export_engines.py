@@ -15,7 +15,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import ModelError
-from rankwood.exports.formats import FORMATS
+from rankwood.exports.exporting import FORMATS
 from tests.reference import awkward, engines
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own

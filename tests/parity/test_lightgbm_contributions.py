@@ -7,7 +7,7 @@ import pytest
 
 import rankwood as rw
 from benchmarks.bench_scoring import convert
-from rankwood.models.explain import contributions
+from rankwood.models.shapley import contributions
 
 lightgbm = pytest.importorskip("lightgbm")
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from rankwood.data.dataset import RankingData
 from rankwood.evaluation.evaluate import evaluate
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
 
 metrics = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")

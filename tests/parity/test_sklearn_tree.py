@@ -9,8 +9,8 @@ from sklearn.tree import DecisionTreeRegressor
 from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.layout import lay_out
 from rankwood.trees.policies import Growth, Policies
+from rankwood.trees.row_order import lay_out
 
 
 @pytest.mark.parametrize("seed", range(25))

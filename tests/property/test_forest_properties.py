@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from rankwood.binning.bins import Bins
 from rankwood.errors import ModelError
-from rankwood.models import forest_checks
+from rankwood.models import validate
 from rankwood.models.forest import Forest
 from rankwood.models.format import load_model, save_model
-from rankwood.models.packing import ordered_keys
+from rankwood.models.scoring import ordered_keys
 from tests.reference import forest as reference
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -57,8 +57,8 @@ def test_scores_and_leaves_equal_the_slow_twin(case):
 def test_kernels_and_rules_agree_on_which_nodes_are_sound(case, data):
     """One number of a forest is changed, or none: what the kernels let pass has nothing that could be named."""
     forest, _ = case
-    name = data.draw(st.sampled_from(list(forest_checks.NODE_ARRAYS)))
-    arrays = {each: np.array(getattr(forest, each)) for each in forest_checks.NODE_ARRAYS}
+    name = data.draw(st.sampled_from(list(validate.NODE_ARRAYS)))
+    arrays = {each: np.array(getattr(forest, each)) for each in validate.NODE_ARRAYS}
     if forest.n_nodes:
         node = data.draw(st.integers(0, forest.n_nodes - 1))
         numbers = [-2, -1, 0, 1, node, node + 1, forest.n_nodes - 1, forest.n_nodes, 2**31 - 1]
@@ -67,7 +67,7 @@ def test_kernels_and_rules_agree_on_which_nodes_are_sound(case, data):
             arrays[name][node] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf, 1e-40]))
     outcomes = []
     for many in (2**31, 0):
-        with unittest.mock.patch.object(forest_checks, "_MANY_NODES", many):
+        with unittest.mock.patch.object(validate, "_MANY_NODES", many):
             try:
                 dataclasses.replace(forest, **arrays)
                 outcomes.append(None)

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rankwood.data import letor_reading
 from rankwood.data.dataset import RankingData
-from rankwood.data.letor import read_letor, write_letor
+from rankwood.data.letor import text as letor_reading
+from rankwood.data.letor.text import read_letor, write_letor
 from rankwood.errors import DataError, DataWarning
 from tests.reference import letor as reference
 

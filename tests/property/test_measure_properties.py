@@ -13,9 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rankwood.data.dataset import RankingData
 from rankwood.errors import ParameterError
 from rankwood.measures import ranking
-from rankwood.measures.measure import Measure
+from rankwood.measures.measure import Measure, parse_measure
 from rankwood.measures.options import FORMS
-from rankwood.measures.parsing import parse_measure
 from tests.reference import measures as reference
 
 # Few distinct values, so that ties, equal labels and empty queries are common; a few nasty ones.

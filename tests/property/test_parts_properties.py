@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rankwood.data import letor_reading, table_files
 from rankwood.data.dataset import RankingData
-from rankwood.data.parts import read_parts
-from rankwood.data.reading import ReadOptions, read_data, write_data
+from rankwood.data.letor import text
+from rankwood.data.reading import ReadOptions, read_data, read_parts, write_data
+from rankwood.data.tables import files
 
 ids = st.one_of(st.integers(-3, 40).map(str), st.text("ab0", min_size=1, max_size=2))
 
@@ -41,10 +41,10 @@ def texts(parts: list[RankingData], name: str) -> list[str] | None:
 @pytest.mark.parametrize("ending", [".txt", ".csv", ".parquet", ".arrow"])
 @given(data=grouped_data(), n_rows=st.integers(1, 12), n_threads=st.integers(1, 3))
 def test_the_parts_together_are_the_file(tmp_path, monkeypatch, ending, data, n_rows, n_threads):
-    monkeypatch.setattr(letor_reading, "BLOCK_BYTES", 60)
-    monkeypatch.setattr(letor_reading, "_LEAST_BLOCK_BYTES", 60)
-    monkeypatch.setattr(table_files, "_CSV_BLOCK", 60)
-    monkeypatch.setattr(table_files, "_PIECE_VALUES", 20)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 60)
+    monkeypatch.setattr(text, "_LEAST_BLOCK_BYTES", 60)
+    monkeypatch.setattr(files, "_CSV_BLOCK", 60)
+    monkeypatch.setattr(files, "_PIECE_VALUES", 20)
     path = tmp_path / f"data{ending}"
     write_data(data, path)
     options = ReadOptions(n_features=3, cache=False, n_threads=n_threads)

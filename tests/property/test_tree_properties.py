@@ -6,15 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwood._checks import read_only
+from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
 from rankwood.models.forest import Forest
-from rankwood.trees import histogram_kernels
-from rankwood.trees.blind_growth_kernels import set_apart, set_apart_one_by_one
+from rankwood.trees import histograms
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.layout import lay_out
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.random_trees import set_apart, set_apart_one_by_one
+from rankwood.trees.row_order import lay_out
 
 MISSING = 255
 NASTY = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.1, 16777217.0]
@@ -85,9 +85,7 @@ def test_histograms_of_the_parts_make_up_that_of_the_whole(seed, n_rows, n_featu
     found = []
     for begin, end in ((0, n_rows), (0, middle), (middle, n_rows)):
         sums = np.empty((n_features, 256), np.int64)
-        histogram_kernels.build_histograms(
-            0, n_features, matrix, order, words, begin, end, chosen, sums
-        )
+        histograms.build_histograms(0, n_features, matrix, order, words, begin, end, chosen, sums)
         found.append(sums)
     whole, one, other = found
     np.testing.assert_array_equal(whole, one + other)
@@ -97,7 +95,7 @@ def test_histograms_of_the_parts_make_up_that_of_the_whole(seed, n_rows, n_featu
         for feature in range(n_features):
             slow[feature, matrix.columns[feature, row]] += words[place]
     np.testing.assert_array_equal(whole, slow)
-    histogram_kernels.subtract_histograms(0, n_features, whole, one)
+    histograms.subtract_histograms(0, n_features, whole, one)
     np.testing.assert_array_equal(whole, other)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import clone
 
 import rankwood as rw
-from rankwood._random import stream
-from rankwood.ensembles.bags import stream_number
+from rankwood._core.random import stream
+from rankwood.training.bags import stream_number
 from tests.reference import forest as reference
 
 
@@ -104,7 +104,7 @@ def augmented(fitted, of_valid, data, valid_values, how):
 
 def bags_only(data):
     """What a forest's plan is made from; only its bags are looked at."""
-    from rankwood.ensembles.inputs import training_set
+    from rankwood.training.inputs import training_set
 
     return training_set(data, data, 255, 1)
 

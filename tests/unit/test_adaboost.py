@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood._checks import read_only
+from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
-from rankwood.ensembles.weak_classifiers import WeakClassifiers
 from rankwood.errors import ParameterError
-from rankwood.losses.exponential import LARGEST_EDGE, ExponentialLoss, step_of_edge
-from rankwood.trees.layout import lay_out
+from rankwood.losses.loss import LARGEST_EDGE, ExponentialLoss, step_of_edge
+from rankwood.rankers.adaboost import WeakClassifiers
+from rankwood.trees.row_order import lay_out
 from tests.reference import boosting_tree as reference
 
 VALUES = [0.1, 0.3, 0.3, 0.3, 0.5, 0.5, 0.5, 0.7]

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles.adarank import normalised, weight_of
-from rankwood.ensembles.weak_features import Judge, WeakRankers
 from rankwood.errors import DataError, ParameterError
+from rankwood.rankers.adarank import Judge, WeakRankers, normalised, weight_of
 from tests.reference import linear as reference
 
 NEVER = {"tolerance": 1.0, "max_repeats": 1000, "scale": False}

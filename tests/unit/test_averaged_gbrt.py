@@ -8,9 +8,9 @@ from sklearn.base import clone
 
 import rankwood as rw
 from rankwood.binning import binned
-from rankwood.ensembles import checkpointing, inputs
-from rankwood.ensembles.averaged_gbrt import seed_of_run
 from rankwood.errors import DataWarning, ParameterError
+from rankwood.rankers.averaged import seed_of_run
+from rankwood.training import checkpoint, inputs
 from tests.reference import ensembles as slow
 
 
@@ -136,7 +136,7 @@ class Stopped(Exception):
 
 
 def test_a_stopped_fit_resumes_to_the_same_bytes(data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
 
     def stop(news):
         if news.iteration == 3:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwood import _checks
-from rankwood.ensembles import bags_kernels as kernels
-from rankwood.ensembles import score_kernels
-from rankwood.ensembles.bags import Bags, stream_number
+from rankwood._core import checks
 from rankwood.errors import ParameterError
+from rankwood.training import bags as kernels
+from rankwood.training import scores
+from rankwood.training.bags import Bags, stream_number
 from tests.reference import ensembles as slow
 
 SIZES = [(1, 1), (1, 5), (7, 3), (50, 50), (400, 123)]
@@ -50,7 +50,7 @@ def test_adding_leaf_values_equals_the_slow_twin(rng):
     leaf_of_row = rng.integers(0, 7, 100).astype(np.int32)
     value, totals = rng.normal(size=7), rng.normal(size=100)
     expected = slow.add_leaf_values(leaf_of_row, value, 0.1, totals)
-    score_kernels.add_leaf_values(0, 100, leaf_of_row, value, 0.1, totals)
+    scores.add_leaf_values(0, 100, leaf_of_row, value, 0.1, totals)
     assert totals.tolist() == expected
 
 
@@ -136,7 +136,7 @@ def test_out_of_bag_sums_equal_the_slow_twin(rng):
     values = rng.normal(size=(n_trees, 5))
     sums, numbers = np.zeros(n_rows), np.zeros(n_rows, np.int32)
     for tree in range(n_trees):
-        score_kernels.add_out_of_bag(counts[tree], leaves[tree], values[tree], sums, numbers)
+        scores.add_out_of_bag(counts[tree], leaves[tree], values[tree], sums, numbers)
     predictions = [values[tree][leaves[tree]] for tree in range(n_trees)]
     means, expected = slow.out_of_bag(predictions, counts)
     assert numbers.tolist() == expected
@@ -145,7 +145,7 @@ def test_out_of_bag_sums_equal_the_slow_twin(rng):
 
 
 def test_read_only_inputs_stay_as_they_are():
-    weights = _checks.read_only(np.array([1.0, 3.0]))
+    weights = checks.read_only(np.array([1.0, 3.0]))
     before = weights.copy()
     Bags(2, weights=weights).counts(0)
     assert np.array_equal(weights, before)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import checkpointing
-from rankwood.ensembles.bandit import Bandit
 from rankwood.errors import DataError, ParameterError
+from rankwood.rankers.search.bandit import Bandit
+from rankwood.training import checkpoint
 from tests.reference import boosting_tree as reference
 
 BASES = {
@@ -76,7 +76,7 @@ def test_one_feature_in_use_at_a_time(data):
 
 @pytest.mark.parametrize("name", BASES)
 def test_a_stopped_fit_resumes_to_the_same_bytes(name, data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
     whole = rw.Exp3P(BASES[name], n_rounds=12, n_threads=1).fit(data, valid=other)
     path = tmp_path / "checkpoint"
 

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 
 import rankwood as rw
 from rankwood.errors import DataError, MissingExtra, ParameterError, UnknownName
-from rankwood.evaluation.bias_variance import resample
-from rankwood.evaluation.pairs import Pairs
+from rankwood.studies.bias_variance import Pairs, resample
 from tests.reference import bias_variance as reference
 
 
@@ -89,7 +88,7 @@ def test_worked_by_hand():
 @pytest.mark.parametrize("ties", ["half", "strict"])
 @pytest.mark.parametrize("n_trainings", [1, 2, 5])
 def test_kernel_equals_the_slow_twin(rng, monkeypatch, pairs, ties, n_trainings):
-    monkeypatch.setattr("rankwood.evaluation.pairs._LEAST_PAIRS", 1)
+    monkeypatch.setattr("rankwood.studies.bias_variance._LEAST_PAIRS", 1)
     n_rows = 120
     # Rows of a query stand apart, single documents and queries of one label are among them, and scores are tied.
     query_ids = rng.integers(0, 25, n_rows)

@@ -10,7 +10,7 @@ import pytest
 
 from rankwood.binning.binned import BinnedData, bin_data
 from rankwood.binning.bins import MISSING_BIN, Bins
-from rankwood.binning.thresholds import fit_bins
+from rankwood.binning.fit import fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import DataError, ParameterError

@@ -8,7 +8,7 @@ import logging
 import numpy as np
 import pytest
 
-from rankwood.binning import kept_codes
+from rankwood.binning import binned as kept_codes
 from rankwood.binning.binned import bin_data
 from rankwood.binning.bins import Bins
 from rankwood.data.dataset import RankingData

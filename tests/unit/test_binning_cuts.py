@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwood.binning.bins import Bins
-from rankwood.binning.thresholds import fit_bins, midpoints
+from rankwood.binning.fit import fit_bins, midpoints
 from rankwood.errors import DataError, ParameterError
 from tests.reference import binning as reference
 

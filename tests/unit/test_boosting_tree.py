@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import checkpointing
-from rankwood.ensembles.boosting_tree_models import Constraints
 from rankwood.errors import DataError, ModelError, ParameterError
-from rankwood.evaluation.fronts import size_quality_front
-from rankwood.measures.parsing import parse_measure
-from rankwood.measures.repeated import RepeatedMeasure, tie_averaged
+from rankwood.measures.compute import RepeatedMeasure, tie_averaged
+from rankwood.measures.measure import parse_measure
+from rankwood.rankers.search.models import Constraints
+from rankwood.studies.cost_curve import size_quality_front
+from rankwood.training import checkpoint
 
 BASES = {
     "LambdaMART": rw.LambdaMART(max_leaves=2, learning_rate=0.2, min_leaf=3),
@@ -152,7 +152,7 @@ def at(iteration, what):
 def test_a_resumed_search_equals_an_uninterrupted_one(
     base, data, other, with_valid, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
     valid = other if with_valid else None
     whole = rw.BoostingTree(base, budget=40).fit(data, valid=valid)
     path = tmp_path / "checkpoint"
@@ -292,7 +292,7 @@ def test_only_the_best_models_keep_their_trees(data):
     ],
 )
 def test_a_tree_that_cannot_be_is_refused(change, message):
-    from rankwood.models.explored import ARRAYS, ExploredTree
+    from rankwood.models.family import EXPLORED_ARRAYS, ExploredTree
 
     good = {
         "parent": [-1, 0, 1],
@@ -303,10 +303,12 @@ def test_a_tree_that_cannot_be_is_refused(change, message):
         "constraint": [-2, 0, 1],
         "round": [0, 1, 2],
     }
-    ExploredTree(**{name: np.array(good[name], dtype) for name, dtype in ARRAYS.items()})
+    ExploredTree(**{name: np.array(good[name], dtype) for name, dtype in EXPLORED_ARRAYS.items()})
     wrong = {**good, **change}
     with pytest.raises(ModelError, match=message):
-        ExploredTree(**{name: np.array(wrong[name], dtype) for name, dtype in ARRAYS.items()})
+        ExploredTree(
+            **{name: np.array(wrong[name], dtype) for name, dtype in EXPLORED_ARRAYS.items()}
+        )
 
 
 def test_a_family_that_lacks_trees_is_refused(data):
@@ -359,7 +361,7 @@ def test_constraints_are_different_and_follow_from_the_seed():
 
 @pytest.mark.parametrize("measure", ["ndcg@10", "mean_ndcg[discount=letor]", "p@3", "auc", "tau"])
 def test_a_repeated_measure_is_the_measure(measure, data):
-    from rankwood.ensembles.validation import mean_value
+    from rankwood.training.scores import mean_value
 
     wanted = tie_averaged(parse_measure(measure))
     repeated = RepeatedMeasure.of(wanted, data, 1)

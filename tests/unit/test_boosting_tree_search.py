@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwood.ensembles.boosting_tree_search import (
-    RAN_OUT,
-    Models,
-    boosting_tree,
-    upper_corners,
-)
+from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree, upper_corners
 from tests.reference import boosting_tree as reference
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import broof_parts as parts
-from rankwood.ensembles.bags import Bags
-from rankwood.ensembles.broof_forests import QueryFolds, RoundForests
-from rankwood.ensembles.inputs import training_set
 from rankwood.errors import RankwoodWarning
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.rankers.broof import strategies as parts
+from rankwood.rankers.broof.state import QueryFolds, RoundForests
+from rankwood.training.bags import Bags
+from rankwood.training.inputs import training_set
 from tests.reference import broof as slow
 
 REWEIGHTING = ("absolute", "median", "height")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import checkpointing
 from rankwood.errors import DataError, ParameterError, RankwoodWarning, UnknownName
+from rankwood.training import checkpoint
 
 ALL = ("absolute", "median", "height", "gradient", "lambda")
 
@@ -215,7 +215,7 @@ class Stopped(Exception):
     ids=lambda choice: "-".join(str(value) for value in choice.values()),
 )
 def test_a_stopped_fit_resumes_to_the_same_bytes(choice, data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
 
     def stop(news):
         if news.iteration == 2:

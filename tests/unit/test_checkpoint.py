@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import checkpointing
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models.format import load_model, save_model
+from rankwood.training import checkpoint
 
 KINDS = {
     "RandomForest": {"bag": "query"},
@@ -44,7 +44,7 @@ def other():
 @pytest.fixture
 def every_tree(monkeypatch):
     """Write a checkpoint after each tree."""
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
 
 
 class Stopped(Exception):
@@ -122,7 +122,7 @@ def test_an_interrupt_leaves_what_is_on_disk(name, tmp_path, data, monkeypatch):
             kept.append(path.read_bytes())
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
     with pytest.raises(KeyboardInterrupt):
         make(name, checkpoint=path, callbacks=[interrupt], n_threads=2).fit(data)
     assert path.read_bytes() == kept[0]

@@ -8,44 +8,44 @@ import warnings
 import numpy as np
 import pytest
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
 
 
 @pytest.mark.parametrize("value", [3, np.int32(3), np.uint8(3)])
 def test_whole_numbers_of_any_type(value):
-    assert _checks.whole_number("k", value, 1) == 3
-    assert type(_checks.whole_number("k", value, 1)) is int
+    assert checks.whole_number("k", value, 1) == 3
+    assert type(checks.whole_number("k", value, 1)) is int
 
 
 @pytest.mark.parametrize("value", [0, 2.0, "3", True, None, np.nan])
 def test_what_is_no_whole_number(value):
     with pytest.raises(ParameterError, match="k must be a whole number of at least 1, got"):
-        _checks.whole_number("k", value, 1)
+        checks.whole_number("k", value, 1)
 
 
 def test_a_whole_number_beyond_the_most():
     with pytest.raises(ParameterError, match="k must be a whole number between 1 and 5, got 6"):
-        _checks.whole_number("k", 6, 1, 5)
+        checks.whole_number("k", 6, 1, 5)
 
 
 def test_intervals_include_and_exclude_their_ends():
-    assert _checks.real_number("rate", 1, "(0, 1]") == 1.0
-    assert _checks.real_number("rate", 0, "[0, inf)") == 0.0
+    assert checks.real_number("rate", 1, "(0, 1]") == 1.0
+    assert checks.real_number("rate", 0, "[0, inf)") == 0.0
     for value in (0, 1.5, np.nan, "1", True):
         with pytest.raises(ParameterError, match=r"rate must be in \(0, 1\], got"):
-            _checks.real_number("rate", value, "(0, 1]")
+            checks.real_number("rate", value, "(0, 1]")
 
 
 def test_an_unknown_name_gets_a_suggestion():
-    assert _checks.one_of("gain", "linear", ["linear", "exponential"]) == "linear"
+    assert checks.one_of("gain", "linear", ["linear", "exponential"]) == "linear"
     with pytest.raises(UnknownName, match=r"gain 'liner' is not known. Did you mean 'linear'?"):
-        _checks.one_of("gain", "liner", ["linear", "exponential"])
+        checks.one_of("gain", "liner", ["linear", "exponential"])
 
 
 def test_float32_rows_are_taken_without_a_copy():
     matrix = np.ones((3, 2), np.float32)
-    assert _checks.feature_matrix(matrix) is matrix
+    assert checks.feature_matrix(matrix) is matrix
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_float32_rows_are_taken_without_a_copy():
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_every_dtype_of_number_becomes_float32(dtype, order):
     matrix = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype, order=order)
-    result = _checks.feature_matrix(matrix)
+    result = checks.feature_matrix(matrix)
     assert result.dtype == np.float32
     assert result.flags.c_contiguous
     assert result.tolist() == [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]
@@ -63,17 +63,17 @@ def test_every_dtype_of_number_becomes_float32(dtype, order):
 def test_many_blocks_equal_one_conversion(rng):
     matrix = rng.normal(size=(3000, 200)) * 1e6  # 600,000 values: three blocks
     matrix[17, 3], matrix[18, 3], matrix[19, 3] = np.nan, np.inf, -np.inf
-    np.testing.assert_array_equal(_checks.feature_matrix(matrix), matrix.astype(np.float32))
+    np.testing.assert_array_equal(checks.feature_matrix(matrix), matrix.astype(np.float32))
 
 
 def test_python_numbers_and_none():
-    result = _checks.feature_matrix([[1, None], [decimal.Decimal("0.5"), True]])
+    result = checks.feature_matrix([[1, None], [decimal.Decimal("0.5"), True]])
     np.testing.assert_array_equal(result, [[1, np.nan], [0.5, 1]])
 
 
 def test_masked_values_are_missing():
     masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
-    np.testing.assert_array_equal(_checks.feature_matrix(masked), [[1, np.nan], [3, 4]])
+    np.testing.assert_array_equal(checks.feature_matrix(masked), [[1, np.nan], [3, 4]])
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_masked_values_are_missing():
 )
 def test_what_cannot_be_features(features, message):
     with pytest.raises(DataError, match=message):
-        _checks.feature_matrix(features)
+        checks.feature_matrix(features)
 
 
 def test_what_float32_cannot_hold_is_refused_with_its_place():
     matrix = np.zeros((3000, 200))
     matrix[2900, 7] = -1e39
     with pytest.raises(DataError, match=r"features\[2900, 7\] is -1e\+39, beyond float32's range"):
-        _checks.feature_matrix(matrix)
+        checks.feature_matrix(matrix)
 
 
 def test_the_largest_float32_and_infinity_fit():
     largest = float(np.finfo(np.float32).max)
-    result = _checks.feature_matrix([[largest, -largest, np.inf, np.nan]])
+    result = checks.feature_matrix([[largest, -largest, np.inf, np.nan]])
     np.testing.assert_array_equal(result, [[largest, -largest, np.inf, np.nan]])
 
 
@@ -123,7 +123,7 @@ def test_identifiers_and_timestamps_give_a_warning(column, before, after):
     matrix = np.column_stack([np.zeros(column.size, column.dtype), column])
     message = rf"features\[:, 1\] looks like .*: {before} distinct values become {after} in float32"
     with pytest.warns(DataWarning, match=message):
-        _checks.feature_matrix(matrix)
+        checks.feature_matrix(matrix)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_identifiers_and_timestamps_give_a_warning(column, before, after):
 def test_ordinary_numbers_give_no_warning(column):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _checks.feature_matrix(column.reshape(-1, 1))
+        checks.feature_matrix(column.reshape(-1, 1))
 
 
 @pytest.mark.parametrize(
@@ -169,16 +169,16 @@ def test_ordinary_numbers_give_no_warning(column):
 )
 def test_what_cannot_be_labels(values, message):
     with pytest.raises(DataError, match=message):
-        _checks.labels(values, 1)
+        checks.labels(values, 1)
 
 
 def test_weights():
-    assert _checks.weights("w", [0, 2], 2).tolist() == [0.0, 2.0]
-    assert _checks.weights("w", [0, 0], 2, may_be_all_zero=True).tolist() == [0.0, 0.0]
+    assert checks.weights("w", [0, 2], 2).tolist() == [0.0, 2.0]
+    assert checks.weights("w", [0, 0], 2, may_be_all_zero=True).tolist() == [0.0, 0.0]
     with pytest.raises(DataError, match="w are all zero; at least one must be positive"):
-        _checks.weights("w", [0, 0], 2)
+        checks.weights("w", [0, 0], 2)
     with pytest.raises(DataError, match=r"w\[1\] is -0.5; w must not be negative"):
-        _checks.weights("w", [1, -0.5], 2)
+        checks.weights("w", [1, -0.5], 2)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_weights():
     ],
 )
 def test_identifiers_are_kept_as_given(given, kept):
-    ids = _checks.ids("query_ids", given, 2).tolist()
+    ids = checks.ids("query_ids", given, 2).tolist()
     assert ids == kept
     assert [type(value) for value in ids] == [type(value) for value in kept]
 
@@ -214,12 +214,12 @@ def test_identifiers_are_kept_as_given(given, kept):
 )
 def test_what_cannot_be_identifiers(values, message):
     with pytest.raises(DataError, match=message):
-        _checks.ids("query_ids", values, 1)
+        checks.ids("query_ids", values, 1)
 
 
 def test_a_read_only_view_leaves_the_array_writable():
     array = np.zeros(2)
-    view = _checks.read_only(array)
+    view = checks.read_only(array)
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 1
     array[0] = 1
@@ -228,22 +228,22 @@ def test_a_read_only_view_leaves_the_array_writable():
 
 def test_messages_show_numpys_numbers_as_pythons():
     with pytest.raises(ParameterError, match=r"at least 3, got 2\.$"):
-        _checks.whole_number("n_folds", np.int64(2), 3)
+        checks.whole_number("n_folds", np.int64(2), 3)
     with pytest.raises(ParameterError, match=r"\(0, 1\], got 2\.0\.$"):
-        _checks.real_number("rate", np.float32(2), "(0, 1]")
+        checks.real_number("rate", np.float32(2), "(0, 1]")
 
 
 @pytest.mark.parametrize(("value", "shown"), [(10**400, "1.79769e"), (-(10**400), "-1.79769e")])
 def test_a_whole_number_beyond_all_floats_is_refused(value, shown):
     with pytest.raises(DataError, match=rf"features\[1, 0\] is {shown}.*beyond float32's range"):
-        _checks.feature_matrix([[1], [value]])
+        checks.feature_matrix([[1], [value]])
 
 
 def test_ids_of_different_lengths_are_refused():
     with pytest.raises(DataError, match="query_ids must be one id per row"):
-        _checks.ids("query_ids", [[1], [1, 2]], 2)
+        checks.ids("query_ids", [[1], [1, 2]], 2)
 
 
 def test_a_masked_label_is_missing():
     with pytest.raises(DataError, match=r"labels\[1\] is nan"):
-        _checks.labels(np.ma.masked_array([1.0, 2.0], mask=[False, True]), 2)
+        checks.labels(np.ma.masked_array([1.0, 2.0], mask=[False, True]), 2)

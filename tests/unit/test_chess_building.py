@@ -19,11 +19,9 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.data.chess_collection import description_path, read_description
-from rankwood.data.chess_engine import Effort, Engine, find_engine
-from rankwood.data.chess_openings import read_opening
-from rankwood.data.chess_partial import Partial
-from rankwood.data.chess_positions import ChessPosition
+from rankwood.data.chess.building import Partial, read_opening
+from rankwood.data.chess.collection import ChessPosition, description_path, read_description
+from rankwood.data.chess.engine import Effort, Engine, find_engine
 from rankwood.datasets import build_chess
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError, UnknownName
 

@@ -9,7 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.experiments.comparison_results import run_results
+from rankwood.experiments.results import run_results
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -12,10 +12,10 @@ from sklearn.pipeline import Pipeline
 
 import rankwood as rw
 from rankwood.data.splits import shuffled_queries
-from rankwood.ensembles.treatments import TREATMENTS, treated
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.compare_missing import _holm
-from rankwood.measures.paired import paired_t_test
+from rankwood.measures.compute import paired_t_test
+from rankwood.prepare.missing import TREATMENTS, treated
+from rankwood.studies.missing import _holm
 
 FAST = {"n_bootstrap": 20}
 

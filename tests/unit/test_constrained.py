@@ -8,10 +8,10 @@ import pytest
 import rankwood as rw
 from rankwood.binning.binned import bin_data
 from rankwood.errors import ParameterError
-from rankwood.trees.constrained import ConstrainedGrower, in_data_order
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.layout import lay_out
+from rankwood.trees.one_feature import ConstrainedGrower, in_data_order
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.row_order import lay_out
 
 EXACT = ("feature", "threshold", "code", "left", "right", "missing", "leaf_of_row")
 CLOSE = ("value", "cover", "gain")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles.validation import mean_value
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
-from rankwood.evaluation.convergence import convergence
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
+from rankwood.studies.convergence import convergence
+from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -14,12 +14,12 @@ from sklearn.base import clone
 import rankwood as rw
 from rankwood.data.costs import feature_costs, read_costs
 from rankwood.data.synthetic import make_feature_costs
-from rankwood.ensembles import checkpointing
-from rankwood.ensembles.bags import Bags, stream_number
-from rankwood.ensembles.costs import root_impurity
-from rankwood.ensembles.inputs import training_set
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
-from rankwood.models.usage import cost_of_trees, count_features, first_uses
+from rankwood.models.forest import cost_of_trees, count_features, first_uses
+from rankwood.training import checkpoint
+from rankwood.training.bags import Bags, stream_number
+from rankwood.training.costs import root_impurity
+from rankwood.training.inputs import training_set
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from tests.reference import early_exit as slow
@@ -273,7 +273,7 @@ def test_a_stopped_fit_knows_which_features_are_used(
         if news.iteration == moment:
             raise Stopped("now")
 
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
     options = {"feature_costs": costs, "checkpoint": tmp_path / "checkpoint"}
     with pytest.raises(Stopped, match="now"):
         make(name, **options, callbacks=[stop]).fit(data)

@@ -10,7 +10,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, MissingExtra, ModelError, ParameterError
-from rankwood.models.usage import cost_of_trees
+from rankwood.models.forest import cost_of_trees
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.data.chess_positions import ranking_data
+from rankwood.data.chess.collection import ranking_data
 from rankwood.errors import UnknownName
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
 OPENINGS = ("B84", "E97")
-FOLDER = Path(rw.__file__).parent / "data" / "collections"
+FOLDER = Path(rw.__file__).parent / "data" / "chess" / "collections"
 
 
 def test_both_openings_together():
@@ -106,7 +106,7 @@ def test_the_files_are_small_and_those_that_were_described():
 def test_the_collection_can_be_built_again(opening, tmp_path):
     """Its first positions, by the same engine; another version would judge otherwise."""
     pytest.importorskip("chess")
-    from rankwood.data.chess_engine import Engine, find_engine
+    from rankwood.data.chess.engine import Engine, find_engine
 
     try:
         with Engine(find_engine("stockfish")) as engine:

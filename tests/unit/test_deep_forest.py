@@ -11,12 +11,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import rankwood as rw
-from rankwood.ensembles import deep_selection
-from rankwood.ensembles.deep_augmenting import mean_correlations, pareto_front
-from rankwood.ensembles.deep_columns import Room, original_columns
 from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
 from rankwood.models import cascade as cascade_module
-from rankwood.trees import layout
+from rankwood.rankers.deep_forest import growing
+from rankwood.rankers.deep_forest.columns import Room, original_columns
+from rankwood.rankers.deep_forest.growing import mean_correlations, pareto_front
+from rankwood.trees import row_order
 from tests.reference import deep_forest as reference
 
 FORESTS = [
@@ -289,7 +289,7 @@ def test_the_order_that_rows_are_laid_out_in_changes_nothing(parts, variant, mon
     layer, how = (BOOSTED, {}) if variant == "folds" else (FORESTS, VARIANTS[variant])
     model = rw.DeepForest(layer, max_layers=3, patience=None, **how)
     expected = clone(model).fit(train, valid=valid)
-    monkeypatch.setattr(layout, "_LEAST_ROWS", 50)  # as if the data were large
+    monkeypatch.setattr(row_order, "_LEAST_ROWS", 50)  # as if the data were large
     columns = original_columns(train, train, None, Room(255, 0, False, 1))
     assert not np.array_equal(columns.train.source_of_row, np.arange(train.n_documents))
     found = clone(model).fit(train, valid=valid)
@@ -348,7 +348,7 @@ def test_height_errors_equal_the_slow_twin(rng):
         n_rows = int(rng.integers(1, 12))
         labels, scores = rng.integers(0, 4, n_rows), rng.integers(0, 5, n_rows) / 4
         data = rw.RankingData(np.zeros((n_rows, 1)), labels, np.zeros(n_rows, int))
-        found = deep_selection.height_errors(scores, data)
+        found = growing.height_errors(scores, data)
         assert found.tolist() == pytest.approx(reference.height_errors(labels, scores))
 
 
@@ -362,7 +362,7 @@ def test_scores_beyond_float32_become_its_greatest_number():
 def test_a_height_error_by_hand():
     # Ranked 0, 2, 1: the 0 has both others below it (2 of 2), the 2 has the 0 above it, the 1 as well.
     data = rw.RankingData(np.zeros((3, 1)), [1, 0, 2], [7, 7, 7])
-    found = deep_selection.height_errors(np.array([1.0, 3.0, 2.0]), data)
+    found = growing.height_errors(np.array([1.0, 3.0, 2.0]), data)
     assert found.tolist() == [0.5, 1.0, 0.5]
 
 

@@ -13,8 +13,7 @@ import rankwood as rw
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models import early_exit as module
 from rankwood.models import scoring
-from rankwood.models.forest import Forest
-from rankwood.models.usage import NEVER, cost_of_trees, first_uses
+from rankwood.models.forest import NEVER, Forest, cost_of_trees, first_uses
 from tests.reference import early_exit as slow
 from tests.reference.forest import nasty_values, random_forest
 

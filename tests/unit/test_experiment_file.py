@@ -9,7 +9,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import DataError, InputError, ParameterError
 from rankwood.experiments.config import read_experiment
-from rankwood.experiments.places import find_lines
+from rankwood.experiments.toml_positions import find_lines
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
@@ -267,7 +267,7 @@ def test_a_small_trial_of_a_large_experiment(read):
 
 
 def test_none_stands_for_nothing(read):
-    from rankwood.experiments.building import build
+    from rankwood.experiments.settings import build
 
     experiment = read(GOOD.replace("n_trees = 5", 'max_leaves = "none"', 1))
     one = experiment.algorithms[0]

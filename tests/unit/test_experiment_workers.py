@@ -17,8 +17,8 @@ import pytest
 import rankwood as rw
 from rankwood.errors import RunError
 from rankwood.experiments.config import read_experiment
-from rankwood.experiments.local_workers import run_on_processes
 from rankwood.experiments.runner import make_plan
+from rankwood.experiments.workers import run_on_processes
 from tests.unit.test_experiments import contents, same, tables
 
 pytestmark = pytest.mark.slow  # every worker imports numba: two seconds each
@@ -246,7 +246,7 @@ def die_elsewhere(process: int) -> DeadlyElsewhere:
 @pytest_dask
 def test_a_cell_that_kills_dask_workers_has_failed(tmp_path):
     pytest.importorskip("distributed")
-    from rankwood.experiments.dask_workers import run_on_dask
+    from rankwood.experiments.dask import run_on_dask
 
     plan = make_plan(read_experiment(tables(run={"repetitions": 1})), out=tmp_path / "run")
     deadly = dataclasses.replace(plan.tasks[1], preset=DeadlyElsewhere())
@@ -261,8 +261,8 @@ def test_a_cell_that_kills_dask_workers_has_failed(tmp_path):
 @pytest_dask
 def test_a_cluster_without_workers_is_not_waited_for_forever(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("rankwood.experiments.dask_workers._LOOK_EVERY", 0.2)
-    monkeypatch.setattr("rankwood.experiments.dask_workers._PATIENCE", 0.5)
+    monkeypatch.setattr("rankwood.experiments.dask._LOOK_EVERY", 0.2)
+    monkeypatch.setattr("rankwood.experiments.dask._PATIENCE", 0.5)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
         pytest.raises(RunError, match=r"has no workers left\. Finished cells are kept"),
@@ -273,7 +273,7 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(tmp_path, monkeypat
 @pytest_dask
 def test_no_scheduler_there(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("rankwood.experiments.dask_workers._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("rankwood.experiments.dask._CONNECT_SECONDS", 1)
     with pytest.raises(RunError, match=r"there is no Dask scheduler at tcp://127.0.0.1:1"):
         rw.run_experiment(tables(), out=tmp_path / "run", dask="tcp://127.0.0.1:1")
 

@@ -11,8 +11,8 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, RunError, UnknownName
+from rankwood.experiments.cells import FoldCache
 from rankwood.experiments.config import read_experiment
-from rankwood.experiments.fold_data import FoldCache
 from rankwood.experiments.runner import carry_out, make_plan, share_cores
 from rankwood.experiments.store import RunFolder
 
@@ -397,7 +397,7 @@ def test_binning_once_for_all_changes_no_model(kind):
     parameters = {name: value for name, value in few.items() if name in known}
     if kind == "OrdinalRanker":
         parameters = {"base": rw.RandomForest(2)}
-    from rankwood.experiments.building import max_bins_of
+    from rankwood.experiments.settings import max_bins_of
 
     source = read_experiment(tables()).data
     fold = FoldCache().get(source, "Fold1", "", 1)

@@ -176,13 +176,13 @@ def test_importance_by_permutation_is_what_shuffling_loses(model, data):
     assert (found.values <= found.high).all()
     assert found.measure.startswith("ndcg@10")
     # The same by hand for one feature: shuffle within each query, measure, subtract.
-    from rankwood import _random
+    from rankwood._core import random
 
     feature = int(np.argmax(found.values))
     before = rw.evaluate(model, data, "ndcg@10", n_bootstrap=0)["ndcg@10"].value
     lost = []
     for repetition in range(2):
-        keys = _random.stream(3, f"shuffle feature {feature}", repetition).random(len(data))
+        keys = random.stream(3, f"shuffle feature {feature}", repetition).random(len(data))
         shuffled = np.array(data.features)
         for _, rows in data.iter_queries():
             shuffled[rows, feature] = data.features[rows[np.argsort(keys[rows])], feature]

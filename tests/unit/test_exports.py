@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import rankwood as rw
 from rankwood.errors import DataError, MissingExtra, ModelError, ParameterError, UnknownName
-from rankwood.exports import float_steps
-from rankwood.exports.formats import FORMATS, READERS
+from rankwood.exports import rules
+from rankwood.exports.exporting import FORMATS, READERS
 from rankwood.exports.verify import check_decisions
 from tests.reference import awkward
 from tests.reference import forest as reference
@@ -174,7 +174,7 @@ def test_solr_says_when_its_slack_makes_a_threshold_impossible(rng, tmp_path):
     (note,) = rw.export(forest, tmp_path / "x", "solr", nearest_thresholds=True).notes
     assert "the nearest Solr can have, off by at most" in note
     between = np.full((1, 5), 5e-7, f32)  # left of our threshold; see whether it is left of Solr's
-    written, _ = float_steps.before_slack(between[0, :1])
+    written, _ = rules.before_slack(between[0, :1])
     assert abs(float(written[0] + f32(1e-6)) - 5e-7) < 1e-13
 
 
@@ -411,14 +411,14 @@ def test_moved_thresholds_decide_alike(threshold, value):
     with np.errstate(over="ignore"):
         rounded = f32(value)
     left = rounded <= t[0]
-    assert (value <= float_steps.greatest_rounded_to(t)[0]) == left  # any float64 value
-    assert (rounded < float_steps.above(t)[0]) == left
-    assert float_steps.at_most(float_steps.greatest_rounded_to(t))[0] == t[0]
-    assert float_steps.below(float_steps.above(t).astype(np.float64))[0] == t[0]
+    assert (value <= rules.greatest_rounded_to(t)[0]) == left  # any float64 value
+    assert (rounded < rules.above(t)[0]) == left
+    assert rules.at_most(rules.greatest_rounded_to(t))[0] == t[0]
+    assert rules.below(rules.above(t).astype(np.float64))[0] == t[0]
 
 
 @given(floats32)
 def test_what_is_written_for_solr_is_what_solr_sees(threshold):
     t = np.array([threshold], f32)
-    written, is_exact = float_steps.before_slack(t)
-    assert is_exact[0] == (f32(f32(float_steps.short(float(written[0]))) + f32(1e-6)) == t[0])
+    written, is_exact = rules.before_slack(t)
+    assert is_exact[0] == (f32(f32(rules.short(float(written[0]))) + f32(1e-6)) == t[0])

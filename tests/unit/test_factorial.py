@@ -14,12 +14,11 @@ from hypothesis.extra.numpy import arrays
 from statsmodels.formula.api import ols
 
 import rankwood as rw
-from rankwood.ensembles.validation import mean_value
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.factorial import analysis_of_variance, factorial
-from rankwood.evaluation.factorial_design import factorial_design
-from rankwood.evaluation.fits import fitted
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
+from rankwood.studies.factorial import analysis_of_variance, factorial, factorial_design
+from rankwood.studies.fits import fitted
+from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from rankwood.errors import InputError, ModelError, ParameterError, UnknownName
-from rankwood.models import forest_checks
-from rankwood.models.forest import Forest
-from rankwood.models.forest_editing import Joined
+from rankwood.models import validate
+from rankwood.models.forest import Forest, Joined
 from tests.reference import forest as reference
 
 
@@ -142,7 +141,7 @@ def test_importance():
 @pytest.fixture(params=["few nodes", "many nodes"])
 def _either_way(request, monkeypatch):
     """Large forests are looked at by kernels first."""
-    monkeypatch.setattr(forest_checks, "_MANY_NODES", 2**31 if request.param == "few nodes" else 0)
+    monkeypatch.setattr(validate, "_MANY_NODES", 2**31 if request.param == "few nodes" else 0)
 
 
 @pytest.mark.usefixtures("_either_way")

@@ -12,7 +12,7 @@ from rankwood import RankingData
 from rankwood.binning.bins import Bins
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models.forest import Forest
-from rankwood.models.packing import pack
+from rankwood.models.scoring import pack
 from tests.reference import forest as reference
 
 
@@ -125,7 +125,7 @@ def test_a_chain_of_many_splits(missing_left):
 def test_trees_too_large_to_pack_go_the_wide_way(rng, monkeypatch):
     forest = reference.random_forest(rng, n_trees=6)
     features = rng.choice(reference.nasty_values(), (20, 4))
-    monkeypatch.setattr("rankwood.models.packing._WORD_BITS", 4)
+    monkeypatch.setattr("rankwood.models.scoring._WORD_BITS", 4)
     assert forest.packed.wide.shape == (forest.n_nodes, 5)
     assert_equals_the_slow_twin(forest, features)
 

@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 
 from rankwood import errors
-from rankwood._files import atomic_path, explained_writing, is_writable_folder, user_cache_folder
-from rankwood._random import stream
+from rankwood._core.files import (
+    atomic_path,
+    explained_writing,
+    is_writable_folder,
+    user_cache_folder,
+)
+from rankwood._core.random import stream
 
 
 def test_an_unknown_name_comes_with_the_nearest_known_one():

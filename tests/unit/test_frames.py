@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from rankwood.data import memory
+from rankwood._core import memory
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
 from rankwood.errors import DataError, DataWarning

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import boosting
-from rankwood.ensembles.bags import Bags
-from rankwood.ensembles.early_stopping import EarlyStopping
-from rankwood.ensembles.progress import Progress
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.training import boosting
+from rankwood.training.bags import Bags
+from rankwood.training.rounds import EarlyStopping, Progress
 from tests.reference import ensembles as slow
 
 

@@ -11,8 +11,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import ModelError, RankwoodError
-from rankwood.exports.formats import FORMATS, READERS
-from rankwood.exports.importing import _read
+from rankwood.exports.exporting import FORMATS, READERS, _read
 from rankwood.exports.writing import WriteOptions
 from tests.reference import awkward, engines
 

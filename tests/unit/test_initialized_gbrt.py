@@ -8,10 +8,10 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
 import rankwood as rw
-from rankwood.ensembles import checkpointing
-from rankwood.ensembles.bags import Bags
-from rankwood.ensembles.early_stopping import EarlyStopping
 from rankwood.errors import ParameterError, UnknownName
+from rankwood.training import checkpoint
+from rankwood.training.bags import Bags
+from rankwood.training.rounds import EarlyStopping
 from tests.reference import ensembles as slow
 
 
@@ -167,7 +167,7 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("residuals", ["oob", "in-bag"])
 def test_a_stopped_fit_resumes_to_the_same_bytes(residuals, data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
 
     def stop_at(moment):
         def stop(news):

@@ -9,11 +9,11 @@ import pytest
 from sklearn.base import clone
 
 import rankwood as rw
-from rankwood.ensembles import boosting
-from rankwood.ensembles.bags import Bags
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.losses import lambdarank
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.training import boosting
+from rankwood.training.bags import Bags
 
 
 @pytest.fixture(scope="module")

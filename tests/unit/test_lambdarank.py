@@ -10,7 +10,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
-from rankwood.losses.newton import OwnLoss, newton_targets
+from rankwood.losses.loss import OwnLoss, newton_targets
 from tests.reference import lambdarank as slow
 
 TARGETS = {

@@ -7,21 +7,21 @@ import pytest
 
 from rankwood.binning.binned import bin_data
 from rankwood.data.synthetic import make_ranking
-from rankwood.ensembles.deep_forest import DeepForest
-from rankwood.ensembles.forests import CompletelyRandomForest, RandomForest
-from rankwood.ensembles.gbrt import GBRT
-from rankwood.trees import layout
+from rankwood.rankers.boosted import GBRT
+from rankwood.rankers.deep_forest.deep_forest import DeepForest
+from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
+from rankwood.trees import row_order
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.histogram_kernels import SMALL, build_histograms, is_scattered
+from rankwood.trees.histograms import SMALL, build_histograms, is_scattered
 from rankwood.trees.policies import Growth, Policies
 
 
 @pytest.fixture
 def small_columns(monkeypatch):
     """Columns of a few rows count as too large for the cache."""
-    monkeypatch.setattr(layout, "_LEAST_ROWS", 100)
-    monkeypatch.setattr(layout, "_PILOT_ROWS", 500)
-    monkeypatch.setattr(layout, "_PILOT_LEAVES", 16)
+    monkeypatch.setattr(row_order, "_LEAST_ROWS", 100)
+    monkeypatch.setattr(row_order, "_PILOT_ROWS", 500)
+    monkeypatch.setattr(row_order, "_PILOT_LEAVES", 16)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def data():
 def test_every_row_is_there_once_and_has_its_codes(small_columns, data, in_place):
     binned = bin_data(data)
     codes = binned.codes.copy()
-    matrix = layout.lay_out_together(codes, binned.bins, data.labels, in_place=in_place)
+    matrix = row_order.lay_out_together(codes, binned.bins, data.labels, in_place=in_place)
     order = matrix.source_of_row
     assert sorted(order) == list(range(data.n_documents))
     assert order.tolist() != list(range(data.n_documents))
@@ -46,7 +46,7 @@ def test_rows_that_end_in_one_leaf_of_another_tree_are_near_each_other(small_col
     for seed in range(4):
         data = make_ranking(40, 40, 6, seed=seed)
         binned = bin_data(data)
-        matrix = layout.lay_out_together(binned.codes, binned.bins, data.labels)
+        matrix = row_order.lay_out_together(binned.codes, binned.bins, data.labels)
         leaves = RandomForest(1, max_leaves=16, seed=7).fit(data).forest_.leaf_ids(data)[:, 0]
         natural += cache_lines(leaves)
         ordered += cache_lines(leaves[matrix.source_of_row])
@@ -62,16 +62,16 @@ def cache_lines(leaf_of_row):
 @pytest.fixture
 def small_heads(small_columns, monkeypatch):
     """A few rows are many enough for heads of the first four features."""
-    monkeypatch.setattr(layout, "_LEAST_HEADS", 100)
-    monkeypatch.setattr(layout, "_STEP", 2)
-    monkeypatch.setattr(layout, "_MOST_STEPS", 2)
-    monkeypatch.setattr(layout, "_ROWS_AT_A_TIME", 64)
+    monkeypatch.setattr(row_order, "_LEAST_HEADS", 100)
+    monkeypatch.setattr(row_order, "_STEP", 2)
+    monkeypatch.setattr(row_order, "_MOST_STEPS", 2)
+    monkeypatch.setattr(row_order, "_ROWS_AT_A_TIME", 64)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_heads_hold_the_first_features_row_by_row(small_heads, data, n_threads):
     binned = bin_data(data)
-    matrix = layout.lay_out_together(binned.codes, binned.bins, data.labels, n_threads=n_threads)
+    matrix = row_order.lay_out_together(binned.codes, binned.bins, data.labels, n_threads=n_threads)
     np.testing.assert_array_equal(matrix.heads, matrix.columns[:4].T)
     assert matrix.heads.ctypes.data % 64 == 0
     assert not matrix.heads.flags.writeable
@@ -82,16 +82,16 @@ def test_heads_are_whole_steps_of_seven_eighths_of_the_features(
     small_heads, data, monkeypatch, step, width
 ):
     binned = bin_data(data)  # of six features
-    monkeypatch.setattr(layout, "_STEP", step)
-    monkeypatch.setattr(layout, "_MOST_STEPS", 7)
-    heads = layout.lay_out_together(binned.codes, binned.bins, data.labels).heads
+    monkeypatch.setattr(row_order, "_STEP", step)
+    monkeypatch.setattr(row_order, "_MOST_STEPS", 7)
+    heads = row_order.lay_out_together(binned.codes, binned.bins, data.labels).heads
     assert (heads.shape[1] if len(heads) else 0) == width
 
 
 def test_few_rows_have_no_heads(small_heads, data, monkeypatch):
     binned = bin_data(data)
-    monkeypatch.setattr(layout, "_LEAST_HEADS", data.n_documents + 1)
-    assert len(layout.lay_out_together(binned.codes, binned.bins, data.labels).heads) == 0
+    monkeypatch.setattr(row_order, "_LEAST_HEADS", data.n_documents + 1)
+    assert len(row_order.lay_out_together(binned.codes, binned.bins, data.labels).heads) == 0
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 200])
@@ -105,7 +105,7 @@ def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
     codes = rng.integers(0, 256, (n_features, n_all)).astype(np.uint8)
     heads = np.ascontiguousarray(codes[:width].T)
     codes[:width] = 0  # whoever reads a column for these is found out
-    matrix = layout.lay_out(codes, bins, heads=heads)
+    matrix = row_order.lay_out(codes, bins, heads=heads)
     rows = np.sort(rng.choice(n_all, n_rows + 2, replace=False)).astype(np.uint32)
     words = rng.integers(-(2**40), 2**40, n_rows + 2)
     features = np.array(chosen, np.int64)
@@ -146,7 +146,7 @@ def test_completely_random_trees_read_small_nodes_from_heads(width):
     heads = np.zeros((320, width), np.uint8) if width else None
     policies = Policies(Growth(max_leaves=None), thresholds="completely_random")
     plain, other = (
-        grow_tree(layout.lay_out(codes, bins, heads=each), codes[0] + 0.5, policies)
+        grow_tree(row_order.lay_out(codes, bins, heads=each), codes[0] + 0.5, policies)
         for each in (None, heads)
     )
     assert (plain.feature[0], plain.code[0]) == (other.feature[0], other.code[0])
@@ -172,10 +172,10 @@ def test_models_do_not_depend_on_heads(small_columns, data, request):
 def test_few_rows_and_labels_without_a_split_stay_as_they_are(data, monkeypatch):
     binned = bin_data(data)
     natural = list(range(data.n_documents))
-    few = layout.lay_out_together(binned.codes, binned.bins, data.labels)
+    few = row_order.lay_out_together(binned.codes, binned.bins, data.labels)
     assert few.source_of_row.tolist() == natural
-    monkeypatch.setattr(layout, "_LEAST_ROWS", 100)
-    constant = layout.lay_out_together(binned.codes, binned.bins, np.ones(data.n_documents))
+    monkeypatch.setattr(row_order, "_LEAST_ROWS", 100)
+    constant = row_order.lay_out_together(binned.codes, binned.bins, np.ones(data.n_documents))
     assert constant.source_of_row.tolist() == natural
 
 
@@ -188,7 +188,7 @@ def test_models_do_not_depend_on_the_order(data, monkeypatch, missing):
     ]
     weights = np.linspace(0.0, 2.0, data.n_documents)
     natural = [ranker.fit(data, sample_weight=weights).forest_ for ranker in rankers]
-    monkeypatch.setattr(layout, "_LEAST_ROWS", 100)
+    monkeypatch.setattr(row_order, "_LEAST_ROWS", 100)
     binned = bin_data(data)
     for ranker, forest in zip(rankers, natural, strict=True):
         assert ranker.fit(data, sample_weight=weights).forest_ == forest

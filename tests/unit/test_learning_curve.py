@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles.validation import mean_value
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.fits import Parts, fitted
-from rankwood.evaluation.learning_curve import TENTHS, _Job, learning_curve
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
+from rankwood.studies.fits import Parts, fitted
+from rankwood.studies.learning_curve import TENTHS, _Job, learning_curve
+from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankwood import read_letor
-from rankwood.data import letor_reading
+from rankwood.data.letor import text as letor_reading
 from rankwood.errors import DataError, ParameterError
 
 GOOD = "1 qid:1 1:0.5 2:0.25\n"

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from rankwood.errors import InputError, ParameterError, UnknownName
-from rankwood.measures.measure import MEASURES, Measure
+from rankwood.measures.measure import MEASURES, PRESETS, Measure, parse_measure
 from rankwood.measures.options import FORMS
-from rankwood.measures.parsing import parse_measure
-from rankwood.measures.presets import PRESETS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankwood.data.dataset import RankingData
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
 
 
 def one_query(labels, **columns):

@@ -15,8 +15,14 @@ from rankwood import __version__
 from rankwood.errors import ModelError
 from rankwood.models.archive import Declared
 from rankwood.models.forest import Forest
-from rankwood.models.format import load_model, read_model, save_model, write_model
-from rankwood.models.kinds import forest_from_arrays, forest_to_arrays
+from rankwood.models.format import (
+    forest_from_arrays,
+    forest_to_arrays,
+    load_model,
+    read_model,
+    save_model,
+    write_model,
+)
 from tests.reference import forest as reference
 
 META = {

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import boosting
-from rankwood.ensembles.early_stopping import ALL_ROUNDS, ASKED_TO, NO_BETTER
-from rankwood.ensembles.ndcgboost import NOTHING_LEFT
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.losses import ndcgboost
-from rankwood.losses.graded import graded_lists
 from rankwood.losses.ndcgboost import ndcgboost_loss
+from rankwood.losses.pairs import graded_lists
+from rankwood.rankers.pairs import NO_USEFUL_TREE
+from rankwood.training import boosting
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER
 from tests.reference import pair_losses as slow
 
 
@@ -117,7 +117,7 @@ def test_the_first_stump_is_the_best_of_all_by_gini(rng):
 def test_it_stops_when_nothing_is_left_and_says_why():
     model = rw.NDCGBoost(5, min_leaf=1).fit(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
     assert model.forest_.n_trees == model.best_iteration_ == 0
-    assert model.stopped_because_ == NOTHING_LEFT
+    assert model.stopped_because_ == NO_USEFUL_TREE
     assert model.predict(np.ones((3, 2))).tolist() == [0.0] * 3
 
 

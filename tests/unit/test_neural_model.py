@@ -12,13 +12,11 @@ import pandas as pd
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles.mlp import widths_of
-from rankwood.ensembles.mlp_inputs import Lists, Standards
 from rankwood.errors import DataError, MissingExtra, ModelError, ParameterError
 from rankwood.losses.ndcg_loss2 import gains_over_ideal
 from rankwood.models.format import load_model, save_model
-from rankwood.models.neural import NeuralModel
-from rankwood.models.neural_kernels import layer_outputs
+from rankwood.models.neural import NeuralModel, layer_outputs
+from rankwood.rankers.mlp import Lists, Standards, widths_of
 from tests.reference import ndcg_loss2 as reference
 from tests.unit.test_model_file_hostile import edit_document, put_array
 
@@ -223,7 +221,7 @@ def test_gains_over_ideal_by_hand():
 
 
 def test_batches_hold_every_list_once_and_draw_from_long_ones(rng, monkeypatch):
-    monkeypatch.setattr("rankwood.ensembles.mlp_inputs._PAIRS_AT_ONCE", 100)
+    monkeypatch.setattr("rankwood.rankers.mlp._PAIRS_AT_ONCE", 100)
     data = rw.make_ranking(n_queries=20, docs_per_query=9, n_features=3, seed=1)
     lists = Lists.of(data, Standards.of(data.features, None))
     assert all(np.ptp(data.labels[rows]) > 0 for rows in lists.lists)
@@ -282,7 +280,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
 def test_nothing_but_training_imports_torch(rng, tmp_path):
     save_model(network(rng, 2, 3), tmp_path / "m.rankwood")
     code = (
-        "import sys, rankwood as rw, rankwood.cli.main, rankwood.evaluation.warm_up\n"
+        "import sys, rankwood as rw, rankwood.cli.main, rankwood.studies.warm_up\n"
         "rw.MLPRanker()\n"
         f"model = rw.load({str(tmp_path / 'm.rankwood')!r})\n"
         "model.predict([[1.0, 2.0]])\n"

@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles.base import Ranker
 from rankwood.errors import ParameterError
+from rankwood.rankers.base import Ranker
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import rankwood as rw
-from rankwood.ensembles import checkpointing, inputs
-from rankwood.ensembles.ordinal import least_squares_worths
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models.forest import Forest
 from rankwood.models.format import load_model, read_model, write_model
 from rankwood.models.ordinal import OrdinalModel
+from rankwood.rankers.ordinal import least_squares_worths
+from rankwood.training import checkpoint, inputs
 from tests.reference import ensembles as slow
 
 BASES = {
@@ -338,7 +338,7 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("base", ["RandomForest", "GBRT"])
 def test_a_stopped_fit_resumes_to_the_same_bytes(base, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
     n_trees = BASES[base]().n_trees
 
     def stop(news):

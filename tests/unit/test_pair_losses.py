@@ -10,9 +10,8 @@ import pytest
 import rankwood as rw
 from rankwood.errors import DataError
 from rankwood.losses import ndcgboost
-from rankwood.losses.graded import graded_lists
 from rankwood.losses.ndcgboost import SMOOTHING, ndcgboost_loss
-from rankwood.losses.pairs import PairLoss
+from rankwood.losses.pairs import PairLoss, graded_lists
 from tests.reference import pair_losses as slow
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankwood.data import letor_reading, table_files
 from rankwood.data.dataset import RankingData
-from rankwood.data.parts import read_parts
-from rankwood.data.reading import ReadOptions, read_data, write_data
+from rankwood.data.letor import text as letor_reading
+from rankwood.data.reading import ReadOptions, read_data, read_parts, write_data
 from rankwood.data.synthetic import make_ranking
+from rankwood.data.tables import files
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
 
 KINDS = (".txt", ".txt.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".feather")
@@ -74,8 +74,8 @@ def test_a_part_ends_with_the_query_that_fills_it(write, n_rows, expected):
 def test_the_parts_are_the_file(tmp_path, monkeypatch, ending, n_rows):
     # Small blocks and pieces: parts are put together from many, and cut within one.
     monkeypatch.setattr(letor_reading, "BLOCK_BYTES", 2000)
-    monkeypatch.setattr(table_files, "_CSV_BLOCK", 2000)
-    monkeypatch.setattr(table_files, "_PIECE_VALUES", 200)
+    monkeypatch.setattr(files, "_CSV_BLOCK", 2000)
+    monkeypatch.setattr(files, "_PIECE_VALUES", 200)
     data = make_ranking(40, 8, 5, doc_ids=True, missing=0.1, seed=3)
     path = tmp_path / f"data{ending}"
     write_data(data, path)

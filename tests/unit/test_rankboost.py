@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.ensembles import weak_rankers
-from rankwood.ensembles.early_stopping import ALL_ROUNDS, ASKED_TO, NO_BETTER
-from rankwood.ensembles.rankboost import NOTHING_LEFT
-from rankwood.ensembles.weak_rankers import LARGEST_EDGE, WeakRanker, WeakRankers
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.losses.graded import graded_lists
-from rankwood.losses.pairs import PairLoss
-from rankwood.trees.layout import lay_out
+from rankwood.losses.pairs import PairLoss, graded_lists
+from rankwood.rankers import pairs as weak_rankers
+from rankwood.rankers.pairs import LARGEST_EDGE, NO_USEFUL_RANKER, WeakRanker, WeakRankers
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER
+from rankwood.trees.row_order import lay_out
 from tests.reference import pair_losses as slow
 
 
@@ -136,17 +134,17 @@ def test_it_stops_when_nothing_is_left_and_says_why(tmp_path):
     features, labels, qid = np.ones((4, 2)), [0, 1, 0, 1], [1, 1, 2, 2]
     model = rw.RankBoost(5).fit(features, labels, qid=qid)
     assert model.forest_.n_trees == model.best_iteration_ == 0
-    assert model.stopped_because_ == NOTHING_LEFT
+    assert model.stopped_because_ == NO_USEFUL_RANKER
     assert model.predict(features).tolist() == [0.0] * 4
     assert model.loss_bounds_.size == 0
     # Both values in each query alike: after one look there is no edge.
     features[:, 0] = [0, 1, 1, 0]
     model = rw.RankBoost(5, checkpoint=tmp_path / "c").fit(features, labels, qid=qid)
-    assert model.stopped_because_ == NOTHING_LEFT
+    assert model.stopped_because_ == NO_USEFUL_RANKER
     again = rw.RankBoost(5, checkpoint=tmp_path / "c").fit(features, labels, qid=qid)
-    assert again.stopped_because_ == NOTHING_LEFT
+    assert again.stopped_because_ == NO_USEFUL_RANKER
     rw.save(model, tmp_path / "model")
-    assert rw.load(tmp_path / "model").stopped_because_ == NOTHING_LEFT
+    assert rw.load(tmp_path / "model").stopped_because_ == NO_USEFUL_RANKER
 
 
 def test_one_ranker_for_all_pairs_is_bounded():

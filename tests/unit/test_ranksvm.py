@@ -12,7 +12,7 @@ import rankwood as rw
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses import ranksvm as losses
 from rankwood.losses.ranksvm import PairHinge, Pairs, grades_in_queries
-from rankwood.models.scaling import Scaling
+from rankwood.models.linear import Scaling
 from tests.reference import linear as reference
 
 NO_SCALING = {"centre": 0.0, "spread": 1.0, "least": 0.0}
@@ -201,7 +201,7 @@ def test_the_scale_of_a_feature_makes_no_difference(rng):
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     monkeypatch.setattr("rankwood.losses.ranksvm._BLOCK_ROWS", 64)
-    monkeypatch.setattr("rankwood.models.scaling._BLOCK_ROWS", 64)
+    monkeypatch.setattr("rankwood.models.linear._BLOCK_ROWS", 64)
     monkeypatch.setattr("rankwood.measures.ranking.DOCUMENTS_PER_BLOCK", 10)
     monkeypatch.setattr("rankwood.models.linear._LEAST_TERMS", 10)
     data = rw.make_ranking(60, 20, 12, seed=3)
@@ -213,7 +213,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
 
 @pytest.mark.parametrize("n_rows", [1, 50, 300])
 def test_scaling_equals_the_slow_twin(rng, n_rows, monkeypatch):
-    monkeypatch.setattr("rankwood.models.scaling._BLOCK_ROWS", 32)
+    monkeypatch.setattr("rankwood.models.linear._BLOCK_ROWS", 32)
     features = rng.normal(5, 2, size=(n_rows, 4)).astype(np.float32)
     features[rng.random(features.shape) < 0.2] = np.nan
     features[:, 2] = 0.1

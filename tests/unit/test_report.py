@@ -17,14 +17,12 @@ import pytest
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.experiments.report import write_report
 from rankwood.experiments.report.charts import charts_of
-from rankwood.experiments.report.explorer_data import packed, queries_by_change, ranks_of
+from rankwood.experiments.report.drawing import Scale, linear_ticks, spread, value_range
 from rankwood.experiments.report.findings import find
-from rankwood.experiments.report.latex import escaped as latex_escaped
-from rankwood.experiments.report.latex import latex_tables
-from rankwood.experiments.report.markdown import markdown_report
-from rankwood.experiments.report.page import html_page
-from rankwood.experiments.report.scales import Scale, linear_ticks, spread, value_range
-from rankwood.experiments.report.svg import svg_file
+from rankwood.experiments.report.page import html_page, packed, queries_by_change, ranks_of
+from rankwood.experiments.report.render import svg_file
+from rankwood.experiments.report.text_files import escape_latex as latex_escaped
+from rankwood.experiments.report.text_files import latex_tables, markdown_report
 from rankwood.experiments.report.words import duration, p_text, summary
 from tests import report_runs
 

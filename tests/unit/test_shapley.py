@@ -9,10 +9,9 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ModelError
-from rankwood.models.covers import with_covers
-from rankwood.models.explain import contributions
 from rankwood.models.forest import Forest
 from rankwood.models.linear import LinearModel
+from rankwood.models.shapley import contributions, with_covers
 from tests.reference import forest as reference
 from tests.reference import shapley
 

@@ -11,7 +11,6 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.corrections import adjusted
 from rankwood.evaluation.paired_tests import (
     _sums_by_random_signs,
     cohens_d,
@@ -22,7 +21,7 @@ from rankwood.evaluation.paired_tests import (
     signed_ranks,
     wilcoxon,
 )
-from rankwood.evaluation.significance import compare_values
+from rankwood.evaluation.significance import adjusted, compare_values
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

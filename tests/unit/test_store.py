@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankwood.data import store, store_files
+from rankwood.data import cache
 from rankwood.data.dataset import RankingData
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import DataError, ParameterError
@@ -48,13 +48,13 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def entry(path: Path, reader: Reader) -> Path:
     """The folder of an entry just made."""
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 1
-    return store.entries()[0].folder
+    return cache.entries()[0].folder
 
 
 def test_second_read_comes_from_the_cache(path: Path, reader: Reader, entry: Path) -> None:
-    data = store.cached(path, OPTIONS, reader)
+    data = cache.cached(path, OPTIONS, reader)
     assert reader.calls == 1
     assert data == reader.data
     assert data.feature_names == reader.data.feature_names
@@ -63,7 +63,7 @@ def test_second_read_comes_from_the_cache(path: Path, reader: Reader, entry: Pat
 def test_features_of_a_hit_are_mapped_and_read_only(
     path: Path, reader: Reader, entry: Path
 ) -> None:
-    features = store.cached(path, OPTIONS, reader).features
+    features = cache.cached(path, OPTIONS, reader).features
     base = features
     while base is not None and not isinstance(base, np.memmap):
         base = base.base
@@ -74,8 +74,8 @@ def test_features_of_a_hit_are_mapped_and_read_only(
 def test_mapped_features_survive_the_removal_of_the_entry(
     path: Path, reader: Reader, entry: Path
 ) -> None:
-    data = store.cached(path, OPTIONS, reader)
-    assert store.clear() == 1
+    data = cache.cached(path, OPTIONS, reader)
+    assert cache.clear() == 1
     assert not entry.exists()
     assert data == reader.data
 
@@ -100,8 +100,8 @@ def test_mapped_features_survive_the_removal_of_the_entry(
 )
 def test_everything_in_the_data_comes_back(path: Path, data: RankingData) -> None:
     reader = Reader(data)
-    store.cached(path, {}, reader)
-    again = store.cached(path, {}, reader)
+    cache.cached(path, {}, reader)
+    again = cache.cached(path, {}, reader)
     assert reader.calls == 1
     assert again == data
     assert again.features.tobytes() == data.features.tobytes()
@@ -114,27 +114,27 @@ def test_ids_that_cannot_be_kept_are_just_not_cached(path: Path) -> None:
         ids = np.empty(2, object)
         ids[:] = doc_ids
         reader = Reader(RankingData([[1.0], [2.0]], [0, 1], doc_ids=ids))
-        assert store.cached(path, {}, reader) == reader.data
-        assert store.cached(path, {}, reader) == reader.data
+        assert cache.cached(path, {}, reader) == reader.data
+        assert cache.cached(path, {}, reader) == reader.data
         assert reader.calls == 2
-    assert store.entries() == []
+    assert cache.entries() == []
 
 
 def test_other_options_and_other_paths_have_entries_of_their_own(
     path: Path, reader: Reader, entry: Path
 ) -> None:
-    store.cached(path, {"absent": "missing"}, reader)
+    cache.cached(path, {"absent": "missing"}, reader)
     copy = path.with_name("copy.txt")
     copy.write_bytes(path.read_bytes())
-    store.cached(copy, OPTIONS, reader)
+    cache.cached(copy, OPTIONS, reader)
     assert reader.calls == 3
-    assert len(store.entries()) == 3
+    assert len(cache.entries()) == 3
 
 
 def test_a_link_is_the_file_it_points_to(path: Path, reader: Reader, entry: Path) -> None:
     link = path.with_name("link.txt")
     link.symlink_to(path)
-    store.cached(link, OPTIONS, reader)
+    cache.cached(link, OPTIONS, reader)
     assert reader.calls == 1
 
 
@@ -159,10 +159,10 @@ def restore_time(path: Path, status: os.stat_result) -> None:
 def test_a_file_of_another_size_is_read_again(path: Path, reader: Reader, entry: Path) -> None:
     with path.open("ab") as file:
         file.write(b"x")
-    store.cached(path, OPTIONS, reader)
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 2
-    assert len(store.entries()) == 1
+    assert len(cache.entries()) == 1
 
 
 def test_a_changed_file_of_the_same_size_is_read_again(
@@ -171,7 +171,7 @@ def test_a_changed_file_of_the_same_size_is_read_again(
     before = path.stat()
     change_byte(path, between_samples(path))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 2
 
 
@@ -179,10 +179,10 @@ def test_a_touched_file_is_hashed_once_and_then_known(
     path: Path, reader: Reader, entry: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.utime(path, ns=(1, 1))
-    assert store.cached(path, OPTIONS, reader) == reader.data
+    assert cache.cached(path, OPTIONS, reader) == reader.data
     assert reader.calls == 1
-    monkeypatch.setattr(store, "full_hash", lambda _: pytest.fail("hashed again"))
-    assert store.cached(path, OPTIONS, reader) == reader.data
+    monkeypatch.setattr(cache, "full_hash", lambda _: pytest.fail("hashed again"))
+    assert cache.cached(path, OPTIONS, reader) == reader.data
     assert reader.calls == 1
 
 
@@ -193,7 +193,7 @@ def test_a_file_replaced_by_an_equal_one_is_known(path: Path, reader: Reader, en
     restore_time(twin, status)
     twin.replace(path)  # another inode, the same time and size
     assert path.stat().st_ino != status.st_ino
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 1
 
 
@@ -203,7 +203,7 @@ def test_sample_finds_a_change_whose_time_was_set_back(
     status = path.stat()
     change_byte(path, 0)
     restore_time(path, status)
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 2
 
 
@@ -213,20 +213,20 @@ def test_between_the_samples_only_verify_finds_a_change_whose_time_was_set_back(
     status = path.stat()
     change_byte(path, between_samples(path))
     restore_time(path, status)
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 1  # the documented limit
-    store.cached(path, OPTIONS, reader, verify=True)
+    cache.cached(path, OPTIONS, reader, verify=True)
     assert reader.calls == 2
 
 
 def test_verify_of_an_unchanged_file_is_a_hit(path: Path, reader: Reader, entry: Path) -> None:
-    assert store.cached(path, OPTIONS, reader, verify=True) == reader.data
+    assert cache.cached(path, OPTIONS, reader, verify=True) == reader.data
     assert reader.calls == 1
 
 
 def change_record(entry: Path, **changes: object) -> None:
-    record = store_files.read_record(entry)
-    store_files.write_record(entry, {**record, **changes})
+    record = cache.read_record(entry)
+    cache.write_record(entry, {**record, **changes})
 
 
 def replace_array(entry: Path, name: str, array: np.ndarray, *, honest: bool) -> None:
@@ -237,15 +237,15 @@ def replace_array(entry: Path, name: str, array: np.ndarray, *, honest: bool) ->
         described = {
             "dtype": array.dtype.str,
             "shape": list(array.shape),
-            "sample": store_files.sample_hash(path),
-            "sha256": store_files.full_hash(path),
+            "sample": cache.sample_hash(path),
+            "sha256": cache.full_hash(path),
         }
-        arrays = {**store_files.read_record(entry)["arrays"], name: described}
+        arrays = {**cache.read_record(entry)["arrays"], name: described}
         change_record(entry, arrays=arrays)
 
 
 def without_checks(entry: Path, name: str, **changes: object) -> None:
-    arrays = store_files.read_record(entry)["arrays"]
+    arrays = cache.read_record(entry)["arrays"]
     change_record(entry, arrays={**arrays, name: {**arrays[name], **changes}})
 
 
@@ -309,12 +309,12 @@ def test_damage_is_noticed_logged_and_repaired(
 ) -> None:
     damage(entry)
     with caplog.at_level(logging.WARNING):
-        assert store.cached(path, OPTIONS, reader) == reader.data
+        assert cache.cached(path, OPTIONS, reader) == reader.data
     assert reader.calls == 2
     assert "is damaged and made again" in caplog.text
-    assert store.cached(path, OPTIONS, reader) == reader.data
+    assert cache.cached(path, OPTIONS, reader) == reader.data
     assert reader.calls == 2
-    assert [found.folder for found in store.entries()] == [entry]
+    assert [found.folder for found in cache.entries()] == [entry]
 
 
 def test_a_pickle_in_place_of_an_array_is_not_run(path: Path, reader: Reader, entry: Path) -> None:
@@ -327,30 +327,30 @@ def test_a_pickle_in_place_of_an_array_is_not_run(path: Path, reader: Reader, en
     without_checks(
         entry,
         "labels",
-        sample=store_files.sample_hash(file),
-        sha256=store_files.full_hash(file),
+        sample=cache.sample_hash(file),
+        sha256=cache.full_hash(file),
     )
-    assert store.cached(path, OPTIONS, reader) == reader.data
+    assert cache.cached(path, OPTIONS, reader) == reader.data
     assert reader.calls == 2
 
 
 def test_a_file_in_place_of_an_entry_is_replaced(path: Path, reader: Reader, entry: Path) -> None:
-    store.clear()
+    cache.clear()
     entry.write_text("not a folder")
-    store.cached(path, OPTIONS, reader)
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == 2
     assert sorted(found.name for found in entry.parent.iterdir()) == [entry.name]
 
 
 def test_a_flipped_byte_deep_in_the_features_is_found_by_verify(path: Path) -> None:
     reader = Reader(RankingData(np.zeros((3000, 100)), np.zeros(3000)))
-    store.cached(path, {}, reader)
-    features = store.entries()[0].folder / "features.npy"
+    cache.cached(path, {}, reader)
+    features = cache.entries()[0].folder / "features.npy"
     change_byte(features, between_samples(features))
-    store.cached(path, {}, reader)
+    cache.cached(path, {}, reader)
     assert reader.calls == 1  # the documented limit
-    assert store.cached(path, {}, reader, verify=True) == reader.data
+    assert cache.cached(path, {}, reader, verify=True) == reader.data
     assert reader.calls == 2
 
 
@@ -362,11 +362,11 @@ def test_threads_side_by_side_all_get_the_data(path: Path, reader: Reader) -> No
         start.wait()
         for _ in range(5):
             try:
-                results[place] = store.cached(path, OPTIONS, reader) == reader.data
+                results[place] = cache.cached(path, OPTIONS, reader) == reader.data
             except BaseException as error:
                 results[place] = error
             if place == 0:
-                store.clear()
+                cache.clear()
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(8)]
     for thread in threads:
@@ -374,11 +374,11 @@ def test_threads_side_by_side_all_get_the_data(path: Path, reader: Reader) -> No
     for thread in threads:
         thread.join()
     assert results == [True] * 8
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     calls = reader.calls
-    store.cached(path, OPTIONS, reader)
+    cache.cached(path, OPTIONS, reader)
     assert reader.calls == calls
-    assert len(list(store.entries()[0].folder.parent.iterdir())) == 1
+    assert len(list(cache.entries()[0].folder.parent.iterdir())) == 1
 
 
 def test_a_cache_folder_that_cannot_be_made_is_no_error(
@@ -392,12 +392,12 @@ def test_a_cache_folder_that_cannot_be_made_is_no_error(
     blocker.write_text("a file where the folder should be")
     monkeypatch.setenv("RANKWOOD_CACHE_DIR", str(blocker))
     with caplog.at_level(logging.INFO, logger="rankwood"):
-        assert store.cached(path, OPTIONS, reader) == reader.data
+        assert cache.cached(path, OPTIONS, reader) == reader.data
     assert "is not cached" in caplog.text
-    assert store.cached(path, OPTIONS, reader) == reader.data
+    assert cache.cached(path, OPTIONS, reader) == reader.data
     assert reader.calls == 2
-    assert store.entries() == []
-    assert store.clear() == 0
+    assert cache.entries() == []
+    assert cache.clear() == 0
 
 
 def test_a_full_disk_is_no_error_and_leaves_nothing(
@@ -407,7 +407,7 @@ def test_a_full_disk_is_no_error_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", no_space)
-    assert store.cached(path, OPTIONS, reader) == reader.data
+    assert cache.cached(path, OPTIONS, reader) == reader.data
     assert list((Path(os.environ["RANKWOOD_CACHE_DIR"]) / "data").iterdir()) == []
 
 
@@ -416,8 +416,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_cached(path: Path, reader: 
         os.utime(path, ns=(5, 5))
         return reader()
 
-    store.cached(path, OPTIONS, read)
-    assert store.entries() == []
+    cache.cached(path, OPTIONS, read)
+    assert cache.entries() == []
 
 
 def test_errors_of_the_reader_reach_the_caller(path: Path, tmp_path: Path) -> None:
@@ -426,8 +426,8 @@ def test_errors_of_the_reader_reach_the_caller(path: Path, tmp_path: Path) -> No
 
     for place in (path, tmp_path / "nowhere.txt", tmp_path):
         with pytest.raises(DataError, match="line 3 is wrong"):
-            store.cached(place, OPTIONS, read)
-    assert store.entries() == []
+            cache.cached(place, OPTIONS, read)
+    assert cache.entries() == []
 
 
 def make_entries(folder: Path, reader: Reader, count: int) -> list[Path]:
@@ -436,8 +436,8 @@ def make_entries(folder: Path, reader: Reader, count: int) -> list[Path]:
     for number in range(count):
         path = folder / f"file{number}.txt"
         path.write_text(f"content {number}")
-        store.cached(path, {}, reader)
-        entry = next(entry for entry in store.entries() if entry.source == str(path))
+        cache.cached(path, {}, reader)
+        entry = next(entry for entry in cache.entries() if entry.source == str(path))
         os.utime(entry.folder, (number + 1, number + 1))
         paths.append(path)
     return paths
@@ -445,35 +445,35 @@ def make_entries(folder: Path, reader: Reader, count: int) -> list[Path]:
 
 def test_prune_removes_the_longest_unused_first(tmp_path: Path, reader: Reader) -> None:
     paths = make_entries(tmp_path, reader, 3)
-    store.cached(paths[0], {}, reader)  # now the one used last
-    one = store.entries()[0].n_bytes
-    store.prune(limit=2 * one + one // 2)
-    assert [entry.source for entry in store.entries()] == [str(paths[2]), str(paths[0])]
+    cache.cached(paths[0], {}, reader)  # now the one used last
+    one = cache.entries()[0].n_bytes
+    cache.prune(limit=2 * one + one // 2)
+    assert [entry.source for entry in cache.entries()] == [str(paths[2]), str(paths[0])]
 
 
 def test_prune_keeps_the_entry_it_is_told_to(path: Path, entry: Path) -> None:
-    store.prune(limit=0, keep=entry)
-    assert len(store.entries()) == 1
-    store.prune(limit=0)
-    assert store.entries() == []
+    cache.prune(limit=0, keep=entry)
+    assert len(cache.entries()) == 1
+    cache.prune(limit=0)
+    assert cache.entries() == []
 
 
 def test_the_environment_bounds_the_cache(
     tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_entries(tmp_path, reader, 2)
-    one = store.entries()[0].n_bytes
+    one = cache.entries()[0].n_bytes
     monkeypatch.setenv("RANKWOOD_CACHE_GB", str(1.5 * one / 1e9))
     paths = make_entries(tmp_path, reader, 3)
-    assert [entry.source for entry in store.entries()] == [str(paths[2])]
+    assert [entry.source for entry in cache.entries()] == [str(paths[2])]
 
 
 def test_a_limit_of_zero_switches_the_cache_off(
     path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANKWOOD_CACHE_GB", "0")
-    store.cached(path, OPTIONS, reader)
-    assert store.entries() == []
+    cache.cached(path, OPTIONS, reader)
+    assert cache.entries() == []
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "nan", "inf"])
@@ -482,7 +482,7 @@ def test_a_nonsense_limit_is_named(
 ) -> None:
     monkeypatch.setenv("RANKWOOD_CACHE_GB", text)
     with pytest.raises(ParameterError, match=f"RANKWOOD_CACHE_GB must be a number.*'{text}'"):
-        store.cached(path, OPTIONS, reader)
+        cache.cached(path, OPTIONS, reader)
 
 
 def test_prune_removes_what_dead_writers_left(path: Path, entry: Path) -> None:
@@ -491,15 +491,15 @@ def test_prune_removes_what_dead_writers_left(path: Path, entry: Path) -> None:
         folder.mkdir()
         (folder / "features.npy").write_bytes(b"half")
     os.utime(old, (1, 1))
-    store.prune()
+    cache.prune()
     assert not old.exists()
     assert new.exists()  # perhaps being written now
-    assert len(store.entries()) == 1
+    assert len(cache.entries()) == 1
 
 
 def test_entries_tell_source_and_size(path: Path, entry: Path) -> None:
-    (found,) = store.entries()
+    (found,) = cache.entries()
     assert found.source == str(path)
     assert found.n_bytes == sum(file.stat().st_size for file in entry.iterdir())
     (entry / "record.json").write_text(json.dumps({"source": 1}))
-    assert store.entries()[0].source == ""
+    assert cache.entries()[0].source == ""

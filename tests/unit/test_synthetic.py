@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from rankwood.data.dataset import RankingData
-from rankwood.data.synthetic import WEB10K_LABEL_SHARES, make_feature_costs, make_ranking
-from rankwood.data.synthetic_transfer import make_transfer
+from rankwood.data.synthetic import (
+    WEB10K_LABEL_SHARES,
+    make_feature_costs,
+    make_ranking,
+    make_transfer,
+)
 from rankwood.errors import ParameterError
 
 

@@ -16,9 +16,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from rankwood.data import table_files
 from rankwood.data.dataset import RankingData
-from rankwood.data.tables import MARKER, from_frame, read_table, write_table
+from rankwood.data.tables import files
+from rankwood.data.tables.ranking import MARKER, from_frame, read_table, write_table
 from rankwood.errors import DataError, DataWarning, ParameterError, RunError, UnknownName
 
 ENDINGS = [".parquet", ".arrow", ".feather", ".csv", ".tsv", ".csv.gz", ".csv.zst", ".tsv.bz2"]
@@ -204,10 +204,10 @@ def test_data_without_queries_are_read_without_queries(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_many_batches_equal_one(tmp_path, ending, monkeypatch, rng):
-    monkeypatch.setattr("rankwood.data.table_writing._BLOCK_VALUES", 700)
-    monkeypatch.setattr(table_files, "_PIECE_VALUES", 200)
-    monkeypatch.setattr(table_files, "_PIECE_ROWS", 37)
-    monkeypatch.setattr(table_files, "_CSV_BLOCK", 4096)
+    monkeypatch.setattr("rankwood.data.tables.files._BLOCK_VALUES", 700)
+    monkeypatch.setattr(files, "_PIECE_VALUES", 200)
+    monkeypatch.setattr(files, "_PIECE_ROWS", 37)
+    monkeypatch.setattr(files, "_CSV_BLOCK", 4096)
     data = RankingData(
         rng.normal(size=(3000, 5)),
         rng.integers(0, 5, 3000),
@@ -328,7 +328,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rankwood.data.table_writing._csv_text", fails)
+    monkeypatch.setattr("rankwood.data.tables.files._csv_text", fails)
     with pytest.raises(RunError, match=r"d.csv cannot be written: No space left on device"):
         write_table(everything(), path)
     assert path.read_text() == "old"
@@ -454,7 +454,7 @@ def test_what_is_wrong_with_a_csv_file(write, text, message):
 
 
 def test_rows_are_numbered_across_blocks(write, monkeypatch):
-    monkeypatch.setattr(table_files, "_CSV_BLOCK", 1024)
+    monkeypatch.setattr(files, "_CSV_BLOCK", 1024)
     text = "label,qid,a\n" + "1,1,0.5\n" * 2000
     with pytest.raises(DataError, match="row 2001, column 'a': 'x' is not a number"):
         read_table(write("d.csv", text + "1,1,x\n"))
@@ -463,7 +463,7 @@ def test_rows_are_numbered_across_blocks(write, monkeypatch):
 
 
 def test_a_line_longer_than_a_block(write, monkeypatch):
-    monkeypatch.setattr(table_files, "_CSV_BLOCK", 1024)
+    monkeypatch.setattr(files, "_CSV_BLOCK", 1024)
     with pytest.raises(DataError, match=r"d.csv: .*longer than 1,024 bytes"):
         read_table(write("d.csv", "label,qid,a\n1," + "1" * 5000 + ",1\n1,1,1\n"))
     with pytest.raises(DataError, match=r"d.csv: the header line is longer than 1,024 bytes"):

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from rankwood import _threads
+from rankwood._core import threads
 from rankwood.errors import ParameterError
 
 
@@ -26,13 +26,13 @@ def mark(first, last, marks):
 @pytest.mark.parametrize("n_items", [0, 1, 2, 7, 1000])
 def test_blocks_cover_every_item_once(n_threads, n_items):
     marks = np.zeros(n_items, int)
-    _threads.run_blocks(mark, n_items, marks, n_threads=n_threads)
+    threads.run_blocks(mark, n_items, marks, n_threads=n_threads)
     assert (marks == 1).all()
 
 
 def test_few_items_stay_on_the_callers_thread():
     names = set()
-    _threads.run_blocks(lambda *_: names.add(threading.get_ident()), 100, n_threads=4, least=60)
+    threads.run_blocks(lambda *_: names.add(threading.get_ident()), 100, n_threads=4, least=60)
     assert names == {threading.get_ident()}
 
 
@@ -42,16 +42,16 @@ def test_an_error_in_any_block_reaches_the_caller():
             raise RuntimeError("block failed")
 
     with pytest.raises(RuntimeError, match="block failed"):
-        _threads.run_blocks(fail, 10, n_threads=2)
+        threads.run_blocks(fail, 10, n_threads=2)
 
 
 def test_threads_come_from_the_argument_then_the_environment_then_the_machine(monkeypatch):
-    assert _threads.resolve_threads() == _threads.usable_cores()
+    assert threads.resolve_threads() == threads.usable_cores()
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")  # what joblib's workers set
-    assert _threads.resolve_threads() == 3
+    assert threads.resolve_threads() == 3
     monkeypatch.setenv("RANKWOOD_THREADS", "5")
-    assert _threads.resolve_threads() == 5
-    assert _threads.resolve_threads(7) == 7
+    assert threads.resolve_threads() == 5
+    assert threads.resolve_threads(7) == 7
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
@@ -59,14 +59,14 @@ def test_a_wrong_number_of_threads_is_named(value):
     with pytest.raises(
         ParameterError, match=f"n_threads must be a whole number of at least 1, got {value!r}"
     ):
-        _threads.resolve_threads(value)
+        threads.resolve_threads(value)
 
 
 @pytest.mark.parametrize("value", ["0", "two", "-1", "1.5"])
 def test_a_wrong_environment_variable_is_named(value, monkeypatch):
     monkeypatch.setenv("RANKWOOD_THREADS", value)
     with pytest.raises(ParameterError, match=f"RANKWOOD_THREADS must be .* got '{value}'"):
-        _threads.resolve_threads()
+        threads.resolve_threads()
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ def test_a_wrong_environment_variable_is_named(value, monkeypatch):
 )
 def test_a_containers_quota_counts(tmp_path, text, cores):
     (tmp_path / "cpu.max").write_text(text)
-    assert _threads._cgroup_quota(tmp_path / "cpu.max") == cores
+    assert threads._cgroup_quota(tmp_path / "cpu.max") == cores
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_the_pool_works_again_after_a_fork():
     marks = np.zeros(10, int)
-    _threads.run_blocks(mark, 10, marks, n_threads=2)  # the pool exists in the parent
+    threads.run_blocks(mark, 10, marks, n_threads=2)  # the pool exists in the parent
     child = os.fork()
     if child == 0:
         marks = np.zeros(10, int)
-        _threads.run_blocks(mark, 10, marks, n_threads=2)
+        threads.run_blocks(mark, 10, marks, n_threads=2)
         os._exit(0 if (marks == 1).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_number_of_threads_may_come_from_numpy():
-    assert _threads.resolve_threads(np.int64(3)) == 3
-    assert type(_threads.resolve_threads(np.int64(3))) is int
+    assert threads.resolve_threads(np.int64(3)) == 3
+    assert type(threads.resolve_threads(np.int64(3))) is int
 
 
 def test_work_on_one_of_our_threads_is_not_cut_up_again():
     # It would wait for a pool whose only threads are waiting for it.
-    assert _threads.submit(2, _threads.resolve_threads, 2).result(timeout=30) == 1
-    assert _threads.submit(2, _threads.resolve_threads).result(timeout=30) == 1
+    assert threads.submit(2, threads.resolve_threads, 2).result(timeout=30) == 1
+    assert threads.submit(2, threads.resolve_threads).result(timeout=30) == 1
     with pytest.raises(ParameterError, match="n_threads must be"):
-        _threads.submit(2, _threads.resolve_threads, 0).result(timeout=30)
+        threads.submit(2, threads.resolve_threads, 0).result(timeout=30)

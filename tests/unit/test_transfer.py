@@ -10,10 +10,9 @@ import scipy.stats
 from sklearn.metrics import roc_auc_score
 
 import rankwood as rw
-from rankwood.ensembles.transfer_features import varying_columns
-from rankwood.ensembles.transfer_report import TransferReport
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.measures.paired import paired_t_test
+from rankwood.measures.compute import paired_t_test
+from rankwood.prepare.transfer import TransferReport, varying_columns
 
 # Whole forests by the dozen, and no kernel that other tests do not run as plain Python.
 pytestmark = pytest.mark.jit_only

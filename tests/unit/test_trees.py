@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rankwood._checks import read_only
+from rankwood._core.checks import read_only
 from rankwood.errors import ParameterError
-from rankwood.trees import grower, partition_kernels
-from rankwood.trees.blind_growth_kernels import range_of, range_of_weighed
+from rankwood.trees import grower, partition
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.layout import lay_out
 from rankwood.trees.packing import pack
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
-from rankwood.trees.state_kernels import Bag
+from rankwood.trees.random_trees import range_of, range_of_weighed
+from rankwood.trees.row_order import lay_out
+from rankwood.trees.workspace import Bag
 from tests.reference import trees as reference
 
 MISSING = 255
@@ -195,7 +195,7 @@ def test_rows_are_set_apart_with_their_words(n_rows, has_counts, missing_goes_le
     goes_left = (codes <= 7) | ((codes == MISSING) & missing_goes_left)
     order = 2 + np.concatenate([np.flatnonzero(goes_left), np.flatnonzero(~goes_left)])
     n_left = int(goes_left.sum())
-    for kernel in (partition_kernels.set_apart, partition_kernels.set_apart_one_by_one):
+    for kernel in (partition.set_apart, partition.set_apart_one_by_one):
         bag = Bag(rows.copy(), words.copy(), counts.copy())
         aside = [np.zeros(n_rows + 1, array.dtype) for array in bag]
         work = some_work()._replace(rows=aside[0], words=aside[1], counts=aside[2])

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
-from rankwood._threads import run_blocks
+from rankwood._core import checks
+from rankwood._core.jit import kernel
+from rankwood._core.threads import run_blocks
 from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Rows
 from rankwood.errors import DataError, ParameterError
 
@@ -59,7 +60,7 @@ class Bins:
             "has_missing": np.array(self.has_missing, bool),
         }
         for name, array in given.items():
-            object.__setattr__(self, name, _checks.read_only(array))
+            object.__setattr__(self, name, checks.read_only(array))
         self._check()
 
     def _check(self) -> None:
@@ -101,11 +102,11 @@ class Bins:
     @functools.cached_property
     def n_value_bins(self) -> Rows:
         """Bins of each feature, the one for missing values not counted: 1 to 255."""
-        return _checks.read_only(np.diff(self.offsets) + 1)
+        return checks.read_only(np.diff(self.offsets) + 1)
 
     def thresholds_of(self, feature: int) -> Features:
         """The cut points of one feature, ascending."""
-        feature = _checks.whole_number("feature", feature, 0, self.n_features - 1)
+        feature = checks.whole_number("feature", feature, 0, self.n_features - 1)
         return self.thresholds[self.offsets[feature] : self.offsets[feature + 1]]
 
     def threshold_of(self, feature: int, bin: int) -> np.float32:  # noqa: A002
@@ -113,12 +114,12 @@ class Bins:
         thresholds = self.thresholds_of(feature)
         if thresholds.size == 0:
             raise ParameterError(f"feature {feature} has a single bin, so it has no threshold.")
-        found: np.float32 = thresholds[_checks.whole_number("bin", bin, 0, thresholds.size - 1)]
+        found: np.float32 = thresholds[checks.whole_number("bin", bin, 0, thresholds.size - 1)]
         return found
 
     def transform(self, features: Any, n_threads: int | None = None) -> Bytes:
         """The code of every value: uint8, features × rows, one contiguous column per feature."""
-        matrix = _checks.feature_matrix(features)
+        matrix = checks.feature_matrix(features)
         codes = np.empty((matrix.shape[1], matrix.shape[0]), CODE)
         self.transform_into(matrix, codes, n_threads)
         return codes
@@ -127,8 +128,6 @@ class Bins:
         self, features: Features, codes: Bytes, n_threads: int | None = None
     ) -> None:
         """Write the codes of a row-major float32 matrix into ``codes``, features × rows."""
-        from rankwood.binning.code_kernels import encode_rows
-
         n_rows, n_features = features.shape
         if n_features != self.n_features:
             raise DataError(
@@ -136,7 +135,7 @@ class Bins:
                 f"for {self.n_features:,}. Pass the same features in the same order."
             )
         # numpy.asarray: a memory map is a type of its own, for which the kernel would compile again
-        matrix = _checks.read_only(np.asarray(features))
+        matrix = checks.read_only(np.asarray(features))
         run_blocks(
             encode_rows,
             n_rows,
@@ -153,10 +152,43 @@ class Bins:
         sizes = np.diff(self.offsets)
         tables = np.full((self.n_features, MOST_BINS + 1), np.inf, FEATURE)
         tables[np.arange(MOST_BINS + 1) < sizes[:, np.newaxis]] = self.thresholds
-        return _checks.read_only(tables)
+        return checks.read_only(tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bins, (self.thresholds, self.offsets, self.has_missing)
 
     def __repr__(self) -> str:
         return f"Bins({self.n_features:,} features, {self.thresholds.size:,} thresholds)"
+
+
+# Codes of values.
+
+
+TABLE = 256  # thresholds of a feature, filled up with +inf, which no value exceeds
+
+_TILE = 256  # rows whose features stay in the second-level cache
+
+
+@kernel
+def encode_rows(first: int, last: int, features: Features, tables: Features, codes: Bytes) -> None:
+    """Write the code of each value of rows ``first`` to ``last``: how many thresholds lie below it.
+
+    The search is written out: eight comparisons without a branch, so that several values are in
+    flight at once. A loop over the steps compiles to branches and takes eight times as long.
+    """
+    n_features = features.shape[1]
+    for start in range(first, last, _TILE):
+        stop = min(start + _TILE, last)
+        for feature in range(n_features):
+            table = tables[feature]
+            for row in range(start, stop):
+                value = features[row, feature]
+                below = 128 if table[127] < value else 0
+                below += 64 if table[below + 63] < value else 0
+                below += 32 if table[below + 31] < value else 0
+                below += 16 if table[below + 15] < value else 0
+                below += 8 if table[below + 7] < value else 0
+                below += 4 if table[below + 3] < value else 0
+                below += 2 if table[below + 1] < value else 0
+                below += 1 if table[below] < value else 0
+                codes[feature, row] = MISSING_BIN if value != value else below  # noqa: PLR0124

@@ -8,14 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from rankwood.cli import parameters, printing
-from rankwood.cli.fits import refuse_other_files
-from rankwood.cli.options import Csv, Json, Reading, with_reading_options
+from rankwood.cli.options import Csv, Json, Reading, refuse_other_files, with_reading_options
 from rankwood.data.folds import same_width
-from rankwood.ensembles.loading import estimators
-from rankwood.ensembles.missing_prediction import PredictMissing
-from rankwood.ensembles.treatments import TREATMENTS
 from rankwood.errors import UnknownName
-from rankwood.evaluation.compare_missing import compare_missing
+from rankwood.prepare.missing import TREATMENTS, PredictMissing
+from rankwood.rankers.save import estimators
+from rankwood.studies.missing import compare_missing
 
 # What the comparison decides itself.
 _LEFT_OUT = ("measure", "missing")

@@ -2,16 +2,103 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rankwood.cli import data_chess, printing
-from rankwood.cli.options import Seed
-from rankwood.cli.reporting import reports_errors
+from rankwood.cli import printing
+from rankwood.cli.options import Reading, Seed, with_reading_options
+from rankwood.cli.printing import reports_errors
+from rankwood.errors import RunError
+
+# ``rankwood data chess``: positions whose legal moves an engine has judged.
+
+
+def chess_command(
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="LETOR text or a table, by its name.")
+    ],
+    *,
+    opening: Annotated[
+        str,
+        typer.Option(
+            help="B84, E97, a PGN file, a file with a position (FEN) or moves per line, a FEN, or moves."
+        ),
+    ] = "B84",
+    positions: Annotated[int, typer.Option(min=1, help="Number of positions.")] = 2000,
+    engine: Annotated[str, typer.Option(help="A UCI engine, by name or path.")] = "stockfish",
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Nodes per position: labels that can be repeated. 100,000 by default."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--time", help="Seconds per position, instead of nodes."),
+    ] = None,
+    least_plies: Annotated[
+        int, typer.Option(min=0, help="Half-moves played from the opening, at least.")
+    ] = 4,
+    most_plies: Annotated[int, typer.Option(min=0, help="The same, at most.")] = 24,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds until an engine that does not answer is replaced."),
+    ] = 60.0,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notices.")] = False,
+) -> None:
+    """Build a move-ordering collection: every legal move of chess positions, labelled by an engine.
+
+    Positions are reached from an opening by seeded play among moves that are not bad. Labels tell how far a move is
+    behind the best: 4 within 0.1 pawns, 3 within 0.2, 2 below 0.3, 1 below 0.5, else 0. A description with positions,
+    scores and provenance is written beside OUT, ending in .json.
+
+    Whatever interrupts it, the same command goes on where it stopped. Needs the extra chess and an engine.
+
+    Example: rankwood data chess moves.txt.gz --opening B84 --positions 2000 --nodes 100000 --seed 1
+    """
+    from rankwood.data.chess.building import build_chess
+    from rankwood.data.chess.collection import description_path
+
+    with printing.building(target.name, quiet) as progress:
+        try:
+            found = build_chess(
+                target,
+                opening=opening,
+                positions=positions,
+                engine=engine,
+                nodes=nodes,
+                seconds=seconds,
+                seed=seed,
+                least_plies=least_plies,
+                most_plies=most_plies,
+                timeout=timeout,
+                progress=progress,
+            )
+        except (KeyboardInterrupt, RunError):
+            _tell_what_is_kept(Path(f"{target}.partial"))
+            raise
+    if not quiet:
+        n_moves = sum(len(position.scores) for position in found)
+        printing.notice(f"{target}: {len(found):,} positions, {n_moves:,} moves")
+        printing.notice(f"{description_path(target)}: their description")
+
+
+def _tell_what_is_kept(partial: Path) -> None:
+    if not partial.exists():
+        return
+    with partial.open("rb") as file:
+        n_positions = sum(line.endswith(b"\n") for line in file) - 1
+    if n_positions > 0:
+        printing.notice(
+            f"{n_positions:,} positions are kept in {partial}; the same command goes on from there."
+        )
+
 
 app = typer.Typer(help="Make data, and look after the cache of parsed files.", no_args_is_help=True)
-app.command("chess")(reports_errors(data_chess.command))
+app.command("chess")(reports_errors(chess_command))
 
 
 @app.command("synth")
@@ -66,7 +153,7 @@ def cache(
 
     They are made when a large LETOR file is first read, and make the next read fast. Removing them loses nothing.
     """
-    from rankwood.data import store
+    from rankwood.data import cache as store
 
     found = store.entries()
     if clear:
@@ -78,3 +165,54 @@ def cache(
         return
     rows = [(str(entry.source), f"{entry.n_bytes / 2**20:,.1f}") for entry in found]
     printing.show_table(("file", "MiB"), rows)
+
+
+# ``rankwood convert``: LETOR text to Parquet, CSV or Arrow and back.
+
+
+@with_reading_options
+def convert_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="OUT",
+            help="Written by its name: .parquet, .csv, .tsv, .arrow, .feather, else LETOR text; "
+            ".gz, .zst and .bz2 compress text; - is standard output.",
+        ),
+    ],
+    *,
+    normalise: Annotated[
+        str | None,
+        typer.Option(
+            help="Scale every feature within its query: minmax (to 0..1, as LETOR does) or zscore."
+        ),
+    ] = None,
+    skip_zeros: Annotated[
+        bool, typer.Option("--skip-zeros", help="LETOR text: do not write zero values.")
+    ] = False,
+    reading: Reading,
+) -> None:
+    """Convert between LETOR text, Parquet, CSV and Arrow.
+
+    OUT appears when it is complete: an interrupted run leaves whatever stood there before.
+
+    Example: rankwood convert train.txt.gz train.parquet --normalise minmax
+    """
+    from rankwood.data.reading import write_data
+
+    data = reading(source)
+    if normalise is not None:
+        from rankwood.data.normalise import normalise_per_query
+
+        data = normalise_per_query(data, method=normalise)
+    write_data(data, target, skip_zeros=skip_zeros)
+    if target != "-" and not reading.quiet:
+        printing.notice(
+            f"{target}: {data.n_documents:,} documents, {data.n_queries:,} queries, {data.n_features:,} features"
+        )

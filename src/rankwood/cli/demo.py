@@ -100,7 +100,7 @@ def command(
 
     Everything is written to a folder, with the commands that repeat each step.
     """
-    from rankwood.cli.inspect_data import facts
+    from rankwood.cli.inspect import facts
     from rankwood.data.summary import summarise
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,8 +128,8 @@ def command(
 
 def write_parts(folder: Path, positions: int | None) -> list[RankingData]:
     """Training, validation and test positions of both openings, written to files as well."""
-    from rankwood.data.datasets import chess
-    from rankwood.data.letor import write_letor
+    from rankwood.data.chess.collection import chess
+    from rankwood.data.letor.text import write_letor
 
     parts = []
     for name in _PARTS:
@@ -168,8 +168,8 @@ def write_report_of(results: RunResults, folder: Path) -> Path:
 
 def train_ranker(train: RankingData, vali: RankingData, path: Path, seed: int) -> Any:
     """LambdaMART as in the experiment, saved."""
-    from rankwood.ensembles.lambdamart import LambdaMART
-    from rankwood.ensembles.loading import save
+    from rankwood.rankers.boosted import LambdaMART
+    from rankwood.rankers.save import save
 
     ranker = LambdaMART(n_trees=200, early_stopping=30, seed=seed).fit(train, valid=vali)
     save(ranker, path)
@@ -179,8 +179,8 @@ def train_ranker(train: RankingData, vali: RankingData, path: Path, seed: int) -
 
 def show_boards(test: RankingData, scores: Any, ranker: str, folder: Path) -> None:
     """Two positions, one that the ranker gets right and one that it does not, as text and as SVG files."""
-    from rankwood.data.chess_board import board_svg, board_text
-    from rankwood.data.datasets import chess_positions
+    from rankwood.data.chess.board import board_svg, board_text
+    from rankwood.data.chess.collection import chess_positions
 
     positions = chess_positions()
     for verdict, query, moves in chosen_positions(test, scores):

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, Seed, with_reading_options
-from rankwood.errors import ParameterError
+from rankwood.cli.options import Json, Reading, Seed, refuse_other_files, with_reading_options
+from rankwood.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
     from rankwood.dtypes import Array
+    from rankwood.evaluation.compare import SystemComparison
     from rankwood.evaluation.evaluate import Evaluation
 
 _DEFAULT_MEASURES = ["ndcg@10", "map", "err@10"]
 
 
 @with_reading_options
-def command(
+def evaluate_command(
     scores: Annotated[
         str,
         typer.Argument(
@@ -93,7 +96,7 @@ def command(
     Example: rankwood evaluate run.trec qrels.txt --preset trec_eval -m ndcg@10
     """
     from rankwood.data.reading import is_run_file
-    from rankwood.data.score_reading import read_scores_of
+    from rankwood.data.scores import read_scores_of
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.models.format import is_model_file
 
@@ -105,7 +108,7 @@ def command(
     elif complete or condense:
         raise ParameterError("--complete and --condense are for TREC run files.")
     elif is_model:
-        from rankwood.ensembles.loading import load, n_features_of  # heavy: only models need it
+        from rankwood.rankers.save import load, n_features_of  # heavy: only models need it
 
         model = load(scores)
         judged_data, options["by"] = read_data(data, by, reading, n_features_of(model))
@@ -125,7 +128,7 @@ def command(
 
 def _refuse_missing_scores(scores: str, data: str) -> None:
     """Say what is wrong with SCORES before the data are read, which may take long."""
-    from rankwood.data.table_files import refuse_what_is_no_file
+    from rankwood.data.tables.files import refuse_what_is_no_file
 
     if scores == data == "-":
         raise ParameterError("SCORES and DATA cannot both be standard input; name one of them.")
@@ -140,7 +143,7 @@ def read_data(
     from rankwood.data.reading import is_table
 
     if by is not None and is_table(path):
-        from rankwood.data.segments import read_column
+        from rankwood.data.tables.files import read_column
 
         segments = read_column(path, by)
         return reading(path, drop=(*reading.options["drop"], by)), segments
@@ -191,7 +194,7 @@ def _tell_of_queries(missing: tuple[str, ...], unjudged: tuple[str, ...], comple
 
 def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
     """A line per query; an empty field where a measure leaves the query out."""
-    from rankwood._files import atomic_path, explained_writing
+    from rankwood._core.files import atomic_path, explained_writing
 
     names = [str(row.measure) for row in result]
     columns = [row.per_query.tolist() for row in result]
@@ -203,3 +206,201 @@ def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
         )
     with explained_writing(path), atomic_path(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n")
+
+
+# ``rankwood compare``: two or more models or score files on one data set.
+
+
+_TESTS = ["wilcoxon", "t", "randomization"]
+
+
+@with_reading_options
+def compare_command(
+    systems: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL_OR_SCORES...",
+            help="Two or more: model files, or scores in the order of DATA's rows, as rankwood score writes them "
+            "(TSV, Parquet, numbers).",
+        ),
+    ],
+    *,
+    data: Annotated[
+        str, typer.Option(metavar="DATA", help="LETOR text, Parquet, CSV or Arrow, with labels.")
+    ],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure", "-m", help="Such as ndcg@10 or map; may be repeated. The first decides."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The model or score file that the others are compared with; the best by default.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Conventions, as for rankwood evaluate.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A table per value of this column, which must be the same for all rows of a query.",
+        ),
+    ] = None,
+    tests: Annotated[
+        list[str] | None,
+        typer.Option(help="wilcoxon, t or randomization; may be repeated. All by default."),
+    ] = None,
+    correction: Annotated[
+        str, typer.Option(help="For several comparisons: holm, bonferroni or none.")
+    ] = "holm",
+    level: Annotated[float, typer.Option(help="What p values are compared with.")] = 0.05,
+    queries: Annotated[
+        int, typer.Option(min=0, help="How many of the queries that changed most to show.")
+    ] = 10,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the tests, numbers in full.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a page to explore, query by query."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Compare models or scores on the same queries: values, differences, tests, and what changed.
+
+    Example: rankwood compare old.rankwood new.rankwood --data test.txt.gz --baseline old.rankwood
+
+    Example: rankwood compare bm25.txt new.rankwood --data test.parquet -m ndcg@10 -m map --html comparison.html
+    """
+    from rankwood.evaluation.compare import compare
+
+    refuse_other_files("--csv", csv, (".csv",))
+    refuse_other_files("--html", html, (".html", ".htm"))
+    names = _names(systems)
+    if baseline is not None:
+        baseline = _baseline(baseline, names)
+    loaded = {name: _model(path) for name, path in names.items()}
+    judged_data, segments = read_data(data, by, reading, _widest(loaded))
+    result = compare(
+        {name: _scores(names[name], model, judged_data) for name, model in loaded.items()},
+        judged_data,
+        measure or _DEFAULT_MEASURES,
+        baseline=baseline,
+        preset=preset,
+        by=segments,
+        tests=tests or _TESTS,
+        correction=correction,
+        level=level,
+        n_changed=queries,
+        seed=seed,
+        n_threads=reading.options["n_threads"],
+    )
+    if csv is not None:
+        result.write_csv(csv)
+    if html is not None:
+        _write_report(
+            result, judged_data, html, baseline, _repeated(systems, data, measure, baseline)
+        )
+    if as_json:
+        printing.show_json(result.to_dict())
+    else:
+        printing.say(str(result))
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """What the systems are called: file names, or whole paths where file names are alike."""
+    if len(paths) < 2:
+        raise ParameterError(
+            "compare needs two models or score files, or more, before --data. For one: rankwood evaluate."
+        )
+    for path in paths:
+        if list(paths).count(path) > 1:
+            raise ParameterError(f"{path} is given twice; a system is not compared with itself.")
+    names = [Path(path).name for path in paths]
+    return {
+        path if names.count(name) > 1 else name: path
+        for name, path in zip(names, paths, strict=True)
+    }
+
+
+def _baseline(given: str, names: dict[str, str]) -> str:
+    """The name of the system that --baseline gives by its name or path."""
+    from rankwood._core import checks
+
+    for name, path in names.items():
+        if given in (name, path, Path(path).stem):
+            return name
+    return checks.one_of("baseline", given, names)
+
+
+def _model(path: str) -> Any:
+    """The model in a file; None where it holds scores."""
+    from rankwood.data.reading import is_run_file
+    from rankwood.data.tables.files import refuse_what_is_no_file
+    from rankwood.models.format import is_model_file
+
+    if path == "-":
+        raise ParameterError("compare reads files: standard input cannot be one of its systems.")
+    if is_model_file(path):
+        from rankwood.rankers.save import load  # heavy: only models need it
+
+        return load(path)
+    refuse_what_is_no_file(Path(path))
+    if is_run_file(path):
+        raise DataError(
+            f"{path} is a TREC run, which may lack documents. compare takes model files and what rankwood score "
+            "writes as TSV, Parquet or numbers; rankwood evaluate measures TREC runs."
+        )
+    return None
+
+
+def _widest(loaded: dict[str, Any]) -> int | None:
+    """The most features that a model knows; text may leave out the last ones."""
+    models = [model for model in loaded.values() if model is not None]
+    if not models:
+        return None
+    from rankwood.rankers.save import n_features_of
+
+    return max(n_features_of(model) for model in models)
+
+
+def _scores(path: str, model: Any, data: RankingData) -> Any:
+    if model is not None:
+        return model
+    from rankwood.data.scores import read_scores_of
+
+    return read_scores_of(path, data)
+
+
+def _repeated(
+    systems: Sequence[str], data: str, measures: Sequence[str] | None, baseline: str | None
+) -> str:
+    """The call, to be typed again."""
+    words = ["rankwood", "compare", *systems, "--data", data]
+    words += [word for text in measures or () for word in ("-m", text)]
+    return shlex.join(words if baseline is None else [*words, "--baseline", baseline])
+
+
+def _write_report(
+    result: SystemComparison, data: RankingData, path: Path, baseline: str | None, command: str
+) -> None:
+    """The page of ``rankwood report``, for one fold and one repetition."""
+    from rankwood import __version__
+    from rankwood.experiments.report import write_report
+    from rankwood.experiments.results import run_results
+
+    record = {
+        "repeat": command,
+        "versions": {"rankwood": __version__},
+        "documents": data.n_documents,
+        "queries": data.n_queries,
+    }
+    name = " and ".join(result.systems) if len(result.systems) < 4 else "Comparison"
+    write_report(run_results(result, data, name=name, record=record, baseline=baseline), path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwood.cli import printing
-from rankwood.errors import RunError
+from rankwood.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
     from rankwood.experiments.results import RunResults
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN_FAILURES = 5
 
 
-def command(
+def experiment_command(
     file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The experiment's file.")],
     *,
     out: Annotated[
@@ -78,7 +78,7 @@ def command(
     Example: rankwood experiment experiments/broof-table-6.2.toml --small
     """
     from rankwood.experiments.config import read_experiment
-    from rankwood.experiments.reading import read_run
+    from rankwood.experiments.results import read_run
     from rankwood.experiments.runner import carry_out, make_plan
 
     experiment = read_experiment(file, overrides=changes or (), small=small)
@@ -231,3 +231,67 @@ def _raise_for_failures(results: RunResults, plan: Plan) -> None:
 def _last_line(cell: Any) -> str:
     lines: Sequence[str] = (cell.error or cell.message).strip().splitlines()
     return lines[0] if lines else "unknown"
+
+
+# ``rankwood report``: a run as one page, with tables and figures beside it.
+
+
+def report_command(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The folder of a run, as rankwood experiment writes it."
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Where the report goes, RUN/report by default; PAGE.html for the page alone.",
+        ),
+    ] = None,
+    formats: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="Some of html, md, tex, csv, svg, png, with commas between; png needs the extra report.",
+        ),
+    ] = "html,md,tex,csv,svg,png",
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Show the page in a browser when it is written.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notices.")] = False,
+) -> None:
+    """Write the report of a run: one page that needs no network, and its tables and figures as files.
+
+    The page has the results with intervals and tests, charts, every query with the rankings of those that changed
+    most, the conventions, and how to repeat the run. Of a run that is still under way, it shows what is finished.
+
+    Example: rankwood report runs/broof --open
+
+    Example: rankwood report runs/broof --out broof.html
+    """
+    from rankwood.experiments.report import write_report
+    from rankwood.experiments.results import read_run
+
+    chosen = [name.strip() for name in formats.split(",") if name.strip()]
+    target = run / "report" if out is None else out
+    is_page = target.suffix.lower() in (".html", ".htm")
+    if open_page and not is_page and "html" not in chosen:
+        raise ParameterError("--open needs the page: name html among --formats.")
+    page = write_report(read_run(run), target, formats=chosen)
+    if not quiet and not is_page:
+        printing.notice(f"tables and figures are in {target}")
+    printing.say(str(page if is_page or "html" in chosen else target))
+    if open_page:
+        _show(page)
+
+
+def _show(page: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        raise RunError(f"no browser could be started; the page is {page}.")

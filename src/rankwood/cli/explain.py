@@ -83,7 +83,7 @@ def command(
 
     Example: rankwood explain model.rankwood vali.txt.gz --importance permutation --measure map
     """
-    from rankwood.evaluation.figures import refuse_other_plots
+    from rankwood.evaluation.plots import refuse_other_plots
 
     asked = {"--qid": qid, "--document": document, "--why": why, "--importance": importance}
     _refuse_together({name for name, value in asked.items() if value is not None})
@@ -132,7 +132,7 @@ class _Task:
     """A loaded model, and the data it is asked about."""
 
     def __init__(self, model: str, data: str | None, background: str | None, reading: Reading):
-        from rankwood.ensembles.loading import load, n_features_of
+        from rankwood.rankers.save import load, n_features_of
 
         self.reading, self.path = reading, data
         self.model = load(model)
@@ -162,7 +162,7 @@ class _Task:
 
     def mean_sizes(self) -> Any:
         """Features by the mean size of their contributions, over all of the data."""
-        from rankwood.evaluation.explanation import model_of, names_of
+        from rankwood.evaluation.explain import model_of, names_of
         from rankwood.evaluation.importance import MeanSizes
 
         stored = model_of(self.model)
@@ -211,7 +211,7 @@ class _Task:
 
     def _explain(self, data: RankingData) -> Any:
         from rankwood.data.reading import is_table
-        from rankwood.evaluation.explanation import explain
+        from rankwood.evaluation.explain import explain
 
         found = explain(self.model, data, background=self.background, n_threads=self.n_threads)
         return replace(found, labels=None) if is_table(self._path()) else found

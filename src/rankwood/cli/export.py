@@ -15,7 +15,7 @@ from rankwood.errors import DataError
 
 
 @with_reading_options
-def command(
+def export_command(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
     ],
@@ -72,8 +72,8 @@ def command(
 
     Example: rankwood export model.rankwood --to ranklib model.xml --verify test.txt.gz
     """
-    from rankwood.ensembles.loading import load, n_features_of
     from rankwood.exports.exporting import export
+    from rankwood.rankers.save import load, n_features_of
 
     refuse_to_overwrite(out, model, *([] if verify is None else [verify]))
     loaded = load(model)
@@ -103,3 +103,55 @@ def names_in(path: Path) -> list[str]:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise DataError(f"{path} cannot be read: {reason}.") from None
     return text.splitlines()
+
+
+# ``rankwood import``: trees that another system has trained, as a model file of ours.
+
+
+def import_command(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Another system's model.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The model file to write.")],
+    *,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="lightgbm (text), xgboost (JSON of get_dump or save_model), ranklib, solr or json.",
+        ),
+    ],
+    feature_names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="All features, one name per line, in the order of the data's columns.",
+        ),
+    ] = None,
+    n_features: Annotated[
+        int | None,
+        typer.Option(min=1, help="Features of the data, where FILE names only those it uses."),
+    ] = None,
+    base: Annotated[
+        float | None,
+        typer.Option(help="Added to every score; a dump of XGBoost leaves its base score out."),
+    ] = None,
+) -> None:
+    """Read trees of LightGBM, XGBoost, RankLib or Solr into a model file: to evaluate, compare, serve, convert them.
+
+    Example: rankwood import lightgbm.txt --from lightgbm model.rankwood
+    """
+    from rankwood.exports.exporting import import_model, save_imported
+
+    refuse_to_overwrite(out, file)
+    names = None if feature_names is None else names_in(feature_names)
+    forest = import_model(file, source, feature_names=names, n_features=n_features, base=base)
+    save_imported(forest, file, source, out)
+    printing.show_facts(
+        [
+            ("model", out),
+            ("imported from", f"{file} ({source})"),
+            ("trees", f"{forest.n_trees:,} {'averaged' if forest.average else 'summed'}"),
+            ("leaves", f"{forest.n_leaves:,}"),
+            ("features", f"{forest.n_features:,}"),
+        ]
+    )

@@ -5,40 +5,57 @@ Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 int
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from rankwood import __version__
 from rankwood.cli import (
-    bias_variance,
-    compare,
-    convergence,
-    convert,
-    cost_curve,
     data,
     demo,
     evaluate,
     experiment,
     explain,
     export,
-    factorial,
-    front,
-    import_model,
-    inspect_data,
-    late,
-    learning_curve,
+    inspect,
+    maintenance,
     printing,
-    report,
     score,
     serve,
+    studies,
     transfer,
-    versions,
-    warm_up,
 )
-from rankwood.cli.reporting import reports_errors
+from rankwood.cli.printing import reports_errors
+
+# Stand-ins for the commands whose options come from the estimators: loading those takes a second.
+#
+# The other commands, and the list of commands, need not wait for it.
+
+
+def train() -> None:
+    """Train a ranker and write it to a model file."""
+
+
+def compare_missing() -> None:
+    """Compare the treatments of missing values on your data."""
+
+
+COMMANDS = {"train": train, "compare-missing": compare_missing}
+
+
+def load(app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Put each command that is named in ``arguments`` in its stand-in's place."""
+    from rankwood.cli.printing import reports_errors
+
+    for entry in app.registered_commands:
+        if entry.name in COMMANDS and entry.name in arguments:
+            module = importlib.import_module(f"rankwood.cli.{entry.name.replace('-', '_')}")
+            entry.callback = reports_errors(module.command)
+
 
 app = typer.Typer(
     name="rankwood",
@@ -51,31 +68,31 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(reports_errors(demo.command))
-app.command("inspect")(reports_errors(inspect_data.command))
-app.command("convert")(reports_errors(convert.command))
-app.command("train")(late.train)
+app.command("inspect")(reports_errors(inspect.command))
+app.command("convert")(reports_errors(data.convert_command))
+app.command("train")(train)
 app.command("score")(reports_errors(score.command))
-app.command("evaluate")(reports_errors(evaluate.command))
-app.command("compare")(reports_errors(compare.command))
+app.command("evaluate")(reports_errors(evaluate.evaluate_command))
+app.command("compare")(reports_errors(evaluate.compare_command))
 app.command("explain")(reports_errors(explain.command))
-app.command("export")(reports_errors(export.command))
-app.command("import")(reports_errors(import_model.command))
-app.command("cost-curve")(reports_errors(cost_curve.command))
-app.command("front")(reports_errors(front.command))
-app.command("compare-missing")(late.compare_missing)
+app.command("export")(reports_errors(export.export_command))
+app.command("import")(reports_errors(export.import_command))
+app.command("cost-curve")(reports_errors(studies.cost_curve_command))
+app.command("front")(reports_errors(studies.front_command))
+app.command("compare-missing")(compare_missing)
 app.command("transfer")(reports_errors(transfer.command))
-app.command("bias-variance")(reports_errors(bias_variance.command))
-app.command("experiment")(reports_errors(experiment.command))
-app.command("report")(reports_errors(report.command))
-app.command("learning-curve")(reports_errors(learning_curve.command))
-app.command("convergence")(reports_errors(convergence.command))
-app.command("factorial")(reports_errors(factorial.command))
+app.command("bias-variance")(reports_errors(studies.bias_variance_command))
+app.command("experiment")(reports_errors(experiment.experiment_command))
+app.command("report")(reports_errors(experiment.report_command))
+app.command("learning-curve")(reports_errors(studies.learning_curve_command))
+app.command("convergence")(reports_errors(studies.convergence_command))
+app.command("factorial")(reports_errors(studies.factorial_command))
 app.command("serve")(reports_errors(serve.command))
-app.command("experiment")(reports_errors(experiment.command))
-app.command("report")(reports_errors(report.command))
+app.command("experiment")(reports_errors(experiment.experiment_command))
+app.command("report")(reports_errors(experiment.report_command))
 app.add_typer(data.app, name="data")
-app.command("warm-up")(reports_errors(warm_up.command))
-app.command("versions")(reports_errors(versions.command))
+app.command("warm-up")(reports_errors(maintenance.warm_up_command))
+app.command("versions")(reports_errors(maintenance.versions_command))
 
 
 def _print_version(wanted: bool) -> None:
@@ -101,7 +118,7 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; a user's mistake is a message, never a traceback."""
-    late.load(app, sys.argv[1:] if arguments is None else arguments)
+    load(app, sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=arguments, prog_name="rankwood")
     except SystemExit as stop:

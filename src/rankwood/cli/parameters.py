@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rankwood.ensembles.loading import estimators
-from rankwood.ensembles.parameters import OF_THE_RUN
 from rankwood.errors import ParameterError, UnknownName
+from rankwood.rankers.save import estimators
+from rankwood.training.checkpoint import OF_THE_RUN
 
 _PANEL = "Parameters of the model"
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself

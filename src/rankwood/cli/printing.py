@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import math
+import os
 import sys
 import time
 import warnings
@@ -16,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rankwood.errors import RankwoodWarning
+from rankwood.errors import InputError, RankwoodError, RankwoodWarning
 
 _PLAIN_WIDTH = 200  # a pipe has no width of its own; do not fold what a script will read
 _PLAIN_LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
@@ -130,12 +132,12 @@ def log_to_terminal(verbose: bool) -> None:
     logger = logging.getLogger("rankwood")
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
-    logging.getLogger("rankwood._jit").setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger("rankwood._core.jit").setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
 def be_quiet() -> None:
     """Leave out even that kernels are being compiled."""
-    logging.getLogger("rankwood._jit").setLevel(logging.WARNING)
+    logging.getLogger("rankwood._core.jit").setLevel(logging.WARNING)
 
 
 @contextlib.contextmanager
@@ -329,3 +331,45 @@ def building(what: str, quiet: bool) -> Iterator[Callable[[int, int, float], Non
             )
 
         yield update
+
+
+# How errors of a command reach the user: a message and an exit code.
+
+
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what ``command`` raises into a message on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def wrapper(*arguments: Any, **options: Any) -> None:
+        try:
+            with warnings_as_lines():
+                command(*arguments, **options)
+                sys.stdout.flush()
+        except (Exception, KeyboardInterrupt) as error:
+            code = _report(error)
+            if code is None:
+                raise  # a defect of ours: the traceback is what a bug report needs
+            sys.exit(code)
+
+    return wrapper
+
+
+def _report(error: BaseException) -> int | None:
+    """Say what went wrong and give the exit code; None for what is not the user's to mend."""
+    if isinstance(error, BrokenPipeError):  # `rankwood … | head`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, KeyboardInterrupt):
+        complain("interrupted.")
+        return 130
+    if isinstance(error, RankwoodError):
+        complain(str(error))
+        return 2 if isinstance(error, InputError) else 1
+    if isinstance(error, MemoryError):
+        complain("not enough memory for this. Try fewer rows, or fewer features.")
+        return 1
+    if isinstance(error, OSError):
+        place = f" ({error.filename})" if error.filename else ""
+        complain(f"{error.strerror or error}{place}.")
+        return 1
+    return None

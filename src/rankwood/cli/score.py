@@ -14,7 +14,7 @@ from rankwood.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
-    from rankwood.data.score_files import ScoredPart
+    from rankwood.data.scores import ScoredPart
     from rankwood.dtypes import Floats
 
 _PART_ROWS = 200_000
@@ -73,8 +73,8 @@ def command(
 
     Example: zcat test.txt.gz | rankwood score model.rankwood - --format numbers > scores.txt
     """
-    from rankwood.data.score_files import format_of, open_scores
-    from rankwood.ensembles.loading import load, n_features_of
+    from rankwood.data.scores import format_of, open_scores
+    from rankwood.rankers.save import load, n_features_of
 
     written_as = format_of(out, form)
     refuse_to_overwrite(out, model, data)
@@ -106,7 +106,7 @@ def _predictor(
     model: Any, early_exit: str | None, whole: bool, n_threads: int | None
 ) -> Callable[[RankingData], Floats]:
     """What gives the scores of data, on so many threads."""
-    from rankwood.models.kinds import kind_of
+    from rankwood.models.format import kind_of
 
     if early_exit is not None:
         from rankwood.models.early_exit import EarlyExit
@@ -143,8 +143,8 @@ def _score(
     name: str,
     n_threads: int | None,
 ) -> Iterator[ScoredPart]:
-    from rankwood.data.score_files import ScoredPart
-    from rankwood.measures.ranks import rank_rows
+    from rankwood.data.scores import ScoredPart
+    from rankwood.measures.ranking import rank_rows
 
     first_row = 1
     for part in parts:

@@ -12,8 +12,8 @@ import typer
 from rankwood.cli import parameters, printing
 from rankwood.cli.options import Reading, with_reading_options
 from rankwood.data.folds import same_width
-from rankwood.ensembles.loading import estimators, save
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.rankers.save import estimators, save
 
 _CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
@@ -78,7 +78,7 @@ def command(
     with printing.training(kind, str(values.get("measure", "ndcg@10")), reading.quiet) as progress:
         fitted = estimators()[kind](**values, progress=progress).fit(train, valid=held_out)
     if call["refit"] and held_out is not None:
-        from rankwood.ensembles.refitting import refit as fit_again
+        from rankwood.rankers.save import refit as fit_again
 
         with printing.training(f"{kind}, again on all data", "", reading.quiet) as progress:
             fitted = fit_again(fitted.set_params(progress=progress), train, held_out)

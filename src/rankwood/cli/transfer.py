@@ -14,7 +14,7 @@ from rankwood.errors import DataError, ParameterError, UnknownName
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
-    from rankwood.ensembles.transfer import Selection
+    from rankwood.prepare.transfer import Selection
 
 
 @with_reading_options
@@ -57,7 +57,7 @@ def command(
 
     Example: rankwood transfer --source large.txt.gz --target small.txt.gz --valid vali.txt.gz --share 0.1
     """
-    from rankwood.ensembles.transfer import select_similar
+    from rankwood.prepare.transfer import select_similar
 
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise DataError(
@@ -92,7 +92,7 @@ def command(
 def _ranker(kind: str, texts: list[str], seed: int, n_threads: int | None) -> Any:
     """The estimator with its parameters read from texts."""
     from rankwood.cli import parameters
-    from rankwood.ensembles.loading import estimators
+    from rankwood.rankers.save import estimators
 
     if kind not in estimators():
         raise UnknownName("model", kind, estimators())

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.data.sources import display_name, open_source
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
@@ -122,7 +122,7 @@ def _from_mapping(costs: Mapping[Any, Any], names: Sequence[str]) -> Floats:
             raise UnknownName("feature of feature_costs", str(name), names)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ParameterError(
-                f"feature_costs: the cost of '{name}' must be a number, got {_checks.plain(value)}."
+                f"feature_costs: the cost of '{name}' must be a number, got {checks.plain(value)}."
             )
     is_missing = np.array([name not in costs for name in names])
     if is_missing.any():

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
+from rankwood._core.checks import read_only
 from rankwood.data.frames import to_column, to_identifiers, to_matrix
-from rankwood.data.queries import Grouping, group_rows
-from rankwood.dtypes import ROW, Array, Features, Floats, Rows
+from rankwood.dtypes import OFFSET, ROW, Array, Features, Floats, Rows
 from rankwood.errors import DataError
 
 
@@ -66,18 +66,18 @@ class RankingData:
         n_rows = len(matrix)
         checked: dict[str, Any] = {
             "features": matrix,
-            "labels": _own(_checks.labels(to_column("labels", self.labels), n_rows), self.labels),
+            "labels": _own(checks.labels(to_column("labels", self.labels), n_rows), self.labels),
             "query_ids": _ids("query_ids", self.query_ids, n_rows),
             "doc_ids": _ids("doc_ids", self.doc_ids, n_rows),
             "row_weights": _weights("row_weights", self.row_weights, n_rows),
         }
         for name, value in checked.items():
-            _set(self, name, None if value is None else _checks.read_only(value))
+            _set(self, name, None if value is None else checks.read_only(value))
         given = names if self.feature_names is None else self.feature_names
         _set(self, "feature_names", _names(given, matrix.shape[1]))
         if self.query_weights is not None:
             weights = _weights_of_queries(self.query_weights, self.queries)
-            _set(self, "query_weights", _checks.read_only(weights))
+            _set(self, "query_weights", checks.read_only(weights))
 
     @property
     def n_documents(self) -> int:
@@ -208,15 +208,13 @@ def _own(array: Array, given: Any) -> Array:
 def _ids(name: str, values: Any, length: int) -> Array | None:
     if values is None:
         return None
-    return _own(_checks.ids(name, to_identifiers(name, values), length), values)
+    return _own(checks.ids(name, to_identifiers(name, values), length), values)
 
 
 def _weights(name: str, values: Any, length: int) -> Floats | None:
     if values is None:
         return None
-    return _own(
-        _checks.weights(name, to_column(name, values), length, may_be_all_zero=True), values
-    )
+    return _own(checks.weights(name, to_column(name, values), length, may_be_all_zero=True), values)
 
 
 def _rows_of(array: Array | None, rows: Rows) -> Array | None:
@@ -267,15 +265,13 @@ def _weights_of_queries(weights: Any, queries: Array) -> Floats:
         if missing:
             raise DataError(f"query_weights has no weight for query {missing[0]!r}.")
         weights = [weights[query] for query in queries.tolist()]
-    array = _checks.vector("query_weights", to_column("query_weights", weights))
+    array = checks.vector("query_weights", to_column("query_weights", weights))
     if array.size != len(queries):
         raise DataError(
             f"query_weights has {array.size:,} values, but there are {len(queries):,} queries. "
             "Pass one per query in the order of .queries, or a mapping from query id."
         )
-    return _own(
-        _checks.weights("query_weights", array, len(queries), may_be_all_zero=True), weights
-    )
+    return _own(checks.weights("query_weights", array, len(queries), may_be_all_zero=True), weights)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -284,3 +280,68 @@ def _same(one: Any, other: Any) -> bool:
             return np.array_equal(one, other, equal_nan=True)
         return np.array_equal(one, other)
     return bool(one == other) if type(one) is type(other) else False
+
+
+# Rows grouped by query.
+#
+# Words used here
+#     row       a place in the caller's order
+#     query     a group of rows, numbered by the first appearance of its id: 0 is the query of row 0
+#     place     a position in the grouped order: ``row_order[place]`` is a row
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The grouped view of rows: query ``q`` holds ``row_order[offsets[q]:offsets[q + 1]]``.
+
+    ``n_separated`` counts the queries whose rows are separated by rows of another query. The
+    arrays are read-only.
+    """
+
+    queries: Array  # the id of each query
+    offsets: Rows
+    row_order: Rows
+    query_of_row: Rows
+    n_separated: int
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "offsets", "row_order", "query_of_row"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+
+def group_rows(query_ids: Array) -> Grouping:
+    """Group rows by id: queries by first appearance, the rows of a query in the caller's order."""
+    n_rows = query_ids.size
+    if n_rows == 0:
+        return Grouping(query_ids, np.zeros(1, OFFSET), np.zeros(0, ROW), np.zeros(0, ROW), 0)
+    is_head = np.empty(n_rows, bool)
+    is_head[0] = True
+    is_head[1:] = query_ids[1:] != query_ids[:-1]
+    heads = np.flatnonzero(is_head)  # first row of each run of equal ids
+    queries, query_of_run = _number_by_appearance(query_ids[heads])
+    query_of_row = np.repeat(query_of_run, np.diff(heads, append=n_rows))
+    sizes = np.bincount(query_of_row, minlength=queries.size)
+    offsets = np.zeros(queries.size + 1, OFFSET)
+    np.cumsum(sizes, out=offsets[1:])
+    runs_of_query = np.bincount(query_of_run, minlength=queries.size)
+    n_separated = int((runs_of_query > 1).sum())
+    if n_separated == 0:
+        row_order = np.arange(n_rows, dtype=ROW)
+    else:
+        row_order = np.argsort(query_of_row, kind="stable").astype(ROW, copy=False)
+    return Grouping(queries, offsets, row_order, query_of_row, n_separated)
+
+
+def _number_by_appearance(ids: Array) -> tuple[Array, Rows]:
+    """The distinct ids in order of first appearance, and each id's number among them."""
+    if ids.dtype == object:
+        number_of: dict[object, int] = {}
+        numbers = [number_of.setdefault(value, len(number_of)) for value in ids]
+        distinct = np.empty(len(number_of), object)
+        distinct[:] = list(number_of)
+        return distinct, np.array(numbers, ROW)
+    distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first, kind="stable")
+    number_of_sorted = np.empty(distinct.size, ROW)
+    number_of_sorted[by_appearance] = np.arange(distinct.size)
+    return distinct[by_appearance], number_of_sorted[inverse]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.data.reading import COMPRESSION_SUFFIXES, TABLE_SUFFIXES, is_table
 from rankwood.data.splits import rows_of_queries, shuffled_queries
@@ -130,7 +130,7 @@ def make_folds(data: RankingData, n_folds: int = 5, *, seed: int | None = None) 
     validates on s5 and tests on s1; and so on round. Queries go into the parts in their order, or
     shuffled by ``seed``. Rows keep the caller's order. Each fold is cut when it is asked for.
     """
-    n_folds = _checks.whole_number("n_folds", n_folds, 3)
+    n_folds = checks.whole_number("n_folds", n_folds, 3)
     if n_folds > data.n_queries:
         raise ParameterError(
             f"n_folds is {n_folds}, but there are only {data.n_queries} queries; a part needs one."
@@ -223,8 +223,8 @@ def _listing(folder: Path) -> str:
 
 
 def _read_fold(paths: Sequence[Path], options: dict[str, Any]) -> Fold:
-    from rankwood.data.letor import read_letor
-    from rankwood.data.tables import read_table
+    from rankwood.data.letor.text import read_letor
+    from rankwood.data.tables.ranking import read_table
 
     parts = [(read_table if is_table(path) else read_letor)(path, **options) for path in paths]
     names = [part.feature_names for part in parts]

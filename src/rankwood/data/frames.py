@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwood import _checks, dtypes
-from rankwood.data import columns
-from rankwood.data.memory import memory_of_machine
+from rankwood import dtypes
+from rankwood._core import checks
+from rankwood._core.memory import memory_of_machine
 from rankwood.dtypes import Array, Features
 from rankwood.errors import DataError
 
@@ -58,7 +58,7 @@ def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
         matrix = fill_matrix(frame, frame.names)
         names = None if _are_positions(features) else frame.names
     else:
-        matrix, names = _checks.feature_matrix(features), None
+        matrix, names = checks.feature_matrix(features), None
     if matrix.shape[1] == 0:
         raise DataError("features has no columns; at least one feature is needed.")
     return matrix, names
@@ -81,7 +81,7 @@ def as_frame(table: Any) -> Frame | None:
 def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
     """The named columns of ``frame`` as a float32 matrix."""
     matrix = np.empty((frame.n_rows, len(names)), dtypes.FEATURE)
-    narrowing = _checks.Narrowing(lambda row, feature: f"column '{names[feature]}', row {row},")
+    narrowing = checks.Narrowing(lambda row, feature: f"column '{names[feature]}', row {row},")
     step = max(1024, _BLOCK_VALUES // max(1, len(names)))
     # A frame without rows is walked once too: its columns must have types that can be features.
     for first in range(0, max(1, frame.n_rows), step):
@@ -114,11 +114,11 @@ class ArrowFrame:
 
     def numbers(self, name: str, first: int, last: int) -> Array:
         """Rows ``first`` to ``last`` of a column of numbers, NaN where one is missing."""
-        return columns.numbers(name, self.table.column(name).slice(first, last - first))
+        return numbers(name, self.table.column(name).slice(first, last - first))
 
     def identifiers(self, name: str) -> Array:
         """A column of ids: whole numbers or text, None where one is missing."""
-        return columns.identifiers(name, self.table.column(name))
+        return identifiers(name, self.table.column(name))
 
 
 class PandasFrame:
@@ -145,14 +145,14 @@ def series_numbers(name: str, series: Any, first: int, last: int) -> Array:
     if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
         return np.asarray(series.to_numpy()[first:last])
     rows = getattr(series, "iloc", series)  # pandas arrays are indexed by place as they are
-    return columns.numbers(name, _series_to_arrow(name, rows[first:last]))
+    return numbers(name, _series_to_arrow(name, rows[first:last]))
 
 
 def series_identifiers(name: str, series: Any) -> Array:
     """A pandas series of ids: whole numbers or text, None where one is missing."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iu":
         return np.asarray(series.to_numpy())
-    return columns.identifiers(name, _series_to_arrow(name, series))
+    return identifiers(name, _series_to_arrow(name, series))
 
 
 def _series_to_arrow(name: str, series: Any) -> Any:
@@ -175,7 +175,7 @@ def to_column(name: str, values: Any) -> Any:
     if _comes_from(values, "pandas") and hasattr(values, "dtype"):
         return series_numbers(name, values, 0, len(values))
     if _comes_from(values, "polars", "pyarrow") and not hasattr(values, "columns"):
-        return columns.numbers(name, _as_arrow_array(values))
+        return numbers(name, _as_arrow_array(values))
     return values
 
 
@@ -184,7 +184,7 @@ def to_identifiers(name: str, values: Any) -> Any:
     if _comes_from(values, "pandas") and hasattr(values, "dtype"):
         return series_identifiers(name, values)
     if _comes_from(values, "polars", "pyarrow") and not hasattr(values, "columns"):
-        return columns.identifiers(name, _as_arrow_array(values))
+        return identifiers(name, _as_arrow_array(values))
     return values
 
 
@@ -251,11 +251,114 @@ def _from_sparse(features: Any) -> Features:
     refuse_what_memory_cannot_hold(n_rows, n_features)
     by_row = features.tocsr()
     matrix = np.empty((n_rows, n_features), dtypes.FEATURE)
-    narrowing = _checks.Narrowing(_checks.place_in_array)
+    narrowing = checks.Narrowing(checks.place_in_array)
     step = max(1, _BLOCK_VALUES // max(1, n_features))
     for first in range(0, n_rows, step):
         block = by_row[first : first + step].toarray()
-        _checks.refuse_other_than_numbers(block.dtype)
+        checks.refuse_other_than_numbers(block.dtype)
         narrowing.write(block, first, 0, matrix[first : first + step])
-    narrowing.warn(_checks.column_in_array)
+    narrowing.warn(checks.column_in_array)
     return matrix
+
+
+# One Arrow column as numbers or as identifiers, or an error that says what to do instead.
+
+
+def numbers(name: str, column: Any) -> Array:
+    """The values of an Arrow column, NaN where one is missing; truth values are 0 and 1."""
+    import pyarrow as pa
+
+    kind = column.type
+    types = pa.types
+    if types.is_null(kind):
+        return np.full(len(column), np.nan, np.float32)
+    if types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (types.is_integer(kind) or types.is_floating(kind)):
+        raise not_a_feature(name, kind)
+    if isinstance(column, pa.ChunkedArray):
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def identifiers(name: str, column: Any) -> Array:
+    """The ids of an Arrow column as given, whole numbers or Python strings; None where missing."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if not (is_text or types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind)):
+        raise DataError(
+            f"column '{name}' holds {kind}, which cannot identify queries or documents. "
+            "Turn it into whole numbers or text."
+        )
+    if column.null_count:
+        return _objects(column.to_pylist())
+    if is_text:
+        # Encoded first, so that the rows of a query share one Python string.
+        coded = column.cast(pa.large_string()).dictionary_encode()
+        texts: Array = _objects(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
+        return texts
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def identifiers_to_arrow(name: str, ids: Array) -> Any:
+    """Checked ids as an Arrow array of whole numbers or of text."""
+    import pyarrow as pa
+
+    if ids.dtype != object:
+        return pa.array(ids)
+    for row, value in enumerate(ids):
+        if not isinstance(value, str):
+            raise DataError(
+                f"{name} mixes text and whole numbers ({name}[{row}] is {value}); "
+                "a column has one type. Make all of them text."
+            )
+    try:
+        return pa.array(ids, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise DataError(f"{name} holds {error.object!r}, which is not valid Unicode.") from None
+
+
+def _objects(values: list[Any]) -> Array:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+class NotAFeatureError(DataError):
+    """A column whose type cannot be a feature's."""
+
+    def __init__(self, column: str, message: str) -> None:
+        self.column = column
+        super().__init__(message)
+
+
+def not_a_feature(name: str, kind: Any) -> NotAFeatureError:
+    """The error for a column of ``kind``, an Arrow type that features cannot have."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        what = "holds categories"
+        remedy = "Encode them as numbers (one 0/1 column each, or their mean label in other data)"
+    elif types.is_temporal(kind):
+        what = f"holds dates or times ({kind})"
+        remedy = "Convert them to numbers that mean something, such as an age in days"
+    elif types.is_nested(kind):
+        what = f"holds lists or records ({kind})"
+        remedy = "Give each of their numbers a column of its own"
+    elif isinstance(kind, pa.BaseExtensionType):
+        what = f"holds values of the type {kind}"
+        remedy = "Convert them to plain numbers"
+    else:
+        what = f"holds text ({kind})" if "string" in str(kind) else f"holds bytes ({kind})"
+        remedy = "Encode it as numbers"
+    return NotAFeatureError(name, f"column '{name}' {what}. {remedy}, or leave the column out.")

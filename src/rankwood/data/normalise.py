@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats, Rows
 
@@ -26,7 +26,7 @@ def normalise_per_query(data: RankingData, method: str = "minmax") -> RankingDat
     count. Infinite values do not count either; they become 0 or 1 with ``"minmax"`` and stay
     infinite with ``"zscore"``.
     """
-    scale = _METHODS[_checks.one_of("normalisation", method, _METHODS)]
+    scale = _METHODS[checks.one_of("normalisation", method, _METHODS)]
     offsets, row_order = data.query_offsets, data.row_order
     features = np.empty_like(data.features)
     for first, last in _blocks_of_queries(offsets, _BLOCK_VALUES // data.n_features):

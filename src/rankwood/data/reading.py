@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol, Self, TypeVar
 
+import numpy as np
+
+from rankwood._core import checks
+from rankwood._core import threads as _threads
+from rankwood.data import frames
 from rankwood.data.dataset import RankingData
+from rankwood.data.letor.blocks import Block, Destination
+from rankwood.data.letor.text import BlockReader, join_blocks, make_grammar, refuse_nothing
+from rankwood.data.sources import PathLike, is_regular_file, open_source
+from rankwood.data.tables import files
+from rankwood.data.tables.files import TableSource
+from rankwood.data.tables.ranking import Collector, given_parts, narrowing_of, roles_of_file
+from rankwood.dtypes import ROW, Rows
+from rankwood.errors import DataError, DataWarning, ParameterError
 
 TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".bz2")
@@ -60,7 +75,7 @@ def is_run_file(path: str | os.PathLike[str]) -> bool:
 def read_data(path: str | os.PathLike[str], options: ReadOptions = ReadOptions()) -> RankingData:  # noqa: B008 - frozen
     """Ranking data from a table or LETOR text, by the file's name; ``-`` reads LETOR text from standard input."""
     if is_table(path):
-        from rankwood.data.tables import read_table
+        from rankwood.data.tables.ranking import read_table
 
         return read_table(
             path,
@@ -70,7 +85,7 @@ def read_data(path: str | os.PathLike[str], options: ReadOptions = ReadOptions()
             drop=options.drop,
             strict=options.strict,
         )
-    from rankwood.data.letor import read_letor
+    from rankwood.data.letor.text import read_letor
 
     return read_letor(
         path,
@@ -90,10 +105,291 @@ def write_data(
 ) -> None:
     """Write a table or LETOR text, by the file's name; ``-`` writes LETOR text to standard output."""
     if is_table(path):
-        from rankwood.data.tables import write_table
+        from rankwood.data.tables.ranking import write_table
 
         write_table(data, path)
     else:
-        from rankwood.data.letor import write_letor
+        from rankwood.data.letor.text import write_letor
 
         write_letor(data, path, skip_zeros=skip_zeros)
+
+
+# A file part by part, for files larger than memory.
+
+
+N_ROWS = 200_000
+
+
+def read_parts(
+    path: str | os.PathLike[str], options: ReadOptions, *, n_rows: int = N_ROWS
+) -> Iterator[RankingData]:
+    """The parts of a table or of LETOR text, in the file's order, each of whole queries.
+
+    A part has ``n_rows`` rows and those that complete its last query; only the last part may have
+    fewer. Memory is needed for one part, for what is read ahead, and for the ids of the queries
+    seen. LETOR text needs ``options.n_features``; a larger feature id is an error. The binary cache
+    is not used.
+
+    A query whose rows are not together is grouped within a part, with a warning; one that comes
+    again in a later part is an error. Ids of text files (LETOR, CSV) are whole numbers where all ids
+    of the part are; documents of LETOR text have ids from the first part on that has any.
+    """
+    rows = checks.whole_number("n_rows", n_rows, 1)
+    if is_table(path):
+        return table_parts(path, options, rows)
+    return letor_parts(path, options, rows)
+
+
+# LETOR text part by part, in memory for one part.
+
+
+def letor_parts(path: PathLike, options: ReadOptions, n_rows: int) -> Iterator[RankingData]:
+    """The file's parts; its width must be given, since only the whole file could tell it."""
+    if options.n_features is None:
+        raise ParameterError("LETOR text is read in parts only if n_features says how wide it is.")
+    grammar = make_grammar(path, options.n_features, options.absent, options.order)
+    threads = _threads.resolve_threads(options.n_threads)
+    n_done = 0
+    has_doc_ids = False
+    with open_source(path) as source:
+        reader = BlockReader(source, grammar, threads, options.progress)
+        returns = Returns(f"{source.name}, ", _line, options.strict)
+        for part in cut(reader.blocks(), n_rows):
+            returns.check(part)
+            data = join_blocks(part, Destination(), grammar.absent)
+            has_doc_ids = has_doc_ids or data.doc_ids is not None
+            n_done += data.n_documents
+            reader.memory.add(-data.n_documents, 0)
+            yield _with_empty_doc_ids(data) if has_doc_ids else data
+        refuse_nothing(source, n_done)
+
+
+def _line(block: Block, run: int) -> str:
+    return f"line {int(block.run_lines[run]) + 1}"
+
+
+def _with_empty_doc_ids(data: RankingData) -> RankingData:
+    """The data with empty ids if they have none: other rows of the file have some."""
+    if data.doc_ids is not None:
+        return data
+    empty = np.full(data.n_documents, "", object)
+    return RankingData(data.features, data.labels, data.query_ids, empty)
+
+
+# Parquet, Arrow and CSV files part by part, in memory for one part.
+
+
+@dataclass
+class _Rows:
+    """Consecutive rows of a table: a record batch of all its columns."""
+
+    first_row: int
+    batch: Any
+    run_rows: Rows
+    query_ids: Sequence[Hashable]
+
+    @classmethod
+    def of(cls, first_row: int, batch: Any, query: str | None) -> _Rows:
+        """The rows of a batch; without queries each row is a run."""
+        if query is None or not batch.num_rows:
+            rows = np.arange(batch.num_rows, dtype=ROW)
+            return cls(first_row, batch, rows, range(first_row, first_row + batch.num_rows))
+        ids = frames.identifiers(query, batch.column(query))
+        heads = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        return cls(first_row, batch, heads, ids[heads].tolist())
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.batch.num_rows)
+
+    def split(self, run: int) -> tuple[_Rows, _Rows]:
+        """The rows before a run, and the rows from it on."""
+        row = int(self.run_rows[run])
+        return (
+            _Rows(self.first_row, self.batch[:row], self.run_rows[:run], self.query_ids[:run]),
+            _Rows(
+                self.first_row + row,
+                self.batch[row:],
+                self.run_rows[run:] - row,
+                self.query_ids[run:],
+            ),
+        )
+
+    def place(self, run: int) -> str:
+        """What messages call the first row of a run."""
+        return f"row {self.first_row + int(self.run_rows[run]) + 1}"
+
+
+def table_parts(
+    path: str | os.PathLike[str], options: ReadOptions, n_rows: int
+) -> Iterator[RankingData]:
+    """The file's parts."""
+    path = Path(path)
+    with files.open_table(path, by_rows=True) as source:
+        given = given_parts(options.label, options.query, options.doc)
+        roles = roles_of_file(path, source, given, drop=options.drop)
+        narrowing = narrowing_of(roles)
+        returns = Returns("", _Rows.place, options.strict)
+        tell = _progress(path, source, options)
+        first_row = 0
+        pieces = source.pieces(roles.numbers, roles.identifiers)
+        for part in cut((_Rows.of(*piece, roles.query) for piece in pieces), n_rows):
+            rows = sum(chunk.n_rows for chunk in part)
+            collector = Collector(roles, rows, first_row=first_row, narrowing=narrowing)
+            for chunk in part:
+                collector.add(chunk.first_row, chunk.batch)
+            data = collector.finish(ids_are_text=not source.has_types)
+            if roles.query is not None:
+                returns.check(part)
+            part.clear()
+            yield data
+            first_row += rows
+            tell(first_row)
+        if first_row == 0:
+            raise DataError("there are no rows.")
+        narrowing.warn(roles.column)
+
+
+def _progress(path: Path, source: TableSource, options: ReadOptions) -> Callable[[int], None]:
+    """What tells the caller how far the file is read, once so many rows are done."""
+    progress = options.progress
+    n_bytes = os.stat(path).st_size if is_regular_file(path) else None
+
+    def tell(n_rows: int) -> None:
+        if progress is None:
+            return
+        if source.n_read is not None:
+            progress(source.n_read(), n_bytes)
+        elif source.n_rows and n_bytes:
+            progress(n_bytes * n_rows // source.n_rows, n_bytes)
+
+    return tell
+
+
+# Consecutive rows cut into parts between queries, so that a part can be ranked on its own.
+#
+# Words used here
+#     chunk     consecutive rows of a file, as the file's reader hands them on
+#     run       consecutive rows of a chunk with the same query id
+#     part      chunks that hold whole queries
+
+
+class Chunk(Protocol):
+    """Consecutive rows; without queries they may be cut anywhere, so that every row is a run."""
+
+    run_rows: Rows  # first row of each run
+
+    @property
+    def query_ids(self) -> Sequence[Hashable]:
+        """The id of each run."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def split(self, run: int) -> tuple[Self, Self]:
+        """The rows before a run, and the rows from it on."""
+        ...
+
+
+C = TypeVar("C", bound=Chunk)
+
+
+def cut(chunks: Iterable[C], n_rows: int) -> Iterator[list[C]]:
+    """Parts of ``n_rows`` rows and those that complete the last query; the very last may have fewer."""
+    kept: list[C] = []
+    n_kept = 0
+    last: Hashable = None
+    for chunk in chunks:
+        rest = chunk
+        while (run := _first_cut(rest, n_rows - n_kept, last)) is not None:
+            before, rest = rest.split(run)
+            part = [*kept, before] if before.n_rows else kept
+            kept, n_kept, last = [], 0, None
+            yield part  # which may be used up: nothing else holds its chunks
+        if rest.n_rows:
+            kept.append(rest)
+            n_kept += rest.n_rows
+            last = rest.query_ids[-1]
+    if kept:
+        yield kept
+
+
+def _first_cut(chunk: Chunk, row: int, last: Hashable) -> int | None:
+    """The first run at or after ``row`` that begins another query; ``last`` stands before the chunk."""
+    ids = chunk.query_ids
+    for run in range(int(np.searchsorted(chunk.run_rows, row)), len(ids)):
+        if ids[run] != (ids[run - 1] if run else last):
+            return run
+    return None
+
+
+class Returns:
+    """Refuses a query that comes again after its part was handed on: it can no longer be ranked.
+
+    The ids of all queries are kept for that. A query that comes again within a part is grouped, with
+    one warning per file; ``strict`` refuses that too.
+    """
+
+    def __init__(self, name: str, place: Callable[[Any, int], str], strict: bool) -> None:
+        self._name = name  # stands before the messages
+        self._place = place  # how messages call the first row of a run
+        self._strict = strict
+        self._seen: set[Hashable] = set()
+        self._has_warned = False
+
+    def check(self, part: Sequence[Chunk]) -> None:
+        """Raise if a query of the part was seen before; count its queries as seen."""
+        ids = [
+            query
+            for query, _ in itertools.groupby(
+                itertools.chain.from_iterable(chunk.query_ids for chunk in part)
+            )
+        ]
+        if not self._seen.isdisjoint(ids):
+            where = self._first_of(part, self._seen)
+            raise DataError(
+                f"{where} comes again, but its first rows were handed on already: reading in parts "
+                "needs the rows of a query together. Sort the rows by query, or read the file as a "
+                "whole (rankwood score --whole)."
+            )
+        if len(set(ids)) != len(ids):
+            self._tell_of_separated(self._first_return(part))
+        self._seen.update(ids)
+
+    def _tell_of_separated(self, where: str) -> None:
+        what = f"{where} comes again after rows of another query"
+        if self._strict:
+            raise DataError(f"{what}. Put the rows of a query together, or read without strict.")
+        if not self._has_warned:
+            self._has_warned = True
+            message = (
+                f"{what}. It is grouped, as far as its rows are read together; others may be too."
+            )
+            warnings.warn(message, DataWarning, stacklevel=5)
+
+    def _first_of(self, part: Sequence[Chunk], seen: set[Hashable]) -> str:
+        """The place and id of the first query that an earlier part had."""
+        return next(
+            self._described(chunk, run)
+            for chunk in part
+            for run, query in enumerate(chunk.query_ids)
+            if query in seen
+        )
+
+    def _first_return(self, part: Sequence[Chunk]) -> str:
+        """The place and id of the first query that was left within the part for another one."""
+        seen: set[Hashable] = set()
+        last: Hashable = None
+        for chunk in part:
+            for run, query in enumerate(chunk.query_ids):
+                if query != last and query in seen:
+                    return self._described(chunk, run)
+                seen.add(query)
+                last = query
+        raise AssertionError("no query comes again")  # pragma: no cover - asked only if one does
+
+    def _described(self, chunk: Chunk, run: int) -> str:
+        return f"{self._name}{self._place(chunk, run)}: query {chunk.query_ids[run]}"

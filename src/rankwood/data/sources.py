@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from rankwood._files import atomic_path, explained_writing
+from rankwood._core.files import atomic_path, explained_writing
 from rankwood.errors import DataError
 
 PathLike = str | os.PathLike[str]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
-from rankwood._random import stream
+from rankwood._core import checks
+from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Rows
 from rankwood.errors import DataError, ParameterError
@@ -59,9 +59,9 @@ def sample_queries(data: RankingData, size: int | float, *, seed: int = 0) -> Ra
     float.
     """
     if isinstance(size, int | np.integer):
-        count = _checks.whole_number("size", size, 1, data.n_queries)
+        count = checks.whole_number("size", size, 1, data.n_queries)
     else:
-        share = _checks.real_number("size", size, "(0, 1]")
+        share = checks.real_number("size", size, "(0, 1]")
         count = max(1, round(share * data.n_queries))
     return rows_of_queries(data, shuffled_queries(data, seed, "sample queries")[:count])
 
@@ -70,7 +70,7 @@ def shuffled_queries(data: RankingData, seed: int | None, purpose: str) -> Rows:
     """The numbers of all queries in an order drawn by ``seed``, or in their own with None."""
     if seed is None:
         return np.arange(data.n_queries)
-    seed = _checks.whole_number("seed", seed, 0)
+    seed = checks.whole_number("seed", seed, 0)
     return stream(seed, purpose).permutation(data.n_queries)
 
 

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._checks import read_only
-from rankwood.data import columns
+from rankwood._core.checks import read_only
+from rankwood.data import frames
 from rankwood.data.dataset import RankingData
-from rankwood.data.table_files import COMPRESSIONS, refuse_what_is_no_file, shown
+from rankwood.data.tables.files import COMPRESSIONS, refuse_what_is_no_file, shown
 from rankwood.dtypes import FEATURE, LABEL, SCORE, Array, Floats, Rows
 from rankwood.errors import DataError, DataWarning
 
@@ -241,7 +241,7 @@ def _read_well_formed(
     values = table[str(number)].to_numpy()
     if not np.isfinite(values).all():
         return None
-    return columns.identifiers("qid", table["0"]), columns.identifiers("docid", table["2"]), values
+    return frames.identifiers("qid", table["0"]), frames.identifiers("docid", table["2"]), values
 
 
 def _read_line_by_line(

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Floats
-from rankwood.ensembles.validation import is_minimised
-from rankwood.errors import DataError, ParameterError
-from rankwood.evaluation.changes import changed_queries
-from rankwood.evaluation.compare_results import SystemComparison
-from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTexts, evaluate
+from rankwood.dtypes import Floats, Rows
+from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.evaluation.evaluate import DEFAULT_MEASURES, MeasureTexts, evaluate
 from rankwood.evaluation.paired_tests import TESTS
-from rankwood.evaluation.significance import Comparison, compare_values
-from rankwood.measures.grouping import check_scores
+from rankwood.evaluation.results import (
+    Evaluation,
+    show_number,
+    tables_as_html,
+    tables_as_text,
+    write_csv,
+)
+from rankwood.evaluation.significance import Comparison, compare_values, comparison_table, legend
+from rankwood.measures.lists import check_scores
+from rankwood.measures.measure import squeeze
+from rankwood.measures.ranking import rank_rows
+from rankwood.training.scores import is_minimised
 
 __all__ = ["SystemComparison", "compare"]
 
@@ -61,7 +70,7 @@ def compare(
     """
     named = _checked(systems, baseline)
     _refuse_other_data(data)
-    n_changed = _checks.whole_number("n_changed", n_changed, 0)
+    n_changed = checks.whole_number("n_changed", n_changed, 0)
     scores = {name: scores_of(name, system, data) for name, system in named.items()}
     options = {"preset": preset, "by": by, "n_bootstrap": n_bootstrap, "seed": seed}
     found = {
@@ -152,7 +161,7 @@ def _checked(systems: Any, baseline: str | None) -> dict[str, Any]:
         )
     named = {str(name): system for name, system in systems.items()}
     if baseline is not None:
-        _checks.one_of("baseline", baseline, named)
+        checks.one_of("baseline", baseline, named)
     return named
 
 
@@ -184,3 +193,244 @@ def _notes(found: Mapping[str, Evaluation], data: RankingData) -> list[str]:
     if equal:
         notes.append(f"the same on every query: {'; '.join(equal)}. Is it the same model twice?")
     return notes
+
+
+# What ``compare`` gives: tables of values, differences and tests, and the queries that changed most.
+
+
+_MOVES_SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class SystemComparison:
+    """Several systems on one data set.
+
+    Parameters
+    ----------
+    evaluations
+        By system, as ``evaluate`` gives them.
+    comparisons
+        By measure, as ``compare_values`` gives them.
+    changed
+        By system, the queries on which the first measure differs most from the baseline's.
+    segments
+        By segment and measure, with ``by``.
+    scores
+        By system, one per row.
+    notes
+        Conventions, and what could not be tested.
+    """
+
+    evaluations: Mapping[str, Evaluation]
+    comparisons: Mapping[str, Comparison]
+    changed: Mapping[str, tuple[ChangedQuery, ...]]
+    segments: Mapping[Any, Mapping[str, Comparison]] = field(default_factory=dict)
+    scores: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, measure: str) -> Comparison:
+        for text, found in self.comparisons.items():
+            if squeeze(text) == squeeze(str(measure)):
+                return found
+        raise UnknownName("measure of this comparison", str(measure), self.comparisons)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.comparisons)
+
+    @property
+    def systems(self) -> list[str]:
+        """Their names."""
+        return list(self.evaluations)
+
+    def table(self, measure: str) -> list[dict[str, str]]:
+        """The systems by one measure as texts, the baseline first; p values are the adjusted ones."""
+        return comparison_table(self[measure], self._values(measure))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat mapping per segment, measure and system compared, numbers in full."""
+        rows = [
+            {"segment": "all", "measure": text} | row
+            for text, found in self.comparisons.items()
+            for row in found.to_rows()
+        ]
+        for segment, comparisons in self.segments.items():
+            for text, found in comparisons.items():
+                rows += [{"segment": str(segment), "measure": text} | r for r in found.to_rows()]
+        return rows
+
+    def changed_table(self) -> list[dict[str, str]]:
+        """The queries that changed most as texts, system by system."""
+        return [
+            {
+                "name": name,
+                "query": each.query,
+                "baseline": show_number(each.baseline_value),
+                "value": show_number(each.value),
+                "difference": f"{each.difference:+.4f}",
+                "places": f"{each.places:+,}",
+                "moves": _moves_as_text(each),
+            }
+            for name, queries in self.changed.items()
+            for each in queries
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {
+            "systems": {name: found.to_dict() for name, found in self.evaluations.items()},
+            "comparisons": {text: found.to_dict() for text, found in self.comparisons.items()},
+            "segments": {
+                str(segment): {text: found.to_dict() for text, found in comparisons.items()}
+                for segment, comparisons in self.segments.items()
+            },
+            "changed": {name: [q.to_dict() for q in found] for name, found in self.changed.items()},
+            "notes": list(self.notes),
+        }
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a row per segment, measure and system compared."""
+        write_csv(path, self.rows())
+
+    def __str__(self) -> str:
+        return tables_as_text(
+            self._tables(), [*legend(next(iter(self.comparisons.values()))), *self.notes]
+        )
+
+    def _repr_html_(self) -> str:
+        return tables_as_html(
+            self._tables(), [*legend(next(iter(self.comparisons.values()))), *self.notes]
+        )
+
+    def _tables(self) -> dict[str, list[dict[str, str]]]:
+        tables = {text: self.table(text) for text in self.comparisons}
+        for segment, comparisons in self.segments.items():
+            for text, found in comparisons.items():
+                tables[f"{text}, {segment}"] = comparison_table(found, self._values(text, segment))
+        changed = self.changed_table()
+        if changed:
+            first = next(iter(self.comparisons.items()))
+            tables[f"queries whose {first[0]} differs most from {first[1].baseline}'s"] = changed
+        return tables
+
+    def _values(self, measure: str, segment: Any = None) -> dict[str, float]:
+        """The value of each system, weighed by query weights where there are any."""
+        place = list(self.comparisons).index(
+            next(text for text in self.comparisons if squeeze(text) == squeeze(str(measure)))
+        )
+        found = {
+            name: each if segment is None else each.segments[segment]
+            for name, each in self.evaluations.items()
+        }
+        return {name: each.results[place].value for name, each in found.items()}
+
+
+def _moves_as_text(changed: ChangedQuery) -> str:
+    """Where the relevant documents that moved went, the longest ways first."""
+    moved = [move for move in changed.moves if move.places]
+    shown = [f"{move.document}: {move.before}→{move.after}" for move in moved[:_MOVES_SHOWN]]
+    more = f" and {len(moved) - _MOVES_SHOWN} more" if len(moved) > _MOVES_SHOWN else ""
+    return ", ".join(shown) + more
+
+
+# The queries that two rankings differ most on, and where their relevant documents went.
+
+
+@dataclass(frozen=True)
+class Move:
+    """A relevant document's rank with the baseline, and with the other system; 1 is the top."""
+
+    document: str
+    label: float
+    before: int
+    after: int
+
+    @property
+    def places(self) -> int:
+        """How far it rose; negative where it fell."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True)
+class ChangedQuery:
+    """A query whose value differs from the baseline's.
+
+    ``moves`` are of the documents with a label above 0, the longest way first. ``places`` sums them up: how many places
+    relevant documents rose in all, less those they fell.
+    """
+
+    name: str
+    query: str
+    number: int  # of the query in the data, from 0
+    baseline_value: float
+    value: float
+    moves: tuple[Move, ...]
+
+    @property
+    def difference(self) -> float:
+        """The value less the baseline's."""
+        return self.value - self.baseline_value
+
+    @property
+    def places(self) -> int:
+        """By how many places relevant documents rose in all."""
+        return sum(move.places for move in self.moves)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {
+            "name": self.name,
+            "query": self.query,
+            "baseline_value": self.baseline_value,
+            "value": self.value,
+            "difference": self.difference,
+            "places": self.places,
+            "moves": [{**vars(move), "places": move.places} for move in self.moves],
+        }
+
+
+def changed_queries(
+    values: Mapping[str, Floats],
+    scores: Mapping[str, Floats],
+    baseline: str,
+    data: RankingData,
+    n_changed: int,
+    n_threads: int | None = None,
+) -> dict[str, tuple[ChangedQuery, ...]]:
+    """For each other system its most changed queries, the greatest difference first, whichever way it goes."""
+    found: dict[str, tuple[ChangedQuery, ...]] = {}
+    before, _ = rank_rows(scores[baseline], data, n_threads)
+    names = data.queries.tolist()
+    for name in values:
+        if name == baseline:
+            continue
+        after, _ = rank_rows(scores[name], data, n_threads)
+        difference = np.abs(values[name] - values[baseline])
+        by_size = np.argsort(-np.nan_to_num(difference, nan=0.0), kind="stable")[:n_changed]
+        found[name] = tuple(
+            ChangedQuery(
+                name,
+                str(names[query]),
+                query,
+                float(values[baseline][query]),
+                float(values[name][query]),
+                _moves(query, before, after, data),
+            )
+            for query in by_size.tolist()
+            if difference[query] > 0.0
+        )
+    return found
+
+
+def _moves(query: int, before: Rows, after: Rows, data: RankingData) -> tuple[Move, ...]:
+    rows = data.row_order[data.query_offsets[query] : data.query_offsets[query + 1]]
+    moves = [
+        Move(
+            str(place + 1) if data.doc_ids is None else str(data.doc_ids[row]),
+            float(data.labels[row]),
+            int(before[row]),
+            int(after[row]),
+        )
+        for place, row in enumerate(rows.tolist())
+        if data.labels[row] > 0.0
+    ]
+    return tuple(sorted(moves, key=lambda move: -abs(move.places)))

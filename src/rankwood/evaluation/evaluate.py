@@ -7,23 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Floats
-from rankwood.errors import ParameterError
-from rankwood.evaluation.bootstrap import Interval, Resampling
-from rankwood.evaluation.pooled import pooled_results
-from rankwood.evaluation.results import Evaluation, MeasureResult
-from rankwood.evaluation.segments import segment_masks
-from rankwood.measures.computing import query_values
-from rankwood.measures.err import largest_label
-from rankwood.measures.grouping import lists_for
-from rankwood.measures.measure import Measure
+from rankwood.dtypes import Array, Floats, Rows
+from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.evaluation.results import NO_INTERVAL, Evaluation, Interval, MeasureResult, Resampling
+from rankwood.measures.auc import PooledCurve, squared_errors
+from rankwood.measures.compute import query_values
+from rankwood.measures.lists import QueryValues, lists_for
+from rankwood.measures.listwise import largest_label
+from rankwood.measures.measure import Measure, parse_measure, squeeze
 from rankwood.measures.options import show
-from rankwood.measures.parsing import parse_measure, squeeze
 from rankwood.measures.ranking import Lists
-from rankwood.measures.values import QueryValues
 
 __all__ = ["DEFAULT_MEASURES", "Evaluation", "MeasureResult", "evaluate"]
 
@@ -75,9 +72,9 @@ def evaluate(
     others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) weigh documents
     by the weight of their query.
     """
-    n_bootstrap = _checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES)
-    seed = _checks.whole_number("seed", seed, 0)
-    confidence = _checks.real_number("confidence", confidence, "(0, 1)")
+    n_bootstrap = checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES)
+    seed = checks.whole_number("seed", seed, 0)
+    confidence = checks.real_number("confidence", confidence, "(0, 1)")
     texts, parsed = _parse(measures, preset)
     scores = _scores_of(scores_or_model, data)
     documents = {"judged": judged, "retrieved": retrieved, "unjudged": unjudged}
@@ -211,3 +208,115 @@ def _conventions(part: _Measured) -> dict[str, str]:
         largest = largest_label(part.measure, part.lists)
         conventions["max"] = f"{show(largest)} (the data's)"
     return conventions
+
+
+# Measures taken over all documents together, with intervals over resampled queries.
+
+
+# Each resample of an area walks through all documents: above this many steps in all, there are
+# fewer resamples.
+_MOST_STEPS = 100_000_000
+_LEAST_RESAMPLES = 100
+_WEIGHTS_AT_ONCE = 2_000_000  # 16 MB
+
+
+def pooled_results(
+    measure: Measure, lists: Lists, weights: Floats, mask: Any, resampling: Resampling
+) -> tuple[float, Interval]:
+    """The value over the documents of the queries in ``mask``, and its interval."""
+    if measure.name == "rmse":
+        return _rmse(lists, weights, mask, resampling)
+    return _area(measure, lists, weights, mask, resampling)
+
+
+def _rmse(
+    lists: Lists, weights: Floats, mask: Any, resampling: Resampling
+) -> tuple[float, Interval]:
+    squares = (weights * squared_errors(lists))[mask]
+    sizes = (weights * np.diff(lists.offsets))[mask]
+    if sizes.sum() <= 0:
+        return float("nan"), NO_INTERVAL
+    value = float(np.sqrt(squares.sum() / sizes.sum()))
+    if not np.isfinite(value):
+        return value, NO_INTERVAL
+    columns = squares[:, np.newaxis], sizes[:, np.newaxis]
+    low, high = resampling.ratio_intervals(*columns)[0]
+    return value, (float(np.sqrt(low)), float(np.sqrt(high)))
+
+
+def _area(
+    measure: Measure, lists: Lists, weights: Floats, mask: Any, resampling: Resampling
+) -> tuple[float, Interval]:
+    """Area under the ROC curve: documents are sorted once, resamples only change their weights."""
+    curve = PooledCurve.of(lists, float(measure["relevant"]), np.flatnonzero(mask))
+    weights = weights[mask]
+    value = float(curve.areas(weights[np.newaxis, :], measure.rates)[0])
+    if weights.size < 2 or resampling.n_bootstrap == 0 or np.isnan(value):
+        return value, NO_INTERVAL
+    affordable = max(_LEAST_RESAMPLES, _MOST_STEPS // curve.scores.size)
+    n_resamples = min(resampling.n_bootstrap, affordable)
+    at_once = max(1, _WEIGHTS_AT_ONCE // weights.size)
+    estimates = [
+        curve.areas(part[:, resampling.unit_of_query] * weights, measure.rates)
+        for counts in resampling.counts(n_resamples)
+        for part in np.array_split(counts, -(-len(counts) // at_once))
+    ]
+    return value, resampling.interval(np.concatenate(estimates))
+
+
+# Segments of queries: which queries belong to which value of a column.
+
+
+def segment_masks(by: Any, data: RankingData) -> dict[Any, npt.NDArray[np.bool_]]:
+    """For each segment, in sorted order, which queries belong to it; nothing without ``by``."""
+    if by is None:
+        return {}
+    names, segments = _numbered(_column(by, data))
+    segment_of_query = _of_queries(segments, data)
+    return {
+        name: segment_of_query == number
+        for number, name in enumerate(names)
+        if np.any(segment_of_query == number)
+    }
+
+
+def _column(by: Any, data: RankingData) -> Array:
+    if isinstance(by, str):
+        if by not in data.names:
+            raise UnknownName("feature to segment by", by, data.names)
+        return data.features[:, data.names.index(by)]
+    values = np.asarray(by)
+    if values.ndim != 1:
+        raise DataError(f"by must have one dimension, got {values.ndim}.")
+    return values
+
+
+def _numbered(values: Array) -> tuple[list[Any], Rows]:
+    """The distinct values in sorted order, and the number of each value among them."""
+    try:
+        distinct, numbers = np.unique(values, return_inverse=True)
+    except TypeError:  # values of several types have no order: their texts have
+        texts = [str(value) for value in values.tolist()]
+        distinct, numbers = np.unique(texts, return_inverse=True)
+    return distinct.tolist(), numbers
+
+
+def _of_queries(segments: Rows, data: RankingData) -> Rows:
+    """One segment per query, from one per query or one per row."""
+    if segments.size == data.n_queries and segments.size != data.n_documents:
+        return segments
+    if segments.size != data.n_documents:
+        raise DataError(
+            f"by has {segments.size:,} values; it needs one per query ({data.n_queries:,}) "
+            f"or one per row ({data.n_documents:,})."
+        )
+    of_queries = segments[data.row_order[data.query_offsets[:-1]]]
+    differs = of_queries[data.query_of_row] != segments
+    if np.any(differs):
+        row = int(np.argmax(differs))
+        query = data.queries.tolist()[int(data.query_of_row[row])]
+        raise DataError(
+            f"by changes within query {query!r} (row {row}); "
+            "all rows of a query belong to one segment."
+        )
+    return of_queries

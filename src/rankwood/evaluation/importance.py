@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks, _random
+from rankwood._core import checks
+from rankwood._core import random as _random
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
-from rankwood.ensembles.validation import is_minimised, mean_value
 from rankwood.errors import DataError, ModelError
-from rankwood.evaluation.bootstrap import Resampling
-from rankwood.evaluation.explanation import model_of, names_of
-from rankwood.evaluation.importance_table import Importance
-from rankwood.measures.measure import Measure
-from rankwood.measures.parsing import parse_measure
-from rankwood.models.explain import additive_form, contributions
+from rankwood.evaluation.explain import Importance, model_of, names_of
+from rankwood.evaluation.results import Resampling
+from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.inputs import features_in_order
+from rankwood.models.shapley import additive_form, contributions
+from rankwood.training.scores import is_minimised, mean_value
 
 COUNTED = ("gain", "cover", "splits")
 KINDS = (*COUNTED, "permutation", "contribution")
@@ -57,7 +56,7 @@ def importance(
     background
         Contribution: as for ``explain``.
     """
-    _checks.one_of("by", by, KINDS)
+    checks.one_of("by", by, KINDS)
     stored = model_of(model)
     if isinstance(data, BinnedData):
         data = data.data
@@ -69,8 +68,8 @@ def importance(
         return _by_contribution(stored, data, background, n_threads)
     if not isinstance(data, RankingData):
         raise DataError("importance by permutation needs labels and queries: pass RankingData.")
-    _checks.whole_number("repetitions", repetitions, 1)
-    _checks.whole_number("seed", seed, 0)
+    checks.whole_number("repetitions", repetitions, 1)
+    checks.whole_number("seed", seed, 0)
     task = _Permutation(stored, data, parse_measure(measure), repetitions, seed, n_threads)
     return task.importance()
 
@@ -177,7 +176,7 @@ class _Permutation:
         """The measure of each query, or of all documents where they are pooled; more is better."""
         scores = self.model.predict(matrix, n_threads=self.n_threads)
         if self.measure.is_pooled:
-            value = mean_value(self.measure, _checks.read_only(scores), self.data)
+            value = mean_value(self.measure, checks.read_only(scores), self.data)
             return np.array([-value if is_minimised(self.measure) else value])
         return self.measure.per_query(scores, self.data, n_threads=self.n_threads)
 

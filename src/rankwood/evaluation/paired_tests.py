@@ -21,9 +21,9 @@ import math
 
 import numpy as np
 
-from rankwood import _random
+from rankwood._core import random
 from rankwood.dtypes import Floats
-from rankwood.measures.paired import paired_t_test
+from rankwood.measures.compute import paired_t_test
 
 TESTS = ("wilcoxon", "t", "randomization")
 _MOST_ENUMERATED = 16  # queries: 65,536 ways to choose signs
@@ -123,7 +123,7 @@ def _sums_by_random_signs(amounts: Floats, n_resamples: int, seed: int) -> Float
         # not `@`: a BLAS may add in another order with another number of threads
         table = np.einsum("gq,bq->gb", groups[first : first + _GROUPS_AT_ONCE], signs)
         starts = np.arange(len(table)) * 256
-        generator = _random.stream(seed, "signs of differences", first)
+        generator = random.stream(seed, "signs of differences", first)
         at_once = max(1, _LOOKUPS_AT_ONCE // len(table))
         for start in range(0, n_resamples, at_once):
             n_rows = min(at_once, n_resamples - start)

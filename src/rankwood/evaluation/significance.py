@@ -9,20 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.bootstrap import Interval, Resampling
-from rankwood.evaluation.comparison_table import MARKS, comparison_table, legend
-from rankwood.evaluation.corrections import CORRECTIONS, adjusted
-from rankwood.evaluation.paired_tests import (
-    TESTS,
-    cohens_d,
-    differences,
-    p_value,
-    rank_biserial,
-)
-from rankwood.evaluation.results import aligned
+from rankwood.evaluation.paired_tests import TESTS, cohens_d, differences, p_value, rank_biserial
+from rankwood.evaluation.results import Interval, Resampling, aligned, show_number, show_p
 
 __all__ = ["MARKS", "Comparison", "PairResult", "compare_values"]
 
@@ -182,22 +173,22 @@ def compare_values(
     named = _checked(values)
     if isinstance(tests, str):
         tests = (tests,)
-    chosen = tuple(dict.fromkeys(_checks.one_of("test", test, TESTS) for test in tests))
+    chosen = tuple(dict.fromkeys(checks.one_of("test", test, TESTS) for test in tests))
     if not chosen:
         raise ParameterError(f"tests is empty; name some of {', '.join(TESTS)}.")
     job = _Job(
         named,
         chosen,
-        _checks.one_of("correction", correction, CORRECTIONS),
-        _checks.whole_number("n_resamples", n_resamples, 1, _MOST_RESAMPLES),
-        _checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES),
-        _checks.whole_number("seed", seed, 0),
-        1.0 if _checks.true_or_false("higher_is_better", higher_is_better) else -1.0,
+        checks.one_of("correction", correction, CORRECTIONS),
+        checks.whole_number("n_resamples", n_resamples, 1, _MOST_RESAMPLES),
+        checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES),
+        checks.whole_number("seed", seed, 0),
+        1.0 if checks.true_or_false("higher_is_better", higher_is_better) else -1.0,
     )
-    level = _checks.real_number("level", level, "(0, 1)")
+    level = checks.real_number("level", level, "(0, 1)")
     means = _means(named)
     best = max(named, key=lambda name: _or_least(job.sign * means[name]))
-    against = best if baseline is None else _checks.one_of("baseline", baseline, named)
+    against = best if baseline is None else checks.one_of("baseline", baseline, named)
     pairs = job.pairs(against, chosen)
     to_best = pairs if against == best else job.pairs(best, chosen[:1])
     tied = {best} | {pair.name for pair in to_best if not pair.adjusted[chosen[0]] < level}
@@ -320,3 +311,93 @@ def _notes(pairs: Sequence[PairResult]) -> list[str]:
         return []
     names = ", ".join(few)
     return [f"no test with fewer than two queries in common with the baseline: {names}."]
+
+
+# Corrections for having looked more than once: with twenty comparisons, one has p < 0.05 by chance.
+#
+# Both keep the probability that any true null hypothesis of the family is rejected at the level. Holm's is never
+# weaker
+# than Bonferroni's, and assumes no more. What has no p value (NaN) is no member of the family.
+
+
+CORRECTIONS = ("holm", "bonferroni", "none")
+
+
+def adjusted(p_values: Floats, correction: str) -> Floats:
+    """The p values of a family, made comparable with the level itself."""
+    result = np.full(p_values.shape, np.nan)
+    is_known = ~np.isnan(p_values)
+    known = p_values[is_known]
+    if correction == "bonferroni":
+        known = np.minimum(known * known.size, 1.0)
+    elif correction == "holm":
+        known = _holm(known)
+    result[is_known] = known
+    return result
+
+
+def _holm(p_values: Floats) -> Floats:
+    """The smallest times their number, the next times one less, …; none below one that stood before it."""
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(p_values.size, 0, -1)
+    result = np.empty(p_values.size)
+    result[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)
+    return result
+
+
+# Comparisons as tables for the eye.
+
+
+MARKS = {"t": "+", "wilcoxon": "*", "randomization": "r"}  # of a significant difference, by test
+_TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t", "randomization": "randomisation"}
+
+
+def comparison_table(found: Comparison, values: Mapping[str, float]) -> list[dict[str, str]]:
+    """The systems as texts, the baseline first, each with its value; p values are the adjusted ones."""
+    rows = []
+    is_tested = any(pair.n_queries > 1 for pair in found.pairs)
+    order = [found.baseline, *(name for name in found.means if name != found.baseline)]
+    for name in order:
+        is_tied = is_tested and name in found.tied_with_best and len(found.tied_with_best) > 1
+        row = {
+            "name": name,
+            "value": show_number(values[name]),
+            "marks": found.marks(name) + ("=" if is_tied else ""),
+        }
+        rows.append(
+            row | (_baseline_cells(found) if name == found.baseline else _cells(found, name))
+        )
+    return rows
+
+
+def _cells(found: Comparison, name: str) -> dict[str, str]:
+    pair = found[name]
+    low, high = pair.interval
+    cells = {
+        "difference": "–" if pair.n_queries == 0 else f"{pair.difference:+.4f}",
+        "95 % interval": "–" if low != low else f"{low:+.4f} – {high:+.4f}",  # noqa: PLR0124 - NaN
+        "d": "–" if pair.n_queries < 2 else f"{pair.effect_size:+.2f}",
+    }
+    cells |= {f"p {test}": show_p(pair.adjusted[test]) for test in found.tests}
+    return cells | {
+        "wins": f"{pair.wins:,}",
+        "ties": f"{pair.ties:,}",
+        "losses": f"{pair.losses:,}",
+    }
+
+
+def _baseline_cells(found: Comparison) -> dict[str, str]:
+    names = ["difference", "95 % interval", "d", *(f"p {test}" for test in found.tests)]
+    cells = dict.fromkeys([*names, "wins", "ties", "losses"], "")
+    return cells | {"difference": "baseline"}
+
+
+def legend(found: Comparison) -> list[str]:
+    """What marks, intervals and p values mean."""
+    marks = ", ".join(f"{MARKS[test]} by {_TEST_NAMES[test]}" for test in found.tests)
+    corrected = "" if found.correction == "none" else f", {found.correction.title()}-corrected"
+    return [
+        f"marks: differs from the baseline, {marks} (p < {found.level:g}{corrected}); "
+        f"=: no difference to the best is shown by {_TEST_NAMES[found.tests[0]]}",
+        "difference with its bootstrap 95 % interval; d: in standard deviations of the differences",
+    ]

@@ -8,13 +8,22 @@ Words used here
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
+from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.evaluation.compare import SystemComparison
+from rankwood.experiments.settings import Cell
+from rankwood.experiments.store import FORMAT, RECORD, RunFolder
 
 
 @dataclass(frozen=True)
@@ -87,3 +96,253 @@ class RunResults:
         total = np.where(known, by_repetition, 0.0).sum(axis=0)
         means: Floats = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
         return means
+
+
+# ``read_run``: the results of a run from its folder, whole or still under way.
+
+
+def read_run(folder: str | os.PathLike[str]) -> RunResults:
+    """The results of the run in ``folder``; cells that have not been run yet are left out.
+
+    Examples
+    --------
+    >>> results = read_run("runs/broof")                       # doctest: +SKIP
+    >>> results.values("BROOF", results.primary).mean()        # doctest: +SKIP
+    """
+    run = RunFolder(folder)
+    record = _record(run)
+    configuration = record["configuration"]
+    algorithms = [one["name"] for one in configuration["algorithms"]]
+    folds = [one["name"] for one in configuration["data"]["folds"]]
+    measures = list(configuration["measures"])
+    records = _cell_records(run, configuration, algorithms, folds)
+    queries, values = _values(run, records, measures)
+    unknown = np.full(len(queries), np.nan)
+    repetitions = range(1, int(configuration["repetitions"]) + 1)
+    conventions = _conventions(record, records)
+    return RunResults(
+        name=str(record["name"]),
+        record=record,
+        conventions=conventions,
+        algorithms=algorithms,
+        folds=folds,
+        measures=measures,
+        baseline=configuration["baseline"],
+        tests=list(configuration["tests"]),
+        correction=str(configuration["correction"]),
+        queries=queries,
+        values_by_repetition={
+            (algorithm, measure): np.stack(
+                [values.get((algorithm, measure, one), unknown) for one in repetitions]
+            )
+            for algorithm in algorithms
+            for measure in measures
+        },
+        cells=[_cell_record(found) for found in records.values()],
+        rankings=_rankings(run, algorithms, queries),
+    )
+
+
+def _record(run: RunFolder) -> dict[str, Any]:
+    path = run.path / RECORD
+    if not run.path.is_dir():
+        raise DataError(f"there is no folder {run.path}: a run is made by rankwood experiment.")
+    if not path.is_file():
+        raise DataError(f"{run.path} holds no run: {RECORD} is missing.")
+    try:
+        record = json.loads(path.read_text())
+        version = record["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{path} is damaged: it cannot be read as the record of a run.") from None
+    if version != FORMAT:
+        raise DataError(
+            f"{path} has format {version}, and this version of Rankwood reads format {FORMAT}."
+        )
+    return dict(record)
+
+
+def _cell_records(
+    run: RunFolder, configuration: Mapping[str, Any], algorithms: list[str], folds: list[str]
+) -> dict[Cell, dict[str, Any]]:
+    """The records that there are, of the cells of the run as it stands."""
+    most = {one["name"]: int(one["repetitions"]) for one in configuration["algorithms"]}
+    found: dict[Cell, dict[str, Any]] = {}
+    for fold in folds:
+        for algorithm in algorithms:
+            for repetition in range(1, most[algorithm] + 1):
+                cell = Cell(algorithm, fold, repetition)
+                record = run.cell_record(cell)
+                if record is not None:
+                    found[cell] = record
+    return found
+
+
+def _values(
+    run: RunFolder, records: Mapping[Cell, Mapping[str, Any]], measures: list[str]
+) -> tuple[list[tuple[str, str]], dict[tuple[str, str, int], Floats]]:
+    """The test queries of all folds, and each finished cell's values in their place among them.
+
+    The values are by algorithm, measure and repetition, NaN for queries of folds where that cell is not finished.
+    """
+    done = [cell for cell, record in records.items() if record["status"] == "done"]
+    read = {cell: run.cell_values(cell) for cell in done}
+    queries_of = {cell.fold: read[cell][0] for cell in reversed(done)}
+    queries = [
+        (fold, query) for fold in dict.fromkeys(c.fold for c in done) for query in queries_of[fold]
+    ]
+    first_of: dict[str, int] = {}
+    for place, (fold, _) in enumerate(queries):
+        first_of.setdefault(fold, place)
+    values: dict[tuple[str, str, int], Floats] = {}
+    for cell, (names, of_measure) in read.items():
+        if names != queries_of[cell.fold]:
+            raise DataError(
+                f"{run.cell_path(cell)} has other queries than the cells before it on {cell.fold}: "
+                "remove it and run the experiment again."
+            )
+        first = first_of[cell.fold]
+        for measure in measures:
+            key = (cell.algorithm, measure, cell.repetition)
+            row = values.setdefault(key, np.full(len(queries), np.nan))
+            row[first : first + len(names)] = of_measure[measure]
+    return queries, values
+
+
+def _cell_record(found: Mapping[str, Any]) -> CellRecord:
+    return CellRecord(
+        algorithm=found["algorithm"],
+        fold=found["fold"],
+        repetition=int(found["repetition"]),
+        status=found["status"],
+        parameters=found["parameters"],
+        seconds=found["seconds"],
+        peak_memory=int(found["peak_memory"]),
+        means={
+            name: np.nan if mean is None else mean for name, mean in found.get("means", {}).items()
+        },
+        history={
+            name: [np.nan if value is None else float(value) for value in values]
+            for name, values in found.get("history", {}).items()
+        },
+        message=found.get("message", ""),
+        tuned=found.get("tuned", []),
+        chosen=found.get("chosen", {}),
+        warnings=found.get("warnings", []),
+        error=found.get("error", ""),
+    )
+
+
+def _conventions(
+    record: Mapping[str, Any], records: Mapping[Cell, Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
+    """By measure, with what the data decided filled in as soon as a cell is finished."""
+    for one in records.values():
+        if one["status"] == "done":
+            return dict(one["conventions"])
+    return dict(record["conventions"])
+
+
+def _rankings(
+    run: RunFolder, algorithms: list[str], queries: list[tuple[str, str]]
+) -> Callable[[str, int], RankedDocuments | None]:
+    """A function that reads one query's documents; the files of the last few folds stay in memory."""
+
+    @functools.lru_cache(maxsize=4)
+    def scores_of(path: Path) -> Any:
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(path)
+        labels, scores = (table.column(name).to_numpy() for name in ("label", "score"))
+        names = table.column("document")
+        rows: dict[str, list[int]] = {}
+        for row, query in enumerate(table.column("query").to_pylist()):
+            rows.setdefault(query, []).append(row)
+        return rows, labels, scores, names
+
+    def ranking(algorithm: str, number: int) -> RankedDocuments | None:
+        if algorithm not in algorithms:
+            raise UnknownName("algorithm of this run", algorithm, algorithms)
+        fold, query = queries[number]
+        path = run.scores_path(algorithm, fold)
+        if not path.is_file():
+            return None
+        rows, labels, scores, names = scores_of(path)
+        if query not in rows:
+            return None
+        chosen = np.asarray(rows[query])
+        return RankedDocuments(
+            labels[chosen], scores[chosen], names.take(chosen.tolist()).to_pylist()
+        )
+
+    return ranking
+
+
+# A comparison of systems on one data set, as the results of a run with one fold and one repetition: for reports.
+
+
+_FOLD = "all"
+
+
+def run_results(
+    comparison: SystemComparison,
+    data: RankingData,
+    *,
+    name: str,
+    record: Mapping[str, Any],
+    baseline: str | None = None,
+) -> RunResults:
+    """What a report reads, of systems that were measured already; measures without values per query are left out."""
+    found, kept = comparison.evaluations, _by_query(comparison)
+    one = next(iter(found.values()))
+    measures = list(kept)
+    first = comparison.comparisons[measures[0]]
+    return RunResults(
+        name=name,
+        record=record,
+        conventions={text: dict(one.results[p].conventions) for text, p in kept.items()},
+        algorithms=list(found),
+        folds=[_FOLD],
+        measures=measures,
+        baseline=first.baseline if baseline is None else baseline,
+        tests=list(first.tests),
+        correction=first.correction,
+        queries=[(_FOLD, str(query)) for query in data.queries.tolist()],
+        values_by_repetition={
+            (system, text): evaluation.results[place].per_query[np.newaxis, :]
+            for system, evaluation in found.items()
+            for text, place in kept.items()
+        },
+        cells=[
+            CellRecord(
+                system, _FOLD, 1, "done", means={t: e.results[p].value for t, p in kept.items()}
+            )
+            for system, e in found.items()
+        ],
+        rankings=functools.partial(_ranking, comparison, data),
+    )
+
+
+def _by_query(comparison: SystemComparison) -> dict[str, int]:
+    """The measures that have a value per query, with their places."""
+    results = next(iter(comparison.evaluations.values())).results
+    texts = enumerate(comparison.comparisons)
+    kept = {text: place for place, text in texts if not results[place].measure.is_pooled}
+    if not kept:
+        raise ParameterError(
+            "a report shows queries, and none of these measures has a value per query. Add one, such as ndcg@10."
+        )
+    return kept
+
+
+def _ranking(
+    comparison: SystemComparison, data: RankingData, system: str, query: int
+) -> RankedDocuments | None:
+    if system not in comparison.scores or not 0 <= query < data.n_queries:
+        return None
+    rows = data.row_order[data.query_offsets[query] : data.query_offsets[query + 1]]
+    numbers = np.arange(1, rows.size + 1) if data.doc_ids is None else data.doc_ids[rows]
+    return RankedDocuments(
+        np.asarray(data.labels[rows], np.float64),
+        comparison.scores[system][rows],
+        [str(document) for document in numbers.tolist()],
+    )

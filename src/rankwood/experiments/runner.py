@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from rankwood import __version__
-from rankwood._threads import usable_cores
+from rankwood._core.threads import usable_cores
+from rankwood.data.cache import full_hash
 from rankwood.errors import UnknownName
-from rankwood.experiments.cell_work import Outcome, Task
+from rankwood.experiments.cells import Outcome, Task
 from rankwood.experiments.config import read_experiment
-from rankwood.experiments.digests import file_states, fingerprint, fold_digests
-from rankwood.experiments.reading import read_run
-from rankwood.experiments.record import make_record, now
-from rankwood.experiments.results import RunResults
-from rankwood.experiments.settings import Cell, Experiment
-from rankwood.experiments.store import RunFolder
+from rankwood.experiments.results import RunResults, read_run
+from rankwood.experiments.settings import Cell, DataSource, Experiment, build
+from rankwood.experiments.store import RunFolder, make_record, now
+from rankwood.measures.measure import parse_measure
+from rankwood.training.checkpoint import plain_parameters
 
 RUNS = "runs"  # where a run goes if nobody says where
 Listener = Callable[["RunNews"], None]
@@ -180,10 +182,10 @@ def _outcomes(plan: Plan, dask: str | None) -> Iterator[Outcome]:
     if not plan.tasks:
         return iter(())
     if dask is not None:
-        from rankwood.experiments.dask_workers import run_on_dask
+        from rankwood.experiments.dask import run_on_dask
 
         return run_on_dask(plan.tasks, dask, max(1, plan.jobs), plan.threads)
-    from rankwood.experiments.local_workers import run_here, run_on_processes
+    from rankwood.experiments.workers import run_here, run_on_processes
 
     if plan.jobs == 0:
         return run_here(plan.tasks)
@@ -248,3 +250,79 @@ class _Tally:
         typical = sum(means.values()) / len(means)
         total = sum(means.get(name, typical) for name in self._left)
         return total / max(1, min(self._plan.jobs, len(self._left)))
+
+
+# What tells one state of the data, or of a cell's settings, from another.
+
+
+Known = Mapping[str, Mapping[str, Any]]  # path -> size, time and sha256 when last looked at
+
+
+def digest_of(value: Any) -> str:
+    """A hash of plain values, whatever the order of mappings."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_states(source: DataSource, known: Known) -> dict[str, dict[str, Any]]:
+    """Size, time and sha256 of every file of the data; a file that looks untouched is not read again."""
+    paths = [path for fold in source.folds for path in fold.files.values()]
+    paths += [source.whole["data"]] if "data" in source.whole else []
+    states: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        status = Path(path).stat()
+        seen = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+        before = known.get(path, {})
+        is_same = all(before.get(name) == value for name, value in seen.items())
+        found = before["sha256"] if is_same else full_hash(Path(path))
+        states[path] = {**seen, "sha256": found}
+    return states
+
+
+def fold_digests(source: DataSource, states: Known) -> dict[str, str]:
+    """For each fold, a hash of all that its data follow from."""
+    common = {
+        "cut": source.cut,
+        "reading": source.reading,
+        "changes": [source.normalise, source.binarise],
+    }
+    whole = dict(source.whole)
+    if "data" in whole:
+        whole["data"] = states[whole["data"]]["sha256"]
+    digests = {}
+    for fold in source.folds:
+        files = {part: states[path]["sha256"] for part, path in fold.files.items()}
+        name = "" if fold.files else fold.name
+        digests[fold.name] = digest_of([common, whole, files, name])
+    return digests
+
+
+def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
+    """A hash of all that a cell's results follow from, but for the version and the number of threads."""
+    algorithm = experiment.algorithm(cell.algorithm)
+    tuning: list[Any] = []
+    if algorithm.tune:
+        tuning = [algorithm.tune, algorithm.tune_method]
+        tuning += [algorithm.tune_trials] if algorithm.tune_method != "grid" else []
+    return digest_of(
+        [
+            algorithm.kind,
+            plain_parameters(build(algorithm.kind, algorithm.parameters)),
+            _cost_files(algorithm.parameters),
+            tuning,
+            experiment.seed_of(cell),
+            [str(parse_measure(text, experiment.preset)) for text in experiment.measures],
+            digest,
+        ]
+    )
+
+
+def _cost_files(parameters: Mapping[str, Any]) -> list[str]:
+    """Hashes of the files that parameters name: of feature costs, also those of inner estimators."""
+    found = []
+    for name, value in parameters.items():
+        if name == "feature_costs" and isinstance(value, str):
+            found.append(full_hash(Path(value)))
+        elif isinstance(value, dict):
+            found += _cost_files(value)
+    return found

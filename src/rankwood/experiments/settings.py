@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankwood._random import stream
-from rankwood.experiments.building import with_values
+from rankwood._core import checks
+from rankwood._core.random import stream
+from rankwood.binning.fit import checked_parameters
+from rankwood.errors import RankwoodError
+from rankwood.experiments.toml_positions import Path, Source
+from rankwood.rankers.save import estimators
+from rankwood.training.checkpoint import OF_THE_RUN
+from rankwood.trees.policies import MISSING_RULES
 
 Tuned = Mapping[str, Any]  # parameter -> its values, or for Optuna a range {low, high, log, step}
 _MOST_SEED = 2**31
@@ -115,3 +123,149 @@ class Experiment:
     def seed_of(self, cell: Cell) -> int:
         """The seed of a cell: that of its fold and repetition, the same for all algorithms."""
         return int(stream(self.seed, f"cell {cell.fold}", cell.repetition).integers(_MOST_SEED))
+
+
+# Estimators from an experiment's words: ``kind`` and parameters, which may be estimators themselves.
+#
+# ::
+#
+#     kind = "OrdinalRanker"                            base is an estimator with parameters of its own
+#     base = { kind = "RandomForest", n_trees = 300 }
+#     layer = [{ kind = "GBRT" }, { kind = "GBRT" }]    and so may the items of a list be
+#     max_leaves = "none"                               TOML has no null
+
+
+NOTHING = "none"  # TOML has no null
+_KIND = "kind"
+_NOT_YOURS = dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment") | {
+    "seed": "seeds follow from [run] seed, the fold and the repetition",
+    "n_threads": "threads are set by [run] threads",
+}
+
+
+def parameters_of(kind: str) -> list[str]:
+    """The parameters of an estimator that an experiment may set."""
+    known = inspect.signature(estimators()[kind]).parameters
+    return [name for name in known if name not in _NOT_YOURS]
+
+
+def check_kind(source: Source, path: Path, kind: Any) -> str:
+    """``kind`` if it names an estimator, else an error with the nearest name."""
+    names = list(estimators())
+    if not isinstance(kind, str) or kind not in names:
+        near = difflib.get_close_matches(str(kind), names, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        known = ", ".join(sorted(names))
+        raise source.error(path, f"'{kind}' is no algorithm.{hint} Known: {known}.")
+    return kind
+
+
+def build(kind: str, parameters: Mapping[str, Any]) -> Any:
+    """The estimator ``kind``, unfitted, with its parameters as TOML says them."""
+    return estimators()[kind](**{name: _value(value) for name, value in parameters.items()})
+
+
+def checked(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
+    """Raise for a parameter that the estimator does not have, or for a value that it does not take."""
+    check_names(source, path, kind, parameters)
+    for at, inner, others in _inner_estimators(path, parameters):
+        checked(source, at, inner, others)
+    try:
+        estimator = build(kind, parameters)
+        estimator._check_parameters()
+        _check_what_fitting_checks(estimator)
+    except (RankwoodError, TypeError) as error:
+        key = _named_in(str(error), parameters)
+        raise source.error((*path, key) if key else path, str(error)) from None
+
+
+def _check_what_fitting_checks(estimator: Any) -> None:
+    """Raise for what an estimator itself looks at only while it is fitted."""
+    if hasattr(estimator, "max_bins") and not hasattr(estimator, "base"):
+        checked_parameters(estimator.max_bins, 1, 0)
+    if hasattr(estimator, "missing"):
+        checks.one_of("missing", estimator.missing, MISSING_RULES)
+    if hasattr(estimator, "l2"):
+        checks.real_number("l2", estimator.l2, "[0, inf)")
+
+
+def check_names(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
+    """Raise for a parameter that ``kind``, or an estimator among its parameters, does not have."""
+    known = parameters_of(kind)
+    for name in parameters:
+        if name in _NOT_YOURS:
+            raise source.error((*path, name), f"cannot be set here: {_NOT_YOURS[name]}.")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            message = f"{kind} has no such parameter.{hint} Known: {', '.join(sorted(known))}."
+            raise source.error((*path, name), message)
+    for at, inner, others in _inner_estimators(path, parameters):
+        check_names(source, at, check_kind(source, (*at, _KIND), inner), others)
+
+
+def _inner_estimators(
+    path: Path, parameters: Mapping[str, Any]
+) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """Where each estimator among the parameters stands, its kind, and its own parameters."""
+    for name, value in parameters.items():
+        for place, item in enumerate(value if isinstance(value, list) else [value]):
+            if _is_estimator(item):
+                at = (*path, name, place) if isinstance(value, list) else (*path, name)
+                yield at, item[_KIND], {key: part for key, part in item.items() if key != _KIND}
+
+
+def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with others in their place; a name such as ``base.n_trees`` reaches into an estimator."""
+    changed = dict(parameters)
+    for name, value in changes.items():
+        first, _, rest = name.partition(".")
+        if rest:
+            inner = changed.get(first, {})
+            changed[first] = {_KIND: inner.get(_KIND), **with_values(inner, {rest: value})}
+        else:
+            changed[first] = value
+    return changed
+
+
+def prepare(estimator: Any, seed: int, threads: int | None) -> Any:
+    """The estimator with the cell's seed and threads.
+
+    One that has no seed of its own hands the cell's to the estimator it is built on.
+    """
+    names = estimator.get_params(deep=False)
+    settings: dict[str, Any] = {"n_threads": threads} if "n_threads" in names else {}
+    if "seed" in names:
+        settings["seed"] = seed
+    else:
+        for value in names.values():
+            if hasattr(value, "get_params") and hasattr(value, "fit"):
+                prepare(value, seed, threads)
+    return estimator.set_params(**settings)
+
+
+def max_bins_of(estimator: Any) -> int | None:
+    """Into how many bins an estimator, or the one it is built on, cuts a feature; None where it does not."""
+    for one in (estimator, getattr(estimator, "base", None)):
+        found = getattr(one, "max_bins", None)
+        if found is not None:
+            return int(found)
+    return None
+
+
+def _value(value: Any) -> Any:
+    if _is_estimator(value):
+        return build(value[_KIND], {name: part for name, part in value.items() if name != _KIND})
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    return None if value == NOTHING else value
+
+
+def _is_estimator(value: Any) -> bool:
+    return isinstance(value, dict) and _KIND in value
+
+
+def _named_in(message: str, parameters: Mapping[str, Any]) -> str:
+    """The parameter that a message is about: the first of ours among its words."""
+    words = message.replace("'", " ").replace("[", " ").replace("=", " ").replace(",", " ").split()
+    return next((word for word in words if word in parameters), "")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankwood.ensembles.validation import is_minimised, mean_value
 from rankwood.errors import MissingExtra
 from rankwood.experiments.settings import Algorithm
 from rankwood.measures.measure import Measure
+from rankwood.training.scores import is_minimised, mean_value
 
 Fit = Callable[[Mapping[str, Any]], Any]  # parameters -> fitted estimator
 

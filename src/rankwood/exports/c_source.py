@@ -12,9 +12,9 @@ import numpy as np
 
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
-from rankwood.exports import float_steps
+from rankwood.exports import rules
+from rankwood.exports.reading import number_of, text_of, whole_of
 from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.text_reading import number_of, text_of, whole_of
 from rankwood.exports.writing import WriteOptions, names_for
 from rankwood.models.forest import Forest
 
@@ -73,7 +73,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         "right": ("int", forest.right, str),
         "missing": ("int", forest.missing, str),
         "threshold": ("float", forest.threshold, _float),
-        "value": ("double", forest.value * weights, float_steps.exact),
+        "value": ("double", forest.value * weights, rules.exact),
     }
     listed = "\n".join(
         f"   features[{place}]: {_commented(name)}" for place, name in enumerate(names)
@@ -84,8 +84,8 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         f"#define RANKWOOD_FEATURES {forest.n_features}",
         f"#define RANKWOOD_TREES {max(1, forest.n_trees)}",
         *(_table(name, *table) for name, table in tables.items()),
-        f"static const double rankwood_divisor = {float_steps.exact(total if forest.average and total > 0 else 1.0)};",
-        f"static const double rankwood_base = {float_steps.exact(forest.base)};",
+        f"static const double rankwood_divisor = {rules.exact(total if forest.average and total > 0 else 1.0)};",
+        f"static const double rankwood_base = {rules.exact(forest.base)};",
         "",
         _CODE,
     ]
@@ -93,7 +93,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
 
 
 def _float(number: float) -> str:
-    text = float_steps.short(number)
+    text = rules.short(number)
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rankwood import _checks
-from rankwood._files import atomic_path, explained_writing
-from rankwood.exports import solr, xgboost
-from rankwood.exports.exportable import check_missing_as_zero, forest_inside
-from rankwood.exports.formats import FORMATS
-from rankwood.exports.rules import FileTrees
-from rankwood.exports.two_sided import two_sided
+import numpy as np
+
+from rankwood._core import checks
+from rankwood._core.files import atomic_path, explained_writing
+from rankwood.errors import ModelError
+from rankwood.exports import (
+    c_source,
+    lightgbm,
+    lightgbm_json,
+    onnx,
+    plain_json,
+    ranklib,
+    solr,
+    xgboost,
+)
+from rankwood.exports.reading import MOST_FEATURES, into_forest, renamed
+from rankwood.exports.rules import FileTrees, Rules
 from rankwood.exports.verify import Certificate, check_decisions, compare_scores, file_facts
-from rankwood.exports.writing import WriteOptions, checked_names, names_for
+from rankwood.exports.writing import WriteOptions, checked_names, names_for, two_sided
+from rankwood.models.family import Family
 from rankwood.models.forest import Forest
+from rankwood.models.format import KINDS, kind_of, save_model
+from rankwood.models.ordinal import OrdinalModel
 
 _THREE_SIDED = ("json", "c")  # formats whose splits may have a third child
 
@@ -59,7 +75,7 @@ def export(
         What xgboost-json says the model was trained for: "rank:ndcg", "rank:pairwise" or "reg:linear", which leave
         scores as they are; "none" writes the bare array of trees, as Vespa reads it.
     """
-    target = FORMATS[_checks.one_of("format", format, FORMATS)]
+    target = FORMATS[checks.one_of("format", format, FORMATS)]
     whole = forest_inside(model)
     forest = whole if format in _THREE_SIDED else two_sided(whole)
     options = WriteOptions(
@@ -116,3 +132,183 @@ def _notes(
             "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
         )
     return tuple(notes)
+
+
+# ``import_model``: trees that another system has trained, as a ``Forest``.
+
+
+_PIECE_BYTES = 1 << 20
+_MOST_BYTES = 1 << 30  # a file beyond it is no model of trees
+
+
+def import_model(
+    path: str | os.PathLike[str],
+    format: str,  # noqa: A002 - the name a reader expects
+    *,
+    feature_names: Sequence[str] | None = None,
+    n_features: int | None = None,
+    base: float | None = None,
+) -> Forest:
+    """The trees of another system's model as a ``Forest``, which can be saved, evaluated, compared, served, exported.
+
+    It decides as that system does for every float32 value; scores are the same up to that system's rounding.
+
+    Parameters
+    ----------
+    path
+        The file.
+    format
+        "lightgbm" (text, version 3 or 4), "xgboost" (the JSON of ``get_dump`` or of ``save_model``), "ranklib",
+        "solr" or "json" (our own plain dump).
+    feature_names
+        The features in the order of the data's columns. A dump of XGBoost with names needs them.
+    n_features
+        How many features the data have, where the file tells only of those it uses (ranklib, dumps of XGBoost).
+    base
+        What is added to every score; a dump of XGBoost leaves its base score out.
+    """
+    names = checked_names(feature_names)
+    if n_features is not None:
+        n_features = checks.whole_number("n_features", n_features, 1, MOST_FEATURES)
+    content = _content(path)
+    try:
+        forest = _read(content, format, names, n_features)
+    except ModelError as error:
+        raise ModelError(f"{os.fspath(path)} is no usable {format} model: {error}") from None
+    return forest if base is None else dataclasses.replace(forest, base=base)
+
+
+def save_imported(
+    forest: Forest,
+    source: str | os.PathLike[str],
+    format: str,  # noqa: A002
+    path: str | os.PathLike[str],
+) -> None:
+    """Write an imported forest to a model file, which says where it came from."""
+    record = {
+        "imported_from": format,
+        "imported_file": os.path.basename(os.fspath(source)),
+        "imported_sha256": hashlib.sha256(_content(source)).hexdigest(),
+    }
+    save_model(forest, path, {"training": record})
+
+
+def _read(
+    content: bytes, name: str, names: tuple[str, ...] | None, n_features: int | None
+) -> Forest:
+    reader = READERS[checks.one_of("format", name, READERS)]
+    trees = xgboost.read(content, names) if name == "xgboost" else reader.read(content)
+    return into_forest(renamed(trees, names, n_features), reader.rules)
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = bytearray()
+            # Piece by piece: asked for the most there may be, Python would set that much aside.
+            while len(content) <= _MOST_BYTES and (piece := file.read(_PIECE_BYTES)):
+                content += piece
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise ModelError(f"{os.fspath(path)} cannot be read: {error.strerror}.") from None
+    if len(content) > _MOST_BYTES:
+        raise ModelError(f"{os.fspath(path)} is larger than {_MOST_BYTES:,} bytes.")
+    return bytes(content)
+
+
+# The forest inside a model, or the reason why there is none.
+
+
+_REASONS = {
+    "linear": "a linear model is no sum of trees",
+    "neural": "a neural network is no sum of trees",
+    "cascade": "the layers of a cascade feed their scores to one another, so that it is no sum of trees",
+}
+
+
+def forest_inside(model: Any) -> Forest:
+    """The trees whose sum or mean the model's score is."""
+    name = type(model).__name__
+    stored = (
+        model if kind_of(model) is not None else getattr(model, getattr(model, "_model", ""), None)
+    )
+    if stored is None and hasattr(model, "_model"):
+        raise ModelError(f"this {name} is not fitted yet: there is nothing to export.")
+    kind = str(kind_of(stored))
+    if kind in _REASONS:
+        raise ModelError(f"{name} cannot be exported: {_REASONS[kind]}.")
+    if isinstance(stored, OrdinalModel | Family):
+        return stored.forest  # an ordinal one raises where probabilities are clipped
+    if not isinstance(stored, Forest):
+        nouns = ", ".join(kind.noun for kind in KINDS.values())
+        raise ModelError(f"{name} cannot be exported: it is no ranker of ours and no {nouns}.")
+    return stored
+
+
+def zero_stands_for_missing(forest: Forest) -> bool:
+    """Whether every split sends a missing value where it sends 0."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    side_of_zero = np.where(forest.threshold[inner] >= 0, forest.left[inner], forest.right[inner])
+    return bool((forest.missing[inner] == side_of_zero).all())
+
+
+def check_missing_as_zero(
+    forest: Forest, model: Any, format_name: str, assume_no_missing: bool
+) -> str:
+    """What the certificate says of missing values where the format takes them for 0; raises where that is wrong."""
+    if zero_stands_for_missing(forest):
+        return "every split sends missing values where it sends 0, as the format does"
+    record = getattr(model, "training_", None)
+    n_missing = record.get("features_with_missing") if isinstance(record, dict) else None
+    if n_missing == 0:
+        return "the training data had no missing values; one that comes later is 0 for the format"
+    if assume_no_missing:
+        return "assumed on request: no document has missing values; the format takes them for 0"
+    known = (
+        "It is not known whether the training data had any"
+        if n_missing is None
+        else f"{n_missing:,} features of the training data had some"
+    )
+    raise ModelError(
+        f"{format_name} takes a missing value for 0, but this model sends missing values elsewhere. {known}. "
+        "If documents never lack a value, say so (assume_no_missing); else fill missing values with 0 and train "
+        "again, or export to a format that knows them."
+    )
+
+
+# The formats by name: who writes and reads each, and by which rules it is scored.
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: what it is for, its writer, its reader and the rules of those who use it."""
+
+    meaning: str
+    write: Callable[[Forest, WriteOptions], bytes]
+    read: Callable[[bytes], FileTrees]
+    rules: Rules
+
+
+def _format(module: object, meaning: str) -> Format:
+    return Format(meaning, module.write, module.read, module.RULES)  # type: ignore[attr-defined]
+
+
+FORMATS: dict[str, Format] = {
+    "ranklib": _format(ranklib, "RankLib; OpenSearch and Elasticsearch LTR as model/ranklib"),
+    "xgboost-json": _format(
+        xgboost, "OpenSearch and Elasticsearch LTR as model/xgboost+json; Vespa"
+    ),
+    "solr": _format(solr, "Solr's MultipleAdditiveTreesModel"),
+    "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite"),
+    "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
+    "onnx": _format(onnx, "ONNX Runtime: a TreeEnsembleRegressor"),
+    "json": _format(plain_json, "a plain dump of the trees"),
+    "c": _format(c_source, "one C file with double score(const float *)"),
+}
+# What can be read back into a forest, and the module that reads it.
+READERS: dict[str, Format] = {
+    "lightgbm": FORMATS["lightgbm"],
+    "xgboost": FORMATS["xgboost-json"],
+    "ranklib": FORMATS["ranklib"],
+    "solr": FORMATS["solr"],
+    "json": FORMATS["json"],
+}

@@ -6,14 +6,23 @@ float64, so a threshold is written as the greatest float64 that float32 rounds t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
-from rankwood.exports import float_steps, lightgbm_reading
-from rankwood.exports.rules import Rules
+from rankwood.exports import rules
+from rankwood.exports.reading import (
+    MOST_FEATURES,
+    TreeBuilder,
+    Waiting,
+    children_of,
+    number_of,
+    text_of,
+    whole_of,
+)
+from rankwood.exports.rules import FileTrees, Rules
 from rankwood.exports.writing import Plain, WriteOptions, names_for, plain, refuse_third_children
 from rankwood.models.forest import Forest
 
@@ -35,8 +44,6 @@ RULES = Rules(
 _NAN_LEFT, _NAN_RIGHT = 10, 8  # numeric, NaN is missing; bit 2 sends it left
 _MOST_COUNT = 1 << 30  # LightGBM keeps counts in 32 bits
 _FINE = 1_000  # a count of the lightest leaf that still tells weights apart
-
-read = lightgbm_reading.read
 
 
 def default_name(number: int) -> str:
@@ -127,7 +134,7 @@ def _tree(trees: Plain, root: int, end: int) -> list[str]:
         "num_cat=0",
         _line("split_feature", forest.feature[inner]),
         _line("split_gain", forest.gain[inner], _digits),
-        _line("threshold", float_steps.greatest_rounded_to(forest.threshold[inner]), _digits),
+        _line("threshold", rules.greatest_rounded_to(forest.threshold[inner]), _digits),
         _line("decision_type", np.where(goes_left, _NAN_LEFT, _NAN_RIGHT)),
         _line("left_child", number[forest.left[inner] - root]),
         _line("right_child", number[forest.right[inner] - root]),
@@ -174,3 +181,208 @@ def _digits(number: float) -> str:
 
 def _line(name: str, numbers: Array, shown: Callable[[float], str] = str) -> str:
     return f"{name}={' '.join(shown(number) for number in numbers.tolist())}"
+
+
+# Trees out of LightGBM's text, versions 3 and 4.
+
+
+_CATEGORICAL, _DEFAULT_LEFT = (
+    1,
+    2,
+)  # bits of decision_type; the next two are the kind of missing value
+_NONE, _ZERO, _NAN = 0, 1, 2
+_NEAR_ZERO = 1e-35  # what LightGBM takes for 0
+_MOST_LEAVES = 1 << 24
+# Objectives whose predictions are the plain sum of the trees.
+_PLAIN_OBJECTIVES = (
+    "lambdarank",
+    "rank_xendcg",
+    "regression",
+    "regression_l1",
+    "huber",
+    "fair",
+    "quantile",
+    "mape",
+    "none",
+    "custom",
+)
+
+Fields = dict[str, str]
+
+
+def read(content: bytes) -> FileTrees:
+    """The trees of a model that LightGBM saved as text."""
+    header, blocks = _blocks(text_of(content))
+    names = _check_header(header)
+    builder = TreeBuilder()
+    for place, block in enumerate(blocks):
+        builder.start_tree()
+        try:
+            _read_tree(block, builder)
+        except ModelError as error:
+            raise ModelError(f"tree {place}: {error}") from None
+    if builder.n_features_seen > len(names):
+        raise ModelError(
+            f"its trees test feature {builder.n_features_seen - 1}, but it has {len(names):,} features."
+        )
+    n_trees = len(builder.roots)
+    averages = "average_output" in header and n_trees > 0
+    is_unnamed = list(names) == [f"Column_{number}" for number in range(len(names))]
+    return builder.finish(
+        n_features=len(names),
+        feature_names=None if is_unnamed else names,
+        divisor=float(n_trees) if averages else 1.0,
+    )
+
+
+def _blocks(text: str) -> tuple[Fields, Iterator[Fields]]:
+    """The header, and the fields of each tree."""
+    lines = iter(text.splitlines())
+    if next(lines, "").strip() != "tree":
+        raise ModelError("it is no LightGBM model: the first line must be 'tree'.")
+    parts: list[Fields] = [{}]
+    is_complete = False
+    for line in lines:
+        name, _, value = line.strip().partition("=")
+        if name == "end of trees":
+            is_complete = True
+            break
+        if name == "Tree":
+            parts.append({})
+        elif name:
+            parts[-1][name] = value
+    if not is_complete:
+        raise ModelError("it ends before 'end of trees': the file is not complete.")
+    return parts[0], iter(parts[1:])
+
+
+def _check_header(header: Fields) -> tuple[str, ...]:
+    """Raise for models that are no plain sum or mean of trees; gives the names of the features."""
+    if header.get("version") not in ("v3", "v4"):
+        raise ModelError(f"its version is {header.get('version')!r}; v3 and v4 can be read.")
+    for name in ("num_class", "num_tree_per_iteration"):
+        if whole_of(header.get(name, "1"), name) != 1:
+            raise ModelError(f"its {name} is not 1; a ranker gives one score.")
+    objective = (header.get("objective") or "none").split()
+    if not objective or objective[0] not in _PLAIN_OBJECTIVES or "sqrt" in objective:
+        raise ModelError(
+            f"its objective '{' '.join(objective)[:40]}' changes the scores; only plain sums of trees can be read: "
+            f"{', '.join(_PLAIN_OBJECTIVES)}."
+        )
+    n_features = whole_of(header.get("max_feature_idx"), "max_feature_idx") + 1
+    if not 1 <= n_features < MOST_FEATURES:
+        raise ModelError(f"its max_feature_idx is {n_features - 1:,}.")
+    names = tuple(header.get("feature_names", "").split(" "))
+    if len(names) != n_features or len(set(names)) != n_features:
+        raise ModelError(
+            f"it must have {n_features:,} different feature_names, got {len(names):,}."
+        )
+    return names
+
+
+def _read_tree(block: Fields, builder: TreeBuilder) -> None:
+    n_leaves = _n_leaves(block)
+    values = _numbers(block, "leaf_value", n_leaves)
+    counts = _numbers(block, "leaf_count", n_leaves, needed=False)
+    if n_leaves == 1:
+        builder.add_leaf(values[0], counts[0])
+        return
+    n_inner = n_leaves - 1
+    columns = {
+        name: _numbers(block, name, n_inner, needed=name not in _OPTIONAL) for name in _COLUMNS
+    }
+    waiting: list[Waiting] = [(0, 0, ())]
+    is_read = [False] * (n_inner + n_leaves)
+    while waiting:
+        number, parent, sides = waiting.pop()
+        place = number if number >= 0 else n_inner + ~number
+        is_known = number < n_inner if number >= 0 else ~number < n_leaves
+        if not is_known or is_read[place]:
+            raise ModelError(f"child {number} is out of range, or has two parents.")
+        is_read[place] = True
+        if number < 0:
+            node = builder.add_leaf(values[~number], counts[~number])
+        else:
+            node = _add_split(columns, number, builder)
+            left, right = (int(columns[side][number]) for side in ("left_child", "right_child"))
+            decision = int(columns["decision_type"][number])
+            is_left = _missing_goes_left(decision, columns["threshold"][number])
+            waiting += children_of(node, left, right, is_left)
+        for side in sides:
+            builder.join(parent, side, node)
+    if not all(is_read):
+        raise ModelError("some of its nodes have no parent.")
+
+
+def _n_leaves(block: Fields) -> int:
+    """How many leaves a tree has; raises for trees of other kinds than ours."""
+    n_leaves = whole_of(block.get("num_leaves"), "num_leaves")
+    if not 1 <= n_leaves <= _MOST_LEAVES:
+        raise ModelError(f"num_leaves is {n_leaves:,}.")
+    if whole_of(block.get("num_cat", "0"), "num_cat") != 0:
+        raise ModelError("it splits by categories, which our trees do not.")
+    if whole_of(block.get("is_linear", "0"), "is_linear") != 0:
+        raise ModelError("its leaves are linear models, which ours are not.")
+    return n_leaves
+
+
+_OPTIONAL = ("internal_value", "internal_count", "split_gain")
+_WHOLE = ("split_feature", "decision_type", "left_child", "right_child")
+_COLUMNS = (
+    "split_feature",
+    "threshold",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "split_gain",
+    "internal_value",
+    "internal_count",
+)
+
+
+def _add_split(columns: dict[str, list[float]], number: int, builder: TreeBuilder) -> int:
+    return builder.add_split(
+        int(columns["split_feature"][number]),
+        columns["threshold"][number],
+        columns["internal_value"][number],
+        columns["internal_count"][number],
+        max(0.0, columns["split_gain"][number]),
+    )
+
+
+def _missing_goes_left(decision: int, threshold: float) -> bool:
+    """Where NaN goes; the kinds 'none' and 'zero' take it for 0."""
+    if decision & _CATEGORICAL:
+        raise ModelError("it splits by categories, which our trees do not.")
+    kind = (decision >> 2) & 3
+    goes_left = bool(decision & _DEFAULT_LEFT)
+    if kind == _NAN:
+        return goes_left
+    if kind == _NONE:
+        return threshold >= 0
+    zeros_left = {threshold >= -_NEAR_ZERO, threshold >= _NEAR_ZERO}
+    if kind == _ZERO and zeros_left == {goes_left}:
+        return goes_left
+    raise ModelError(
+        "it was trained with zero_as_missing: a split sends 0 to another side than its threshold says, "
+        "which our trees cannot."
+    )
+
+
+def _numbers(block: Fields, name: str, length: int, *, needed: bool = True) -> list[float]:
+    texts = block.get(name, "").split()
+    if not texts and not needed:
+        return [0.0] * length
+    if len(texts) != length:
+        raise ModelError(f"{name} must be {length:,} numbers, got {len(texts):,}.")
+    try:
+        numbers = np.array(texts, np.float64)
+    except ValueError:
+        numbers = np.array([number_of(text, name) for text in texts])
+    is_fine = np.isfinite(numbers) | ((numbers == np.inf) & (name == "threshold"))
+    if needed and not is_fine.all():
+        raise ModelError(f"{name} holds {texts[int(np.argmin(is_fine))][:40]}.")
+    if name in _WHOLE and (numbers != np.rint(numbers)).any():
+        raise ModelError(f"{name} must be whole numbers.")
+    found: list[float] = numbers.tolist()
+    return found

@@ -15,11 +15,19 @@ import numpy as np
 
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
-from rankwood.exports import float_steps
+from rankwood.exports import rules
 from rankwood.exports.lightgbm import default_name, row_counts
+from rankwood.exports.reading import (
+    TreeBuilder,
+    Waiting,
+    children_of,
+    json_number,
+    json_of,
+    json_whole,
+    mapping,
+    sequence,
+)
 from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.text_reading import json_number, json_of, json_whole, mapping, sequence
-from rankwood.exports.tree_building import TreeBuilder, Waiting, children_of
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -71,7 +79,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
 
 def _trees(trees: Plain) -> Iterator[str]:
     forest = trees.forest
-    conditions = np.nextafter(float_steps.greatest_rounded_to(forest.threshold), np.inf).tolist()
+    conditions = np.nextafter(rules.greatest_rounded_to(forest.threshold), np.inf).tolist()
     for place, root in enumerate(trees.roots()):
         end = int(forest.tree_offsets[place + 1])
         is_leaf = forest.feature[root:end] < 0
@@ -79,7 +87,7 @@ def _trees(trees: Plain) -> Iterator[str]:
         structure = "".join(nested(forest, root, writer.leaf, writer.split))
         yield _tree(place, int(is_leaf.sum()), structure)
     if trees.constant is not None:
-        leaf = f'{{"leaf_value": {float_steps.exact(trees.constant)}}}'
+        leaf = f'{{"leaf_value": {rules.exact(trees.constant)}}}'
         yield _tree(forest.n_trees, 1, leaf)
 
 
@@ -102,7 +110,7 @@ class _NodeWriter:
 
     def leaf(self, node: int) -> str:
         number, count = self.number[node - self.root], self.counts[node - self.root]
-        value = float_steps.exact(self.value[node])
+        value = rules.exact(self.value[node])
         return f'{{"leaf_index": {number}, "leaf_value": {value}, "leaf_weight": {count}, "leaf_count": {count}}}'
 
     def split(self, node: int) -> tuple[str, str, str]:
@@ -110,10 +118,10 @@ class _NodeWriter:
         is_left = "true" if forest.missing[node] == forest.left[node] else "false"
         before = (
             f'{{"split_index": {self.number[place]}, "split_feature": {int(forest.feature[node])}, '
-            f'"split_gain": {float_steps.exact(forest.gain[node])}, '
-            f'"threshold": {float_steps.exact(self.conditions[node])}, '
+            f'"split_gain": {rules.exact(forest.gain[node])}, '
+            f'"threshold": {rules.exact(self.conditions[node])}, '
             f'"decision_type": "<=", "default_left": {is_left}, "missing_type": "NaN", '
-            f'"internal_value": {float_steps.exact(self.value[node])}, "internal_weight": {self.counts[place]}, '
+            f'"internal_value": {rules.exact(self.value[node])}, "internal_weight": {self.counts[place]}, '
             f'"internal_count": {self.counts[place]}, "left_child": '
         )
         return before, ', "right_child": ', "}"

@@ -11,8 +11,8 @@ import numpy as np
 from rankwood import __version__
 from rankwood.dtypes import Array
 from rankwood.errors import MissingExtra, ModelError
+from rankwood.exports.reading import TreeBuilder
 from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.tree_building import TreeBuilder
 from rankwood.exports.writing import (
     WriteOptions,
     in_float32,

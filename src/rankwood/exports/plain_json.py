@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from rankwood.errors import ModelError
-from rankwood.exports import float_steps
-from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.text_reading import (
+from rankwood.exports import rules
+from rankwood.exports.reading import (
+    MOST_FEATURES,
+    TreeBuilder,
     json_number,
     json_of,
     json_text,
@@ -18,7 +19,7 @@ from rankwood.exports.text_reading import (
     mapping,
     sequence,
 )
-from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder
+from rankwood.exports.rules import FileTrees, Rules
 from rankwood.exports.writing import WriteOptions
 from rankwood.models.forest import Forest
 
@@ -61,13 +62,13 @@ def _tree(forest: Forest, place: int) -> str:
     root, end = (int(offset) for offset in forest.tree_offsets[place : place + 2])
     nodes = slice(root, end)
     is_leaf = forest.feature[nodes] < 0
-    columns = [f'"weight": {float_steps.exact(forest.tree_weights[place])}']
+    columns = [f'"weight": {rules.exact(forest.tree_weights[place])}']
     for name in _WHOLE:
         numbers = getattr(forest, name)[nodes]
         shown = numbers if name == "feature" else np.where(is_leaf, -1, numbers - root)
         columns.append(f'"{name}": {json.dumps(shown.tolist())}')
     for name in _NUMBERS:
-        digits = float_steps.short if name == "threshold" else float_steps.exact
+        digits = rules.short if name == "threshold" else rules.exact
         texts = (digits(number) for number in getattr(forest, name)[nodes].tolist())
         columns.append(f'"{name}": [{", ".join(texts)}]')
     return "{" + ", ".join(columns) + "}"

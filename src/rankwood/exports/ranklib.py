@@ -12,10 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from rankwood.errors import ModelError
-from rankwood.exports import float_steps
+from rankwood.exports import rules
+from rankwood.exports.reading import TreeBuilder, number_of, text_of, whole_of
 from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.text_reading import number_of, text_of, whole_of
-from rankwood.exports.tree_building import TreeBuilder
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -74,12 +73,12 @@ def _trees(trees: Plain) -> Iterator[str]:
     thresholds, features = forest.threshold.tolist(), forest.feature.tolist()
 
     def leaf(node: int) -> str:
-        return f"<output>{float_steps.short(outputs[node])}</output>"
+        return f"<output>{rules.short(outputs[node])}</output>"
 
     def split(node: int) -> tuple[str, str, str]:
         test = (
             f"<feature>{features[node] + 1}</feature>\n"
-            f"<threshold>{float_steps.short(thresholds[node])}</threshold>\n"
+            f"<threshold>{rules.short(thresholds[node])}</threshold>\n"
         )
         return f'{test}<split pos="left">\n', '\n</split>\n<split pos="right">\n', "\n</split>"
 
@@ -87,7 +86,7 @@ def _trees(trees: Plain) -> Iterator[str]:
         yield "".join(nested(forest, root, leaf, split))
     if trees.constant is not None:
         constant = in_float32(np.array([trees.constant]), "base")
-        yield f"<output>{float_steps.short(float(constant[0]))}</output>"
+        yield f"<output>{rules.short(float(constant[0]))}</output>"
 
 
 def read(content: bytes) -> FileTrees:

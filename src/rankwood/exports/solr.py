@@ -14,10 +14,19 @@ from typing import Any
 import numpy as np
 
 from rankwood.errors import ModelError
-from rankwood.exports import float_steps
+from rankwood.exports import rules
+from rankwood.exports.reading import (
+    MOST_FEATURES,
+    TreeBuilder,
+    Waiting,
+    children_of,
+    json_of,
+    json_text,
+    mapping,
+    number_of,
+    sequence,
+)
 from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.text_reading import json_of, json_text, mapping, number_of, sequence
-from rankwood.exports.tree_building import MOST_FEATURES, TreeBuilder, Waiting, children_of
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -41,7 +50,7 @@ RULES = Rules(
         "NaN goes to 'missing' (isNullSameAsZero is false: Solr 9.2 or newer)",
         "a feature that the store lacks ends a tree with 0",
     ),
-    slack=float(float_steps.SOLR_SLACK),
+    slack=float(rules.SOLR_SLACK),
 )
 _CLASS = "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
 
@@ -78,12 +87,12 @@ def _roots(trees: Plain, nearest: bool) -> Iterator[str]:
     names = [json.dumps(name) for name in trees.names]
 
     def leaf(node: int) -> str:
-        return f'{{"value": "{float_steps.short(outputs[node])}"}}'
+        return f'{{"value": "{rules.short(outputs[node])}"}}'
 
     def split(node: int) -> tuple[str, str, str]:
         missing = "left" if forest.missing[node] == forest.left[node] else "right"
         before = (
-            f'{{"feature": {names[forest.feature[node]]}, "threshold": "{float_steps.short(written[node])}", '
+            f'{{"feature": {names[forest.feature[node]]}, "threshold": "{rules.short(written[node])}", '
             f'"missing": "{missing}", "left": '
         )
         return before, ', "right": ', "}"
@@ -92,12 +101,12 @@ def _roots(trees: Plain, nearest: bool) -> Iterator[str]:
         yield "".join(nested(forest, root, leaf, split))
     if trees.constant is not None:
         constant = in_float32(np.array([trees.constant]), "base")
-        yield f'{{"value": "{float_steps.short(float(constant[0]))}"}}'
+        yield f'{{"value": "{rules.short(float(constant[0]))}"}}'
 
 
 def written_thresholds(forest: Forest, nearest: bool) -> Any:
     """Thresholds less 1e-6; where that cannot be had to the bit, the nearest or a refusal."""
-    written, is_exact = float_steps.before_slack(forest.threshold)
+    written, is_exact = rules.before_slack(forest.threshold)
     wrong = (forest.feature >= 0) & ~is_exact
     if wrong.any() and not nearest:
         node = int(np.argmax(wrong))
@@ -112,8 +121,8 @@ def written_thresholds(forest: Forest, nearest: bool) -> Any:
 def n_inexact(forest: Forest) -> tuple[int, float]:
     """How many thresholds Solr cannot have to the bit, and how far off the nearest ones are at most."""
     inner = forest.feature >= 0
-    written, is_exact = float_steps.before_slack(forest.threshold[inner])
-    seen = (written + float_steps.SOLR_SLACK).astype(np.float64)
+    written, is_exact = rules.before_slack(forest.threshold[inner])
+    seen = (written + rules.SOLR_SLACK).astype(np.float64)
     off = np.abs(seen - forest.threshold[inner].astype(np.float64))
     return int((~is_exact).sum()), float(off.max(initial=0.0))
 

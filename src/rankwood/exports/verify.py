@@ -12,8 +12,8 @@ import numpy as np
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, ModelError
+from rankwood.exports.reading import into_forest
 from rankwood.exports.rules import FileTrees, Rules
-from rankwood.exports.tree_building import into_forest
 from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
 
@@ -173,7 +173,7 @@ def _refuse(features: Features, forest: Forest, rules: Rules, row: int, differen
 
 
 def _orders(ours: Floats, theirs: Floats, data: RankingData) -> dict[str, int]:
-    from rankwood.measures.ranks import rank_rows
+    from rankwood.measures.ranking import rank_rows
 
     moved = rank_rows(ours, data)[0] != rank_rows(theirs, data)[0]
     has_moved = np.zeros(data.n_queries, bool)

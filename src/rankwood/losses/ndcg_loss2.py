@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._checks import read_only
+from rankwood._core.checks import read_only
 from rankwood.dtypes import Floats, Rows
 from rankwood.measures.ranking import order
 

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._checks import read_only
-from rankwood._threads import run_blocks
-from rankwood.dtypes import Floats
-from rankwood.losses.graded import GradedLists
+from rankwood._core.checks import read_only
+from rankwood._core.jit import kernel
+from rankwood._core.threads import run_blocks
+from rankwood.dtypes import Array, Floats
+from rankwood.losses.pairs import GradedLists
 from rankwood.measures.gains import Gain, discounts, rule
 from rankwood.measures.ranking import Lists
 
@@ -47,8 +48,6 @@ class NDCGBoostLoss:
 
     def document_weights(self, scores: Floats) -> Floats:
         """``w_i = Σ_j (g_i - g_j) θ_ij`` by row: minus the gradient of M; the weights of a query sum to 0."""
-        from rankwood.losses.ndcgboost_kernels import weights_of_documents
-
         exponentials = self.lists.exponentials(scores)
         weights = np.empty(exponentials.size)
         masses = read_only(self.lists.weights * exponentials)
@@ -68,8 +67,6 @@ class NDCGBoostLoss:
 
     def pair_sums(self, scores: Floats, votes: Floats) -> tuple[float, float]:
         """The two sums of ``step``; votes are 0 or 1, by row."""
-        from rankwood.losses.ndcgboost_kernels import part_by_vote, sums_over_votes
-
         exponentials = self.lists.exponentials(scores)
         masses = read_only(self.lists.weights * exponentials)
         parted = np.empty((3, exponentials.size))
@@ -83,8 +80,6 @@ class NDCGBoostLoss:
 
     def value(self, scores: Floats) -> float:
         """``M``, with the greatest weights of rows and of queries as unit."""
-        from rankwood.losses.ndcgboost_kernels import losses_of_documents
-
         exponentials = self.lists.exponentials(scores)
         losses = np.empty(exponentials.size)
         self._run(losses_of_documents, self.gains, self.lists.weights, exponentials, losses)
@@ -124,3 +119,177 @@ def ndcgboost_loss(lists: GradedLists, gain: Gain) -> NDCGBoostLoss:
     # A table may give all labels of a query the gain 0: nothing to win there.
     unit = np.divide(lists.query_weights, ideal, out=np.zeros(ideal.size), where=ideal > 0)
     return NDCGBoostLoss(lists, read_only(gains * np.repeat(unit, sizes)))
+
+
+# The compiled half of ``ndcgboost.py``.
+#
+# With ``e = exp(F)``, θ_ij = e_i e_j / (e_i + e_j)²: no exponential is taken per pair. Inner loops run over the
+# documents
+# whose sums are wanted and outer ones over those they are compared with, so that the inner ones have no sum to carry
+# and
+# are vectorised; and so that a block of places can be summed apart, in the same order whatever the blocks.
+#
+# Words used here
+#     place    a document; those of a query stand by falling label
+#     mass     the document's weight times exp(F)
+
+
+@kernel
+def weights_of_documents(
+    first: int,
+    last: int,
+    offsets: Array,
+    gains: Array,
+    masses: Array,
+    exponentials: Array,
+    weights: Array,
+) -> None:
+    """``Σ_j (g_i - g_j) θ_ij`` of the places ``first`` to ``last``; documents of equal gain pull each other nowhere."""
+    query = np.searchsorted(offsets, first, side="right") - 1
+    while query < offsets.size - 1 and offsets[query] < last:
+        end = offsets[query + 1]
+        low = max(first, offsets[query])
+        high = min(last, end)
+        weights[low:high] = 0.0
+        begin = offsets[query]
+        while begin < end:
+            after = begin + 1
+            while after < end and gains[after] == gains[begin]:
+                after += 1
+            for other in range(begin, after):
+                for start, stop in ((low, min(high, begin)), (max(low, after), high)):
+                    if start < stop:
+                        pull(
+                            gains[other],
+                            masses[other],
+                            exponentials[other],
+                            gains[start:stop],
+                            exponentials[start:stop],
+                            weights[start:stop],
+                        )
+            begin = after
+        for place in range(low, high):
+            weights[place] *= masses[place]
+        query += 1
+
+
+@kernel
+def pull(
+    gain: float,
+    mass: float,
+    exponential: float,
+    gains: Array,
+    exponentials: Array,
+    weights: Array,
+) -> None:
+    """Add what a document does to each of some others, but for their own mass."""
+    for place in range(weights.size):
+        both = exponential + exponentials[place]
+        weights[place] += (gains[place] - gain) * mass / (both * both)
+
+
+@kernel
+def part_by_vote(
+    first: int,
+    last: int,
+    offsets: Array,
+    rows: Array,
+    votes: Array,
+    gains: Array,
+    masses: Array,
+    exponentials: Array,
+    parted: Array,
+    middles: Array,
+) -> None:
+    """Gain, mass and exponential of each list's documents, those with vote 1 first; where the others begin."""
+    for query in range(first, last):
+        begin = offsets[query]
+        end = offsets[query + 1]
+        front = begin
+        for vote in (1.0, 0.0):
+            for place in range(begin, end):
+                if votes[rows[place]] == vote:
+                    parted[0, front] = gains[place]
+                    parted[1, front] = masses[place]
+                    parted[2, front] = exponentials[place]
+                    front += 1
+            if vote == 1.0:
+                middles[query] = front
+
+
+@kernel
+def sums_over_votes(
+    first: int, last: int, offsets: Array, middles: Array, parted: Array, sums: Array
+) -> None:
+    """For the places with vote 1: Σ g_i θ_ij and Σ g_j θ_ij over the documents j of their query with vote 0."""
+    gains = parted[0]
+    masses = parted[1]
+    exponentials = parted[2]
+    up = sums[0]
+    down = sums[1]
+    query = np.searchsorted(offsets, first, side="right") - 1
+    while query < offsets.size - 1 and offsets[query] < last:
+        low = max(first, offsets[query])
+        high = min(last, middles[query])
+        for other in range(middles[query], offsets[query + 1]):
+            if low < high:
+                part(
+                    gains[other],
+                    masses[other],
+                    exponentials[other],
+                    exponentials[low:high],
+                    up[low:high],
+                    down[low:high],
+                )
+        for place in range(low, high):
+            up[place] *= gains[place] * masses[place]
+            down[place] *= masses[place]
+        query += 1
+
+
+@kernel
+def part(
+    gain: float, mass: float, exponential: float, exponentials: Array, up: Array, down: Array
+) -> None:
+    """Add a document with vote 0 to the sums of those with vote 1, but for what is their own."""
+    for place in range(up.size):
+        both = exponential + exponentials[place]
+        slope = mass / (both * both)
+        up[place] += slope
+        down[place] += gain * slope
+
+
+@kernel
+def losses_of_documents(
+    first: int,
+    last: int,
+    offsets: Array,
+    gains: Array,
+    weights: Array,
+    exponentials: Array,
+    losses: Array,
+) -> None:
+    """Each place's term of M: its gain times Σ_{j≠i} 1 / (1 + exp(F_i - F_j))."""
+    query = np.searchsorted(offsets, first, side="right") - 1
+    while query < offsets.size - 1 and offsets[query] < last:
+        low = max(first, offsets[query])
+        high = min(last, offsets[query + 1])
+        for place in range(low, high):
+            losses[place] = -0.5 * weights[place]  # what the loop below adds for the place itself
+        for other in range(offsets[query], offsets[query + 1]):
+            press(
+                weights[other] * exponentials[other],
+                exponentials[other],
+                exponentials[low:high],
+                losses[low:high],
+            )
+        for place in range(low, high):
+            losses[place] *= gains[place] * weights[place]
+        query += 1
+
+
+@kernel
+def press(mass: float, exponential: float, exponentials: Array, losses: Array) -> None:
+    """Add the chance that a document stands above each of some others."""
+    for place in range(losses.size):
+        losses[place] += mass / (exponential + exponentials[place])

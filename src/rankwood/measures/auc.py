@@ -13,22 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwood import _checks, _threads
-from rankwood.dtypes import Floats, Rows
+from rankwood._core import checks, threads
+from rankwood._core.jit import kernel
+from rankwood.dtypes import Array, Floats, Rows
+from rankwood.measures.lists import QueryValues
+from rankwood.measures.listwise import relevant_counts
 from rankwood.measures.measure import Measure
-from rankwood.measures.precision import relevant_counts
 from rankwood.measures.ranking import Lists, order, run_queries
-from rankwood.measures.values import QueryValues
 
 
 def query_areas(measure: Measure, lists: Lists) -> QueryValues:
     """Each query's own area under its ROC curve."""
-    from rankwood.measures.area_kernels import areas_of_lists
-
     threshold = float(measure["relevant"])
     positives = relevant_counts(lists, lists.labels, threshold)
     places = lists.ranking().order
-    sizes = _checks.read_only(np.diff(lists.offsets))
+    sizes = checks.read_only(np.diff(lists.offsets))
     relevance = (lists.labels >= threshold).astype(np.float64)
     low, high = measure.rates
     areas = np.empty(lists.n_queries, np.float64)
@@ -37,12 +36,12 @@ def query_areas(measure: Measure, lists: Lists) -> QueryValues:
         lists.n_queries,
         lists.offsets[:-1],
         sizes,
-        _checks.read_only(lists.scores[places]),
-        _checks.read_only(relevance[places]),
-        _checks.read_only(np.zeros(relevance.size, np.int64)),
-        _checks.read_only(np.ones(1)),
-        _checks.read_only(positives.astype(np.float64)),
-        _checks.read_only((sizes - positives).astype(np.float64)),
+        checks.read_only(lists.scores[places]),
+        checks.read_only(relevance[places]),
+        checks.read_only(np.zeros(relevance.size, np.int64)),
+        checks.read_only(np.ones(1)),
+        checks.read_only(positives.astype(np.float64)),
+        checks.read_only((sizes - positives).astype(np.float64)),
         low,
         high,
         areas,
@@ -85,16 +84,16 @@ class PooledCurve:
         number[chosen] = np.arange(chosen.size)
         queries = np.repeat(number, np.diff(lists.offsets))
         places = np.flatnonzero(queries >= 0)
-        everything = _checks.read_only(np.array([0, places.size], np.int64))
-        scores = _checks.read_only(lists.scores[places])
+        everything = checks.read_only(np.array([0, places.size], np.int64))
+        scores = checks.read_only(lists.scores[places])
         by_score = order(scores, everything, lists.n_threads).order
         places = places[by_score]
         queries = queries[places]
         relevance = (lists.labels[places] >= threshold).astype(np.float64)
         return cls(
-            _checks.read_only(scores[by_score]),
-            _checks.read_only(relevance),
-            _checks.read_only(queries),
+            checks.read_only(scores[by_score]),
+            checks.read_only(relevance),
+            checks.read_only(queries),
             _sums(queries, relevance, chosen.size),
             _sums(queries, 1.0 - relevance, chosen.size),
             lists.n_threads,
@@ -102,22 +101,20 @@ class PooledCurve:
 
     def areas(self, weights: Floats, rates: tuple[float, float]) -> Floats:
         """One area per row of ``weights`` (resamples × chosen queries)."""
-        from rankwood.measures.area_kernels import areas_of_resamples
-
         weights = np.ascontiguousarray(weights, np.float64)
         areas = np.empty(len(weights), np.float64)
         # not `weights @ ...`: a BLAS may add in another order with another number of rows or threads
         positives = np.einsum("rq,q->r", weights, self.positives)
         negatives = np.einsum("rq,q->r", weights, self.negatives)
-        _threads.run_blocks(
+        threads.run_blocks(
             areas_of_resamples,
             len(weights),
             self.scores,
             self.relevance,
             self.queries,
-            _checks.read_only(weights),
-            _checks.read_only(positives),
-            _checks.read_only(negatives),
+            checks.read_only(weights),
+            checks.read_only(positives),
+            checks.read_only(negatives),
             *rates,
             areas,
             n_threads=self.n_threads,
@@ -129,3 +126,120 @@ def _sums(queries: Rows, values: Floats, n_queries: int) -> Floats:
     return np.bincount(queries, values, n_queries).astype(
         np.float64
     )  # integers if there are no documents
+
+
+# Compiled loops for areas under ROC curves.
+#
+# The curve goes through the documents by descending score: a step up for a relevant one, a step right
+# for any other, one straight line for all that share a score. Arrays named ``ranked_`` are in that
+# order. A document weighs what its unit (a query, or a block of queries) weighs.
+
+
+@kernel
+def clipped_trapezoid(
+    left: float, right: float, left_height: float, right_height: float, low: float, high: float
+) -> float:
+    """The area under a line from ``left`` to ``right``, as far as between ``low`` and ``high``."""
+    begin = max(left, low)
+    end = min(right, high)
+    if end <= begin:
+        return 0.0
+    if left_height == right_height:  # nearly always: no division for a plain step to the right
+        return (end - begin) * left_height
+    slope = (right_height - left_height) / (right - left)
+    return (end - begin) * (left_height + slope * (0.5 * (begin + end) - left))
+
+
+@kernel
+def roc_area(
+    ranked_scores: Array,
+    ranked_relevance: Array,
+    ranked_units: Array,
+    weights: Array,
+    positives: float,
+    negatives: float,
+    low: float,
+    high: float,
+) -> float:
+    """Area between two false-positive rates; NaN without positives or negatives."""
+    if positives <= 0.0 or negatives <= 0.0:
+        return float("nan")
+    begin = low * negatives
+    end = high * negatives
+    last = ranked_scores.size - 1
+    area = 0.0
+    true = 0.0
+    false = 0.0
+    new_true = 0.0
+    new_false = 0.0
+    for rank in range(ranked_scores.size):
+        weight = weights[ranked_units[rank]]
+        new_true += weight * ranked_relevance[rank]
+        new_false += weight * (1.0 - ranked_relevance[rank])
+        if rank == last or ranked_scores[rank + 1] != ranked_scores[rank]:
+            area += clipped_trapezoid(false, new_false, true, new_true, begin, end)
+            true = new_true
+            false = new_false
+            if false >= end:
+                break
+    return area / (positives * negatives)
+
+
+@kernel
+def areas_of_lists(
+    first: int,
+    last: int,
+    starts: Array,
+    lengths: Array,
+    ranked_scores: Array,
+    ranked_relevance: Array,
+    ranked_units: Array,
+    weights: Array,
+    positives: Array,
+    negatives: Array,
+    low: float,
+    high: float,
+    areas: Array,
+) -> None:
+    """The area of each list on its own."""
+    for query in range(first, last):
+        begin = starts[query]
+        end = begin + lengths[query]
+        areas[query] = roc_area(
+            ranked_scores[begin:end],
+            ranked_relevance[begin:end],
+            ranked_units[begin:end],
+            weights,
+            positives[query],
+            negatives[query],
+            low,
+            high,
+        )
+
+
+@kernel
+def areas_of_resamples(
+    first: int,
+    last: int,
+    ranked_scores: Array,
+    ranked_relevance: Array,
+    ranked_units: Array,
+    weights: Array,
+    positives: Array,
+    negatives: Array,
+    low: float,
+    high: float,
+    areas: Array,
+) -> None:
+    """The area of all documents together, once for each row of ``weights`` (resamples × units)."""
+    for resample in range(first, last):
+        areas[resample] = roc_area(
+            ranked_scores,
+            ranked_relevance,
+            ranked_units,
+            weights[resample],
+            positives[resample],
+            negatives[resample],
+            low,
+            high,
+        )

@@ -11,8 +11,9 @@ import functools
 
 import numpy as np
 
-from rankwood import _checks
-from rankwood.dtypes import Floats
+from rankwood._core import checks
+from rankwood._core.jit import kernel
+from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.ranking import Lists, Ranking, run_lists, run_queries
 
@@ -27,16 +28,14 @@ class GainRule:
     """How labels become gains, in the form the kernels take."""
 
     def __init__(self, gain: Gain) -> None:
-        from rankwood.measures import gains_kernels as kernels
-
         self.gain = gain
         if isinstance(gain, tuple):
-            self.kind = kernels.TABLE
+            self.kind = TABLE
             table = np.array(gain, np.float64)
         else:
-            self.kind = kernels.LINEAR if gain == "linear" else kernels.EXPONENTIAL
+            self.kind = LINEAR if gain == "linear" else EXPONENTIAL
             table = np.exp2(np.arange(64.0)) - 1.0
-        self.table = _checks.read_only(table)
+        self.table = checks.read_only(table)
 
     def check(self, lists: Lists) -> None:
         """Refuse labels that have no gain under this rule."""
@@ -52,8 +51,6 @@ class GainRule:
 
     def of_labels(self, lists: Lists) -> Floats:
         """The gain of every document."""
-        from rankwood.measures.gains_kernels import gains_of_labels
-
         gains = np.empty(lists.labels.size, np.float64)
         run_lists(
             gains_of_labels,
@@ -64,7 +61,7 @@ class GainRule:
             gains,
             n_threads=lists.n_threads,
         )
-        return _checks.read_only(gains)
+        return checks.read_only(gains)
 
     def of_label(self, label: float) -> float:
         """The gain of one label; infinite for an exponential gain beyond floating point."""
@@ -102,16 +99,14 @@ def discounts(name: str, n_ranks: int) -> Floats:
     """The discount of each of the first ``n_ranks`` ranks."""
     ranks = np.arange(1, n_ranks + 1, dtype=np.float64)
     if name == "letor":
-        return _checks.read_only(1.0 / np.log2(np.maximum(ranks, 2.0)))
-    return _checks.read_only(1.0 / np.log2(ranks + 1.0))
+        return checks.read_only(1.0 / np.log2(np.maximum(ranks, 2.0)))
+    return checks.read_only(1.0 / np.log2(ranks + 1.0))
 
 
 def sums_over_ranks(
     ranking: Ranking, labels: Floats, gain: GainRule, rank_weights: Floats, lists: Lists
 ) -> Floats:
     """Each query's sum over its ranking of gain times the weight of the rank."""
-    from rankwood.measures.gains_kernels import discounted_sums
-
     sums = np.empty(lists.n_queries, np.float64)
     run_queries(
         discounted_sums,
@@ -127,3 +122,89 @@ def sums_over_ranks(
         n_threads=lists.n_threads,
     )
     return sums
+
+
+# The compiled half of ``gains.py``: the gain of a label, and sums of discounted gains.
+#
+# Words used here
+#     kind     how a label becomes a gain: one of LINEAR, EXPONENTIAL, TABLE
+#     table    gains of the labels 0, 1, 2, ...
+
+
+LINEAR = 0
+EXPONENTIAL = 1
+TABLE = 2
+
+
+@kernel
+def gain_of(label: float, kind: int, table: Array) -> float:
+    """The gain of one label. Whole labels are looked up: a power costs twenty times as much."""
+    if kind == LINEAR:
+        return label
+    if label < table.size:
+        whole = int(label)
+        if whole == label:
+            return table[whole]  # type: ignore[no-any-return]
+    return 2.0**label - 1.0  # type: ignore[no-any-return]
+
+
+@kernel
+def gains_of_labels(
+    first: int, last: int, offsets: Array, labels: Array, kind: int, table: Array, gains: Array
+) -> None:
+    """The gain of every document."""
+    for place in range(offsets[first], offsets[last]):
+        gains[place] = gain_of(labels[place], kind, table)
+
+
+@kernel
+def discounted_sums(
+    first: int,
+    last: int,
+    starts: Array,
+    lengths: Array,
+    order: Array,
+    labels: Array,
+    kind: int,
+    table: Array,
+    discounts: Array,
+    sums: Array,
+) -> None:
+    """Each query's sum over ranks of gain times discount."""
+    for query in range(first, last):
+        total = 0.0
+        for rank in range(lengths[query]):
+            label = labels[order[starts[query] + rank]]
+            total += gain_of(label, kind, table) * discounts[rank]
+        sums[query] = total
+
+
+@kernel
+def mean_ratios(
+    first: int,
+    last: int,
+    offsets: Array,
+    lengths: Array,
+    ranked_gains: Array,
+    ideal_gains: Array,
+    discounts: Array,
+    means: Array,
+) -> None:
+    """Each query's mean over k of DCG@k / ideal DCG@k; 0 where the ideal is 0.
+
+    ``lengths`` counts the documents shown; behind them the gain stays what it is while the ideal
+    may grow.
+    """
+    for query in range(first, last):
+        begin = offsets[query]
+        n_documents = offsets[query + 1] - begin
+        gained = 0.0
+        possible = 0.0
+        total = 0.0
+        for rank in range(n_documents):
+            if rank < lengths[query]:
+                gained += ranked_gains[begin + rank] * discounts[rank]
+            possible += ideal_gains[begin + rank] * discounts[rank]
+            if possible > 0.0:
+                total += gained / possible
+        means[query] = total / n_documents if n_documents > 0 else 0.0

@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks, _threads
-from rankwood.dtypes import Floats, Rows
+from rankwood._core import checks, threads
+from rankwood._core.jit import kernel
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import ROW, SCORE, Array, Floats, Rows
 
 # Up to this cut-off a buffer of the best documents beats ordering the whole list, whatever the
 # order of the scores.
@@ -42,7 +44,7 @@ class Ranking:
 
     def cut(self, longest: Any) -> Ranking:
         """The same lists, none longer than ``longest``: a number, or one number per query."""
-        return replace(self, lengths=_checks.read_only(np.minimum(self.lengths, longest)))
+        return replace(self, lengths=checks.read_only(np.minimum(self.lengths, longest)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,24 +99,20 @@ class Lists:
 
 def order(values: Floats, offsets: Rows, n_threads: int | None = None) -> Ranking:
     """Every document of each list by descending value; equal values keep their order."""
-    from rankwood.measures.ranking_kernels import order_lists
-
     places = np.empty(values.size, np.int64)
     scratch = np.empty(values.size, np.int64)
     run_lists(order_lists, offsets, values, scratch, places, n_threads=n_threads)
     lengths = np.diff(offsets)
-    return Ranking(_checks.read_only(places), offsets[:-1], _checks.read_only(lengths))
+    return Ranking(checks.read_only(places), offsets[:-1], checks.read_only(lengths))
 
 
 def top(values: Floats, offsets: Rows, cutoff: int, n_threads: int | None = None) -> Ranking:
     """The best ``cutoff`` documents of each list by descending value, without ordering the rest."""
-    from rankwood.measures.ranking_kernels import top_lists
-
     lengths = np.minimum(np.diff(offsets), cutoff)
-    starts = _checks.read_only(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+    starts = checks.read_only(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
     places = np.empty(int(starts[-1]), np.int64)
     run_lists(top_lists, offsets, values, starts, places, n_threads=n_threads)
-    return Ranking(_checks.read_only(places), starts[:-1], _checks.read_only(lengths))
+    return Ranking(checks.read_only(places), starts[:-1], checks.read_only(lengths))
 
 
 def average_over_ties(values: Floats, lists: Lists, cutoff: int | None) -> tuple[Ranking, Floats]:
@@ -123,8 +121,6 @@ def average_over_ties(values: Floats, lists: Lists, cutoff: int | None) -> tuple
     For a measure that is a weighted sum over ranks, this gives its mean over all orders of the tied
     documents.
     """
-    from rankwood.measures.ranking_kernels import average_ties
-
     ranking = lists.ranking()
     ranked = values[ranking.order]
     run_lists(
@@ -136,17 +132,17 @@ def average_over_ties(values: Floats, lists: Lists, cutoff: int | None) -> tuple
         ranked,
         n_threads=lists.n_threads,
     )
-    in_order = replace(ranking, order=_checks.read_only(np.arange(ranked.size)))
+    in_order = replace(ranking, order=checks.read_only(np.arange(ranked.size)))
     if cutoff is not None:
         in_order = in_order.cut(cutoff)
-    return in_order, _checks.read_only(ranked)
+    return in_order, checks.read_only(ranked)
 
 
 def run_queries(
     kernel: Callable[..., Any], n_queries: int, *arguments: Any, n_threads: int | None
 ) -> None:
     """Run ``kernel(first, last, ...)`` over blocks of queries, if there are many on threads."""
-    _threads.run_blocks(kernel, n_queries, *arguments, n_threads=n_threads, least=QUERIES_PER_BLOCK)
+    threads.run_blocks(kernel, n_queries, *arguments, n_threads=n_threads, least=QUERIES_PER_BLOCK)
 
 
 def run_lists(
@@ -155,6 +151,193 @@ def run_lists(
     """Run ``kernel(first, last, offsets, ...)`` over blocks of queries, if large enough on threads."""
     n_queries = offsets.size - 1
     few_queries = 1 + n_queries * DOCUMENTS_PER_BLOCK // max(1, int(offsets[-1]))
-    _threads.run_blocks(
+    threads.run_blocks(
         kernel, n_queries, offsets, *arguments, n_threads=n_threads, least=few_queries
     )
+
+
+# The rank of every row in its query.
+
+
+def rank_rows(scores: Floats, data: RankingData, n_threads: int | None = None) -> tuple[Rows, Rows]:
+    """The rank of each row, 1 for the best of its query, and the rows query by query, best first.
+
+    Documents with equal scores keep the data's order.
+    """
+    offsets = data.query_offsets
+    in_order = checks.read_only(np.ascontiguousarray(scores[data.row_order], SCORE))
+    rows = data.row_order[order(in_order, offsets, n_threads).order]
+    ranks = np.empty(rows.size, ROW)
+    ranks[rows] = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+    return ranks, rows
+
+
+# The compiled half of ``ranking.py``: the documents of each list by descending value.
+#
+# Words used here
+#     list     the documents of one query: places ``offsets[q]`` to ``offsets[q + 1]``
+#     place    a position in the grouped data
+#     order    places, best first; equal values keep their order in the data
+
+
+# So many values are ordered by comparing all pairs: the loop has no branches, so the compiler
+# turns it into vector instructions, and up to here it beats any sort.
+RUN = 128
+
+
+@kernel
+def rank_run(values: Array, n_values: int, ranks: Array) -> None:
+    """How many values stand before each of the first: the greater ones, and the earlier equals."""
+    for document in range(n_values):
+        value = values[document]
+        n_before = 0
+        for earlier in range(document):
+            n_before += values[earlier] >= value
+            ranks[earlier] += values[earlier] < value
+        ranks[document] = n_before
+
+
+@kernel
+def merge_runs(
+    values: Array, begin: int, middle: int, end: int, source: Array, target: Array
+) -> None:
+    """Merge the ordered runs [begin, middle) and [middle, end) of ``source`` into ``target``."""
+    left = begin
+    right = middle
+    for rank in range(begin, end):
+        takes_left = right >= end or (
+            left < middle and values[source[left]] >= values[source[right]]
+        )
+        if takes_left:
+            target[rank] = source[left]
+            left += 1
+        else:
+            target[rank] = source[right]
+            right += 1
+
+
+@kernel
+def merge_list(values: Array, begin: int, end: int, scratch: Array, order: Array) -> None:
+    """Merge the runs of one list, pair by pair, until one run is left."""
+    width = RUN
+    while width < end - begin:
+        for start in range(begin, end, 2 * width):
+            middle = min(start + width, end)
+            merge_runs(values, start, middle, min(start + 2 * width, end), order, scratch)
+        for place in range(begin, end):
+            order[place] = scratch[place]
+        width *= 2
+
+
+@kernel
+def order_lists(
+    first: int, last: int, offsets: Array, values: Array, scratch: Array, order: Array
+) -> None:
+    """Write the whole order of each list where the list stands."""
+    run = np.empty(RUN, np.float64)
+    ranks = np.empty(RUN, np.int64)
+    for query in range(first, last):
+        end = offsets[query + 1]
+        for start in range(offsets[query], end, RUN):
+            size = min(RUN, end - start)
+            for document in range(size):
+                run[document] = values[start + document]
+            rank_run(run, size, ranks)
+            for document in range(size):
+                order[start + ranks[document]] = start + document
+        merge_list(values, offsets[query], end, scratch, order)
+
+
+@kernel
+def lower_bound(documents: Array, room: int, piles: Array, ranks: Array) -> float:
+    """A value that at least ``room`` documents reach.
+
+    The documents are dealt into twice as many piles; the best of each pile is a document, so the
+    ``room``-th best of these will do. It lets few others pass, and costs one pass without branches.
+    """
+    n_piles = 2 * room
+    if documents.size < 2 * n_piles:
+        return -np.inf
+    for pile in range(n_piles):
+        piles[pile] = documents[pile]
+    for start in range(n_piles, documents.size - n_piles + 1, n_piles):
+        layer = documents[start : start + n_piles]
+        for pile in range(n_piles):
+            piles[pile] = max(piles[pile], layer[pile])
+    rank_run(piles, n_piles, ranks)
+    bound = -np.inf
+    for pile in range(n_piles):
+        if ranks[pile] == room - 1:
+            bound = piles[pile]
+    return bound
+
+
+@kernel
+def top_lists(
+    first: int, last: int, offsets: Array, values: Array, starts: Array, order: Array
+) -> None:
+    """Write the first places of each list's order; ``starts`` says how many, at most RUN / 4.
+
+    Documents that may be among the best are collected without a branch; when many have come
+    together they are ranked, and all but the best are dropped.
+    """
+    kept = np.empty(RUN, np.float64)
+    kept_places = np.empty(RUN, np.int64)
+    ranked = np.empty(RUN, np.float64)
+    ranked_places = np.empty(RUN, np.int64)
+    ranks = np.empty(RUN, np.int64)
+    for query in range(first, last):
+        begin = offsets[query]
+        documents = values[begin : offsets[query + 1]]
+        room = starts[query + 1] - starts[query]
+        if room == 0:
+            continue
+        worst = lower_bound(documents, room, ranked, ranks)
+        equals_enter = 1  # until there are enough documents that reach the bound
+        n_kept = 0
+        for document in range(documents.size):
+            value = documents[document]
+            kept[n_kept] = value
+            kept_places[n_kept] = begin + document
+            n_kept += int(value > worst) | (equals_enter & int(value == worst))
+            if n_kept < RUN and document < documents.size - 1:
+                continue
+            rank_run(kept, n_kept, ranks)
+            for place in range(n_kept):
+                ranked[ranks[place]] = kept[place]
+                ranked_places[ranks[place]] = kept_places[place]
+            n_kept = min(n_kept, room)
+            for rank in range(n_kept):
+                kept[rank] = ranked[rank]
+                kept_places[rank] = ranked_places[rank]
+            if n_kept == room:
+                equals_enter = 0
+                worst = kept[room - 1]
+        for rank in range(room):
+            order[starts[query] + rank] = kept_places[rank]
+
+
+@kernel
+def average_ties(
+    first: int,
+    last: int,
+    offsets: Array,
+    lengths: Array,
+    order: Array,
+    scores: Array,
+    values: Array,
+) -> None:
+    """Replace the ranked ``values`` of documents with equal scores by their mean, in place."""
+    for query in range(first, last):
+        begin = offsets[query]
+        list_end = begin + lengths[query]
+        while begin < list_end:
+            score = scores[order[begin]]
+            end = begin
+            total = 0.0
+            while end < list_end and scores[order[end]] == score:
+                total += values[end]
+                end += 1
+            for rank in range(begin, end):
+                values[rank] = total / (end - begin)
+            begin = end

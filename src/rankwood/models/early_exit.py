@@ -13,21 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwood import _checks, _threads
+from rankwood._core import checks, threads
+from rankwood._core.jit import kernel
 from rankwood.data.costs import feature_costs
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models import scoring
-from rankwood.models.exit_kernels import mark_leaving
-from rankwood.models.exit_scoring_kernels import ROUNDING, Exits, Trees, score_queries
-from rankwood.models.forest import Forest
-from rankwood.models.lazy import FeatureSource
-from rankwood.models.path_kernels import add_paths
-from rankwood.models.usage import cost_of_trees, count_features, features_of
+from rankwood.models.forest import Forest, cost_of_trees, count_features, features_of
+from rankwood.models.inputs import FeatureSource
+from rankwood.models.scoring import BLOCK_KEYS, LANES, MOST_GROUPS, key_of, walk_documents
 
 SCOPES = ("query", "all")
 COUNTED = ("all", "path")
@@ -90,9 +88,9 @@ class EarlyExit:
     scope: str = "query"
 
     def __post_init__(self) -> None:
-        _checks.whole_number("every", self.every, 1)
-        _checks.real_number("drop", self.drop, "[0, 1)")
-        _checks.one_of("scope", self.scope, SCOPES)
+        checks.whole_number("every", self.every, 1)
+        checks.real_number("drop", self.drop, "[0, 1)")
+        checks.one_of("scope", self.scope, SCOPES)
 
     @classmethod
     def parse(cls, text: str) -> EarlyExit:
@@ -101,7 +99,7 @@ class EarlyExit:
         values: dict[str, Any] = {}
         for part in filter(None, text.split(",")):
             name, _, value = (piece.strip() for piece in part.partition("="))
-            _checks.one_of("part of an early exit", name, kinds)
+            checks.one_of("part of an early exit", name, kinds)
             try:
                 values[name] = kinds[name](value)
             except ValueError:
@@ -158,11 +156,11 @@ class EarlyExit:
         order = np.argsort(groups, kind="stable")
         begins = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
         packed = forest.packed
-        _threads.run_blocks(
+        threads.run_blocks(
             score_queries,
             begins.size - 1,
-            _checks.read_only(begins),
-            _checks.read_only(order),
+            checks.read_only(begins),
+            checks.read_only(order),
             scoring.bits_of(journey.source.matrix),
             Trees(
                 packed.columns,
@@ -173,8 +171,8 @@ class EarlyExit:
                 packed.values,
             ),
             Exits(
-                _checks.read_only(stops),
-                _checks.read_only(scoring.divisors(forest)[stops]),
+                checks.read_only(stops),
+                checks.read_only(scoring.divisors(forest)[stops]),
                 forest.base,
                 float(self.drop),
             ),
@@ -243,14 +241,14 @@ class Journey:
     ) -> Journey:
         """All documents before the first tree."""
         forest = forest_of(model)
-        counts_paths = _checks.one_of("way to count costs", cost, COUNTED) == "path"
+        counts_paths = checks.one_of("way to count costs", cost, COUNTED) == "path"
         names = forest.feature_names or [str(place + 1) for place in range(forest.n_features)]
         source = FeatureSource.of(data, forest)
         n_rows = len(source.matrix)
         journey = cls(
             forest,
             source,
-            _checks.read_only(feature_costs(costs, names)),
+            checks.read_only(feature_costs(costs, names)),
             counts_paths,
             n_threads,
             np.arange(n_rows),
@@ -294,13 +292,13 @@ class Journey:
 
     def _count_paths(self, first: int, last: int) -> None:
         forest = self.forest
-        _threads.run_blocks(
+        threads.run_blocks(
             add_paths,
             self.rows.size,
-            _checks.read_only(self.rows),
+            checks.read_only(self.rows),
             first,
             last,
-            _checks.read_only(self.source.matrix),
+            checks.read_only(self.source.matrix),
             forest.feature,
             forest.threshold,
             forest.left,
@@ -324,3 +322,246 @@ def forest_of(model: Any) -> Forest:
             "made of trees."
         )
     return forest
+
+
+# Which documents leave at an exit.
+#
+# Words used here
+#     place      a position among the documents in play; of equal scores the higher place is the worse
+#     group      documents of which a share leaves: those of a query, or all
+#     heap       the worst documents of a group found so far; its first is the best of them, the next to be replaced
+
+
+@kernel
+def mark_leaving(
+    scores: Array, groups: Array, n_leaving: Array, ends: Array, order: Array, leaves: Array
+) -> None:
+    """Set ``leaves`` for the ``n_leaving`` worst places of each group.
+
+    ``ends`` holds where each group begins in an order by group, and afterwards where it ends; ``order`` is room for it.
+    """
+    for place in range(groups.size):
+        group = groups[place]
+        order[ends[group]] = place
+        ends[group] += 1
+    begin = 0
+    for group in range(ends.size):
+        size = int(n_leaving[group])
+        heap = order[begin : begin + size]
+        for parent in range(size // 2 - 1, -1, -1):
+            sift_down(heap, parent, scores)
+        if size > 0:
+            for other in range(begin + size, ends[group]):
+                if is_worse(order[other], heap[0], scores):
+                    heap[0] = order[other]
+                    sift_down(heap, 0, scores)
+        for place in heap:
+            leaves[place] = 1
+        begin = ends[group]
+
+
+@kernel
+def is_worse(one: int, other: int, scores: Array) -> bool:
+    """Whether place ``one`` leaves before the other."""
+    if scores[one] != scores[other]:
+        return bool(scores[one] < scores[other])
+    return one > other
+
+
+@kernel
+def sift_down(heap: Array, parent: int, scores: Array) -> None:
+    """Move the document at ``parent`` down until no child is better than it."""
+    while True:
+        best = 2 * parent + 1
+        if best >= heap.size:
+            return
+        if best + 1 < heap.size and is_worse(heap[best], heap[best + 1], scores):
+            best += 1
+        if is_worse(heap[best], heap[parent], scores):
+            return
+        heap[parent], heap[best] = heap[best], heap[parent]
+        parent = best
+
+
+# Queries through trees with exits, where documents keep their keys from one exit to the next.
+#
+# Words used here
+#     slot       a place among the keys: lane ``slot % 8`` of group ``slot // 8``; the first slots hold those in play
+#     document   of a query, by its place among the query's rows; of equal scores the higher one is the worse
+
+
+ROUNDING = 1e-9  # a share such as 0.29 of 100 documents is 29 of them, not 28.999…
+
+
+class Trees(NamedTuple):
+    """The trees as scoring reads them: see ``scoring_kernels``."""
+
+    columns: Array
+    missing_keys: Array
+    offsets: Array
+    packed: Array
+    left_shift: int
+    values: Array
+
+
+class Exits(NamedTuple):
+    """Numbers of trees after which a share leaves, the last of them all trees; what sums are divided by there."""
+
+    stops: Array
+    divisors: Array
+    base: float
+    drop: float
+
+
+@kernel
+def score_queries(
+    first: int,
+    last: int,
+    begins: Array,
+    rows: Array,
+    bits: Array,
+    trees: Trees,
+    exits: Exits,
+    totals: Array,
+    n_trees: Array,
+) -> None:
+    """Take the documents of queries ``first`` to ``last`` through the trees; at each stop a share of them leaves.
+
+    Query ``q`` has rows ``rows[begins[q]:begins[q + 1]]``.
+    """
+    longest = 1
+    for query in range(first, last):
+        longest = max(longest, begins[query + 1] - begins[query])
+    n_groups = (longest + LANES - 1) // LANES
+    keys = np.zeros((n_groups, LANES * max(1, trees.columns.size)), np.int32)
+    places = np.empty(LANES * n_groups, np.int64)
+    slots = np.empty(longest, np.int64)
+    worst = np.empty(longest, np.int64)
+    scores = np.empty(longest, np.float64)
+    sums = np.empty(longest, np.float64)
+    for query in range(first, last):
+        of_query = rows[begins[query] : begins[query + 1]]
+        n_in_play = of_query.size
+        for document in range(n_in_play):
+            slots[document] = document
+            fill_slot(document, bits[of_query[document]], trees, keys)
+        first_tree = 0
+        for stop in range(exits.stops.size):
+            last_tree = exits.stops[stop]
+            in_play = slots[:n_in_play]
+            for slot in range(n_in_play):
+                sums[slot] = totals[of_query[in_play[slot]]]
+            pass_trees(first_tree, last_tree, trees, keys, places, sums[:n_in_play])
+            for slot in range(n_in_play):
+                document = in_play[slot]
+                row = of_query[document]
+                totals[row] = sums[slot]
+                scores[document] = sums[slot] / exits.divisors[stop] + exits.base
+                n_trees[row] = last_tree
+            first_tree = last_tree
+            if stop + 1 < exits.stops.size:
+                n_leaving = int(exits.drop * n_in_play + ROUNDING)
+                choose_worst(n_leaving, in_play, scores, worst[:n_leaving])
+                n_in_play = close_gaps(n_leaving, in_play, scores, keys)
+
+
+@kernel
+def fill_slot(slot: int, bits: Array, trees: Trees, keys: Array) -> None:
+    """The keys of a document from its bits."""
+    group, lane = slot // LANES, slot % LANES
+    for column in range(trees.columns.size):
+        keys[group, LANES * column + lane] = key_of(
+            bits[trees.columns[column]], trees.missing_keys[column]
+        )
+
+
+@kernel
+def pass_trees(
+    first_tree: int, last_tree: int, trees: Trees, keys: Array, places: Array, sums: Array
+) -> None:
+    """Add what the trees say about the documents in play to their sums, as many at a time as the cache holds."""
+    n_groups = max(1, min(MOST_GROUPS, BLOCK_KEYS // keys.shape[1]))
+    for first in range(0, sums.size, LANES * n_groups):
+        size = min(LANES * n_groups, sums.size - first)
+        of_block = keys[first // LANES :]
+        for tree in range(first_tree, last_tree):
+            root = trees.offsets[tree]
+            n_walking = (size + LANES - 1) // LANES
+            walk_documents(trees.packed[root:], of_block, n_walking, trees.left_shift, places)
+            for slot in range(size):
+                sums[first + slot] += trees.values[root + places[slot]]
+
+
+@kernel
+def choose_worst(n_leaving: int, in_play: Array, scores: Array, worst: Array) -> None:
+    """Of the documents in play, give the ``n_leaving`` worst no score."""
+    for slot in range(n_leaving):
+        worst[slot] = in_play[slot]
+    for parent in range(n_leaving // 2 - 1, -1, -1):
+        sift_down(worst, parent, scores)
+    if n_leaving > 0:
+        for slot in range(n_leaving, in_play.size):
+            if is_worse(in_play[slot], worst[0], scores):
+                worst[0] = in_play[slot]
+                sift_down(worst, 0, scores)
+    for document in worst:
+        scores[document] = np.nan
+
+
+@kernel
+def close_gaps(n_leaving: int, in_play: Array, scores: Array, keys: Array) -> int:
+    """Move documents from the last slots into those of documents without a score; gives how many stay."""
+    n_staying = in_play.size - n_leaving
+    source = in_play.size - 1
+    for slot in range(n_staying):
+        if not np.isnan(scores[in_play[slot]]):
+            continue
+        while np.isnan(scores[in_play[source]]):
+            source -= 1
+        in_play[slot] = in_play[source]
+        source -= 1
+        group, lane = slot // LANES, slot % LANES
+        other, its_lane = (source + 1) // LANES, (source + 1) % LANES
+        for column in range(keys.shape[1] // LANES):
+            keys[group, LANES * column + lane] = keys[other, LANES * column + its_lane]
+    return n_staying
+
+
+# The features that documents meet on their ways through trees.
+
+
+@kernel
+def add_paths(
+    first: int,
+    last: int,
+    rows: Array,
+    first_tree: int,
+    last_tree: int,
+    matrix: Array,
+    feature: Array,
+    threshold: Array,
+    left: Array,
+    right: Array,
+    missing: Array,
+    offsets: Array,
+    costs: Array,
+    is_seen: Array,
+    cost_of_row: Array,
+) -> None:
+    """Walk ``rows[first:last]`` down some trees; a feature met for the first time adds its cost to the row's."""
+    for place in range(first, last):
+        row = rows[place]
+        for tree in range(first_tree, last_tree):
+            node = int(offsets[tree])
+            while feature[node] >= 0:
+                tested = feature[node]
+                if is_seen[row, tested] == 0:
+                    is_seen[row, tested] = 1
+                    cost_of_row[row] += costs[tested]
+                value = matrix[row, tested]
+                if np.isnan(value):
+                    node = int(missing[node])
+                elif value <= threshold[node]:
+                    node = int(left[node])
+                else:
+                    node = int(right[node])

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
-from rankwood.models import explored, model_checks
-from rankwood.models.explored import ExploredTree
-from rankwood.models.forest import Forest
-from rankwood.models.model_arrays import (
+from rankwood.models import validate
+from rankwood.models.archive import (
     check_record,
     forest_from_arrays,
     forest_to_arrays,
     native_arrays,
     refuse_others,
 )
+from rankwood.models.forest import Forest
 
 _PREFIX_OF_TREES, _PREFIX = "trees.", "family."
 _DROPPED = -1  # in ``tree_of_model``: the hypothesis was not kept, or is none (the empty model)
@@ -71,8 +71,8 @@ class Family:
     is_minimised: bool = False
 
     def __post_init__(self) -> None:
-        array = model_checks.typed("tree_of_model", self.tree_of_model, np.int32)
-        object.__setattr__(self, "tree_of_model", _checks.read_only(array))
+        array = validate.typed("tree_of_model", self.tree_of_model, np.int32)
+        object.__setattr__(self, "tree_of_model", checks.read_only(array))
         self._check()
 
     @classmethod
@@ -206,7 +206,7 @@ class Family:
 def family_to_arrays(model: Family) -> tuple[dict[str, Any], dict[str, Array]]:
     """What ``model.json`` says of the family, and its arrays."""
     record, arrays = forest_to_arrays(model.trees, _PREFIX_OF_TREES)
-    own = {_PREFIX + name: getattr(model.explored, name) for name in explored.ARRAYS}
+    own = {_PREFIX + name: getattr(model.explored, name) for name in EXPLORED_ARRAYS}
     about = {"chosen": model.chosen, "measure": model.measure, "is_minimised": model.is_minimised}
     return {**about, "trees": record}, {
         **arrays,
@@ -220,8 +220,250 @@ def family_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: 
     check_record(record, ("chosen", "measure", "is_minimised", "trees"))
     trees = forest_from_arrays(record["trees"], arrays, feature_names, _PREFIX_OF_TREES)
     own = {name: array for name, array in arrays.items() if not name.startswith(_PREFIX_OF_TREES)}
-    found = native_arrays({**explored.ARRAYS, "tree_of_model": np.int32}, own, _PREFIX)
+    found = native_arrays({**EXPLORED_ARRAYS, "tree_of_model": np.int32}, own, _PREFIX)
     refuse_others(own, [_PREFIX + name for name in found], "a family")
     tree_of_model = found.pop("tree_of_model")
     about = {name: record[name] for name in ("chosen", "measure", "is_minimised")}
     return Family(trees, tree_of_model, ExploredTree(**found), **about)
+
+
+# ``ExploredTree``: the models that a search over boosting sequences has found, as arrays; and pictures of them.
+#
+# Model 0 is the empty one. A model's parent has one weak hypothesis less, and a lower number.
+
+
+EXPLORED_ARRAYS: dict[str, type[np.generic]] = {
+    "parent": np.int32,
+    "depth": np.int32,
+    "f": np.float64,
+    "f_hat": np.float64,
+    "valid": np.float64,
+    "constraint": np.int64,
+    "round": np.int32,
+}
+FREE, NO_CONSTRAINT = -1, -2
+
+
+@dataclass(frozen=True, eq=False)
+class ExploredTree:
+    """Models of a search, one per place of the arrays.
+
+    Parameters
+    ----------
+    parent
+        The model it was made from; -1 for the empty one. int32.
+    depth
+        How many weak hypotheses it has. int32.
+    f
+        What the search looked at: the measure of the model. float64.
+    f_hat
+        The best ``f`` on the way from the empty model to it. float64.
+    valid
+        The measure on the validation data; NaN where there are none. float64.
+    constraint
+        Under which its last hypothesis was fitted: the feature of a stump, a number that features are hashed from, -1
+        for none; -2 for the empty model. int64.
+    round
+        In which it was found; 0 for the empty model. int32.
+    """
+
+    parent: Array
+    depth: Array
+    f: Floats
+    f_hat: Floats
+    valid: Floats
+    constraint: Array
+    round: Array
+
+    def __post_init__(self) -> None:
+        for name, dtype in EXPLORED_ARRAYS.items():
+            array = validate.typed(name, getattr(self, name), dtype)
+            object.__setattr__(self, name, checks.read_only(array))
+        self._check()
+
+    def __len__(self) -> int:
+        return int(self.parent.size)
+
+    def path(self, model: int) -> list[int]:
+        """The models from the first hypothesis to ``model``; nothing for the empty one."""
+        found = []
+        while model > 0:
+            found.append(model)
+            model = int(self.parent[model])
+        return found[::-1]
+
+    @property
+    def values(self) -> Floats:
+        """What models are chosen by: the measure on the validation data, else ``f``."""
+        return self.f if np.isnan(self.valid).all() else self.valid
+
+    def __repr__(self) -> str:
+        deepest = int(self.depth.max(initial=0))
+        return f"<ExploredTree of {len(self):,} models, the longest of {deepest:,} hypotheses>"
+
+    def text(self, most: int = 60) -> str:
+        """The tree as indented lines, children under their parents, ``most`` models at most."""
+        return as_text(self, most)
+
+    def dot(self, most: int = 500) -> str:
+        """The tree in the DOT language of Graphviz, its first ``most`` models."""
+        return as_dot(self, most)
+
+    def svg(self, most: int = 2000) -> str:
+        """A picture as SVG: hypotheses from left to right, better models darker, its first ``most`` models."""
+        return as_svg(self, most)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ExploredTree):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=dtype is np.float64)
+            for name, dtype in EXPLORED_ARRAYS.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExploredTree, tuple(getattr(self, field.name) for field in fields(self))
+
+    def _check(self) -> None:
+        """Raise a ``ModelError`` that names the first thing wrong."""
+        size = self.parent.size
+        if size == 0:
+            raise ModelError("an explored tree has at least the empty model.")
+        for name in EXPLORED_ARRAYS:
+            if getattr(self, name).shape != (size,):
+                raise ModelError(f"{name} must have one value for each of {size:,} models.")
+        numbers = np.arange(size)
+        if self.parent[0] != -1 or self.depth[0] != 0:
+            raise ModelError("model 0 must be the empty one, with parent -1 and depth 0.")
+        below = self.parent[1:]
+        if (below < 0).any() or (below >= numbers[1:]).any():
+            raise ModelError("a model's parent must have a lower number.")
+        if (self.depth[1:] != self.depth[below] + 1).any():
+            raise ModelError("a model must be one hypothesis deeper than its parent.")
+        if (self.constraint < NO_CONSTRAINT).any():
+            raise ModelError("a constraint must be -2 or greater.")
+
+
+def shown(value: float) -> str:
+    """A measure in a picture."""
+    return "none" if math.isnan(value) else f"{value:.4f}"
+
+
+# Pictures of an explored tree: indented text, Graphviz' DOT, SVG.
+
+
+_COLUMN, _ROW, _MARGIN = 28.0, 12.0, 20.0  # of the SVG, in pixels
+_WIDEST, _HIGHEST = 1600.0, 1200.0
+
+
+def as_text(tree: ExploredTree, most: int) -> str:
+    """Indented lines, children under their parents in the order they were found."""
+    children = _children(tree, min(len(tree), most))
+    best = _best(tree)
+    lines, waiting = [], [0]
+    while waiting:
+        model = waiting.pop()
+        mark = "  ← best" if model == best else ""
+        lines.append("  " * int(tree.depth[model]) + f"{_label(tree, model)}{mark}")
+        waiting += reversed(children[model])
+    if most < len(tree):
+        lines.append(f"… and {len(tree) - most:,} more models")
+    return "\n".join(lines)
+
+
+def as_dot(tree: ExploredTree, most: int) -> str:
+    """A digraph; the way to the best model is bold."""
+    way = {0, *tree.path(_best(tree))}
+    lines = ["digraph explored {", "  rankdir=LR; node [shape=box, fontsize=10];"]
+    for model in range(min(len(tree), most)):
+        style = ", style=bold" if model in way else ""
+        lines.append(f'  {model} [label="{_label(tree, model)}"{style}];')
+        if model > 0:
+            lines.append(f"  {int(tree.parent[model])} -> {model};")
+    return "\n".join([*lines, "}"])
+
+
+def as_svg(tree: ExploredTree, most: int) -> str:
+    """Hypotheses from left to right; models of the upper half of the range are darker, the best is ringed."""
+    size = min(len(tree), most)
+    rows, n_rows = _rows(tree, size)
+    across = min(_COLUMN, _WIDEST / max(1, int(tree.depth[:size].max())))
+    down = min(_ROW, _HIGHEST / max(1, n_rows))
+    x = _MARGIN + across * tree.depth[:size]
+    y = _MARGIN + down * rows
+    width, height = float(x.max()) + _MARGIN, float(y.max()) + _MARGIN
+    way = {0, *tree.path(_best(tree))}
+    shade = _shades(tree, size)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}">',
+        f"<title>{len(tree):,} models, the best with {int(tree.depth[_best(tree)])} hypotheses</title>",
+    ]
+    for model in range(1, size):
+        above = int(tree.parent[model])
+        colour = "#c44e52" if model in way else "#bbbbbb"
+        parts.append(
+            f'<line x1="{x[above]:.1f}" y1="{y[above]:.1f}" x2="{x[model]:.1f}" y2="{y[model]:.1f}" '
+            f'stroke="{colour}" stroke-width="1"/>'
+        )
+    for model in range(size):
+        ring = ' stroke="#c44e52" stroke-width="2"' if model == _best(tree) else ""
+        parts.append(
+            f'<circle cx="{x[model]:.1f}" cy="{y[model]:.1f}" r="3" '
+            f'fill="hsl(210, 60%, {shade[model]:.0f}%)"{ring}>'
+            f"<title>{_label(tree, model)}</title></circle>"
+        )
+    return "\n".join([*parts, "</svg>"])
+
+
+def _best(tree: ExploredTree) -> int:
+    """The model on the way to which the leader of the search was found: the first of the greatest f̂."""
+    return int(np.argmax(tree.f_hat == tree.f_hat[_leader(tree)]))
+
+
+def _leader(tree: ExploredTree) -> int:
+    """A model of the best f̂: greatest, unless less is better, which f̂ falling below f of the root tells."""
+    falls = bool((tree.f_hat < tree.f_hat[0]).any())
+    return int(np.argmin(tree.f_hat) if falls else np.argmax(tree.f_hat))
+
+
+def _label(tree: ExploredTree, model: int) -> str:
+    constraint = int(tree.constraint[model])
+    under = {FREE: "free", NO_CONSTRAINT: "empty"}.get(constraint, f"constraint {constraint}")
+    return f"{model}: f {shown(float(tree.f[model]))}, {under}"
+
+
+def _children(tree: ExploredTree, size: int) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in range(size)]
+    for model in range(1, size):
+        children[int(tree.parent[model])].append(model)
+    return children
+
+
+def _rows(tree: ExploredTree, size: int) -> tuple[Floats, int]:
+    """The height of each model: leaves one below the other, a parent at the height of its first child."""
+    children = _children(tree, size)
+    rows = np.zeros(size)
+    n_rows = 0
+    waiting = [0]
+    while waiting:
+        model = waiting.pop()
+        if children[model]:
+            waiting += reversed(children[model])
+        else:
+            rows[model] = n_rows
+            n_rows += 1
+    for model in range(size - 1, -1, -1):
+        if children[model]:
+            rows[model] = rows[children[model][0]]
+    return rows, n_rows
+
+
+def _shades(tree: ExploredTree, size: int) -> list[float]:
+    """Lightness in percent by f: 85 for the worst, 30 for the best."""
+    f = np.nan_to_num(tree.f[:size], nan=np.nanmin(tree.f[:size]) if size else 0.0)
+    spread = float(f.max() - f.min()) or 1.0
+    found: list[float] = (85.0 - 55.0 * (f - f.min()) / spread).tolist()
+    return found

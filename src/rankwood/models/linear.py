@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks, _threads
+from rankwood._core import checks, threads
+from rankwood._core.checks import read_only
+from rankwood._core.jit import kernel
+from rankwood._core.threads import run_blocks
 from rankwood.dtypes import SCORE, WEIGHT, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
-from rankwood.models import model_checks
+from rankwood.models import validate
 from rankwood.models.inputs import features_in_order
 
 ARRAYS: dict[str, type[np.generic]] = {"weights": WEIGHT, "fill": WEIGHT, "spread": WEIGHT}
@@ -46,11 +49,9 @@ class LinearModel:
 
     def __post_init__(self) -> None:
         for name, dtype in ARRAYS.items():
-            array = model_checks.typed(name, getattr(self, name), dtype)
-            object.__setattr__(self, name, _checks.read_only(array))
-        object.__setattr__(
-            self, "intercept", model_checks.finite_number("intercept", self.intercept)
-        )
+            array = validate.typed(name, getattr(self, name), dtype)
+            object.__setattr__(self, name, checks.read_only(array))
+        object.__setattr__(self, "intercept", validate.finite_number("intercept", self.intercept))
         names = None if self.feature_names is None else tuple(self.feature_names)
         object.__setattr__(self, "feature_names", names)
         self.check()
@@ -65,9 +66,9 @@ class LinearModel:
                 raise ModelError(
                     f"{name} has {array.size:,} values, but there are {self.n_features:,} features."
                 )
-            model_checks.refuse_infinite(name, array)
-        model_checks.refuse_negative("spread", self.spread)
-        model_checks.check_names(self.feature_names, self.n_features)
+            validate.refuse_infinite(name, array)
+        validate.refuse_negative("spread", self.spread)
+        validate.check_names(self.feature_names, self.n_features)
 
     @property
     def n_features(self) -> int:
@@ -77,7 +78,7 @@ class LinearModel:
     @functools.cached_property
     def used(self) -> Array:
         """The features whose weight is not 0."""
-        return _checks.read_only(np.flatnonzero(self.weights))
+        return checks.read_only(np.flatnonzero(self.weights))
 
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The score of each row, in row order.
@@ -95,11 +96,9 @@ class LinearModel:
 
     def sums(self, matrix: Features, n_threads: int | None) -> Floats:
         """The scores of a matrix that is in order already; infinite or NaN where the values make them so."""
-        from rankwood.models.linear_kernels import linear_scores
-
         scores = np.empty(len(matrix), SCORE)
         arguments = (
-            _checks.read_only(matrix),
+            checks.read_only(matrix),
             self.used,
             self.weights,
             self.fill,
@@ -110,7 +109,7 @@ class LinearModel:
         if n_threads is None and len(matrix) < 2 * least:
             linear_scores(0, len(matrix), *arguments)  # asking for the cores would take longer
         else:
-            _threads.run_blocks(
+            threads.run_blocks(
                 linear_scores, len(matrix), *arguments, n_threads=n_threads, least=least
             )
         return scores
@@ -144,3 +143,157 @@ class LinearModel:
 
     def __repr__(self) -> str:
         return f"LinearModel({self.used.size:,} of {self.n_features:,} features have a weight)"
+
+
+# ``Scaling``: where the values of each feature lie, and weights in units of their spread.
+
+
+_BLOCK_ROWS = 4096  # summed on their own before they are added up
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Mean, standard deviation and least value of each feature; missing values count nowhere.
+
+    A constant feature has spread 0. One without any value has 0 for all three.
+    """
+
+    centre: Floats
+    spread: Floats
+    least: Floats
+
+    @classmethod
+    def of(cls, features: Features, weights: Floats | None, n_threads: int) -> Scaling:
+        """The scaling of rows that weigh so much; infinite values are refused."""
+        features = np.require(features, requirements=["C", "ALIGNED"])
+        of_rows = np.ones(len(features)) if weights is None else weights
+        zero: Floats = np.zeros(features.shape[1])
+        moments = _moments(features, zero, of_rows, n_threads)
+        _refuse_infinite(features, of_rows, moments)
+        total = np.where(moments[WEIGHT_SUM] > 0, moments[WEIGHT_SUM], 1.0)
+        centre = moments[FIRST] / total
+        moments = _moments(features, centre, of_rows, n_threads)
+        varies = moments[GREATEST] > moments[LEAST]
+        spread = np.where(varies, np.sqrt(moments[SECOND] / total), 0.0)
+        least = np.where(moments[WEIGHT_SUM] > 0, moments[LEAST], 0.0)
+        return cls(read_only(centre), read_only(spread), read_only(least))
+
+    @functools.cached_property
+    def inverse(self) -> Floats:
+        """One over the spread; 0 for constant features, which thereby get no weight."""
+        is_constant = self.spread == 0
+        return np.where(is_constant, 0.0, 1.0 / np.where(is_constant, 1.0, self.spread))
+
+    def model(self, weights: Floats, feature_names: tuple[str, ...] | None = None) -> LinearModel:
+        """The model of weights in units of spread, its scores centred; a missing value counts as the mean."""
+        raw = weights * self.inverse
+        intercept = -float((raw * self.centre).sum())
+        return LinearModel(raw, self.centre, self.spread, intercept, feature_names)
+
+
+def _moments(features: Features, centre: Floats, weights: Floats, n_threads: int) -> Floats:
+    """Sums and extremes over all rows, one row of ``N_MOMENTS`` per kind."""
+    n_blocks = -(-weights.size // _BLOCK_ROWS)
+    sums = np.empty((n_blocks, N_MOMENTS, centre.size))
+    arguments = (_BLOCK_ROWS, read_only(features), read_only(centre), read_only(weights), sums)
+    run_blocks(sum_moments, n_blocks, *arguments, n_threads=n_threads, least=4)
+    moments: Floats = np.add.reduce(sums, axis=0)
+    moments[LEAST] = sums[:, LEAST].min(axis=0)
+    moments[GREATEST] = sums[:, GREATEST].max(axis=0)
+    return moments
+
+
+def _refuse_infinite(features: Features, weights: Floats, moments: Floats) -> None:
+    is_present = moments[WEIGHT_SUM] > 0
+    is_infinite = is_present & (np.isinf(moments[LEAST]) | np.isinf(moments[GREATEST]))
+    if is_infinite.any():
+        feature = int(np.argmax(is_infinite))
+        row = int(np.argmax(np.isinf(features[:, feature]) & (weights > 0)))
+        raise DataError(
+            f"features[{row}, {feature}] is {float(features[row, feature])}: a linear model needs "
+            "finite values. Replace it by NaN (missing) or by a number."
+        )
+
+
+SIDE_BY_SIDE = (
+    4  # rows summed at a time: an addition waits for the one before it, those of other rows do not
+)
+
+
+@kernel
+def term(value: float, weight: float, fill: float) -> float:
+    """What one feature adds to a score; NaN counts as ``fill``."""
+    return weight * value if value == value else weight * fill  # noqa: PLR0124 - NaN
+
+
+@kernel
+def linear_scores(
+    first: int,
+    last: int,
+    features: Array,
+    used: Array,
+    weights: Array,
+    fill: Array,
+    intercept: float,
+    scores: Array,
+) -> None:
+    """The score of each row: features ``used``, in their order, then the intercept.
+
+    Every row is summed on its own in the same order, so its score does not depend on the rows beside it.
+    """
+    whole = first + (last - first) // SIDE_BY_SIDE * SIDE_BY_SIDE
+    for row in range(first, whole, SIDE_BY_SIDE):
+        one = two = three = four = 0.0
+        for place in range(used.size):
+            feature = used[place]
+            weight = weights[feature]
+            instead = fill[feature]
+            one += term(features[row, feature], weight, instead)
+            two += term(features[row + 1, feature], weight, instead)
+            three += term(features[row + 2, feature], weight, instead)
+            four += term(features[row + 3, feature], weight, instead)
+        scores[row] = one + intercept
+        scores[row + 1] = two + intercept
+        scores[row + 2] = three + intercept
+        scores[row + 3] = four + intercept
+    for row in range(whole, last):
+        one = 0.0
+        for place in range(used.size):
+            feature = used[place]
+            one += term(features[row, feature], weights[feature], fill[feature])
+        scores[row] = one + intercept
+
+
+WEIGHT_SUM, FIRST, SECOND, LEAST, GREATEST = range(5)
+N_MOMENTS = 5
+
+
+@kernel
+def sum_moments(
+    first: int, last: int, block: int, features: Array, centre: Array, weights: Array, sums: Array
+) -> None:
+    """Moments of each feature over each block of rows, of the values that are present.
+
+    They are the sums of weight, of weight times the distance from the centre, and of weight times its square; the
+    least and the greatest value. Rows of weight 0 are passed over. Blocks have a fixed size, so that adding them up in
+    their order gives the same bits for any number of threads.
+    """
+    for number in range(first, last):
+        moments = sums[number]
+        moments[:] = 0.0
+        moments[LEAST] = np.inf
+        moments[GREATEST] = -np.inf
+        for row in range(number * block, min((number + 1) * block, weights.size)):
+            weight = weights[row]
+            if weight == 0.0:
+                continue
+            for feature in range(centre.size):
+                value = features[row, feature]
+                if np.isnan(value):
+                    continue
+                distance = value - centre[feature]
+                moments[WEIGHT_SUM, feature] += weight
+                moments[FIRST, feature] += weight * distance
+                moments[SECOND, feature] += weight * distance * distance
+                moments[LEAST, feature] = min(moments[LEAST, feature], value)
+                moments[GREATEST, feature] = max(moments[GREATEST, feature], value)

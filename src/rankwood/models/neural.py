@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
-from rankwood._threads import run_blocks
+from rankwood._core import checks
+from rankwood._core.jit import kernel
+from rankwood._core.threads import run_blocks
 from rankwood.dtypes import FEATURE, SCORE, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
-from rankwood.models import model_checks
+from rankwood.models import validate
+from rankwood.models.archive import check_record, names_of, native_arrays, refuse_others
 from rankwood.models.inputs import features_in_order
-from rankwood.models.model_arrays import check_record, names_of, native_arrays, refuse_others
 
 ARRAYS: dict[str, type[np.generic]] = {
     "widths": np.int64,
@@ -63,8 +64,8 @@ class NeuralModel:
 
     def __post_init__(self) -> None:
         for name, dtype in ARRAYS.items():
-            array = model_checks.typed(name, getattr(self, name), dtype)
-            object.__setattr__(self, name, _checks.read_only(array))
+            array = validate.typed(name, getattr(self, name), dtype)
+            object.__setattr__(self, name, checks.read_only(array))
         names = None if self.feature_names is None else tuple(self.feature_names)
         object.__setattr__(self, "feature_names", names)
         self.check()
@@ -90,11 +91,11 @@ class NeuralModel:
                 raise ModelError(
                     f"{name} has {array.size:,} values, but these widths need {length:,}."
                 )
-            model_checks.refuse_infinite(name, array)
-        model_checks.refuse_negative("spread", self.spread)
+            validate.refuse_infinite(name, array)
+        validate.refuse_negative("spread", self.spread)
         if self.is_skewed.max() > 1:
             raise ModelError("is_skewed must be 0 or 1 for each feature.")
-        model_checks.check_names(self.feature_names, widths[0])
+        validate.check_names(self.feature_names, widths[0])
 
     @property
     def n_features(self) -> int:
@@ -133,12 +134,10 @@ class NeuralModel:
         return scores
 
     def _scores_of(self, matrix: Features, n_threads: int | None) -> Array:
-        from rankwood.models.neural_kernels import layer_outputs
-
         values: Array = standardise(matrix, self.centre, self.spread, self.is_skewed)
         for number, (weights, biases) in enumerate(self.layers, 1):
             outputs = np.empty((len(matrix), biases.size), FEATURE)
-            layer = (_checks.read_only(values), weights, biases, number < len(self.layers), outputs)
+            layer = (checks.read_only(values), weights, biases, number < len(self.layers), outputs)
             run_blocks(layer_outputs, len(matrix), *layer, n_threads=n_threads, least=_LEAST_ROWS)
             values = outputs
         return values[:, 0]
@@ -201,3 +200,39 @@ def neural_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: 
     found = native_arrays(ARRAYS, arrays)
     refuse_others(arrays, ARRAYS, "a neural network")
     return NeuralModel(**found, feature_names=names_of(feature_names))
+
+
+SIDE_BY_SIDE = 8  # rows that a line of weights serves while it is at hand
+
+
+@kernel
+def layer_outputs(
+    first: int,
+    last: int,
+    inputs: Array,
+    weights: Array,
+    biases: Array,
+    is_hidden: bool,
+    outputs: Array,
+) -> None:
+    """What the units of a layer give for each row: bias plus weighted inputs, cut at 0 if the layer is hidden.
+
+    The inputs of a row are added in their order, whatever rows stand beside it, so that its score is always the same.
+    Most outputs of a hidden layer are 0, and cost nothing in the next one.
+    """
+    n_units = biases.size
+    for begin in range(first, last, SIDE_BY_SIDE):
+        end = min(begin + SIDE_BY_SIDE, last)
+        for row in range(begin, end):
+            for unit in range(n_units):
+                outputs[row, unit] = biases[unit]
+        for place in range(inputs.shape[1]):
+            for row in range(begin, end):
+                value = inputs[row, place]
+                if value != 0.0:
+                    for unit in range(n_units):
+                        outputs[row, unit] += value * weights[place, unit]
+        if is_hidden:
+            for row in range(begin, end):
+                for unit in range(n_units):
+                    outputs[row, unit] = max(outputs[row, unit], 0.0)

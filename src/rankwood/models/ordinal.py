@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from rankwood import _checks
+from rankwood._core import checks
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
-from rankwood.models.forest import Forest
-from rankwood.models.inputs import features_in_order
-from rankwood.models.model_arrays import (
+from rankwood.models.archive import (
     check_record,
     forest_from_arrays,
     forest_to_arrays,
     native_arrays,
     refuse_others,
 )
+from rankwood.models.forest import Forest
+from rankwood.models.inputs import features_in_order
 
 _ARRAYS: dict[str, type[np.generic]] = {
     "tree_counts": np.int64,
@@ -65,7 +65,7 @@ class OrdinalModel:
     def __post_init__(self) -> None:
         for name, dtype in _ARRAYS.items():
             array = np.ascontiguousarray(getattr(self, name), dtype)
-            object.__setattr__(self, name, _checks.read_only(array))
+            object.__setattr__(self, name, checks.read_only(array))
         self._check()
 
     @classmethod

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwood import _checks, _threads
+from rankwood._core import checks, threads
+from rankwood._core.checks import read_only
+from rankwood._core.jit import kernel
 from rankwood.binning.bins import MISSING_BIN, Bins
 from rankwood.dtypes import SCORE, Array, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError
-from rankwood.models.forest_checks import NODE
 from rankwood.models.inputs import features_in_order
-from rankwood.models.packing import PackedForest, pack
-from rankwood.models.scoring_kernels import traverse
+from rankwood.models.validate import NODE
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -25,8 +26,8 @@ _LEAST_WALKS = (
 
 _GATHERED_ROWS = 1 << 16  # copied at a time when not all rows are scored
 
-_NO_BITS = _checks.read_only(np.zeros((0, 1), np.uint32))
-_NO_CODES = _checks.read_only(np.zeros((0, 0), np.uint8))
+_NO_BITS = checks.read_only(np.zeros((0, 1), np.uint32))
+_NO_CODES = checks.read_only(np.zeros((0, 0), np.uint8))
 _NO_TOTALS = np.zeros(0, SCORE)
 _NO_LEAVES = np.zeros((0, 0), NODE)
 
@@ -46,7 +47,7 @@ def predict_stages(
     forest: Forest, features: Any, every: int, n_threads: int | None
 ) -> Iterator[tuple[int, Floats]]:
     """Numbers of trees and the scores of that many; what is wrong is said at the call, not at the first stage."""
-    step = _checks.whole_number("every", every, 1)
+    step = checks.whole_number("every", every, 1)
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
     return _stages(forest, bits_of(matrix), step, n_threads)
 
@@ -78,7 +79,7 @@ def predict_binned(
         )
     packed = pack(forest, _bin_of_node(forest, bins))
     totals = np.zeros(columns.shape[1], SCORE)
-    columns = _checks.read_only(np.require(columns, requirements=["C", "ALIGNED"]))
+    columns = checks.read_only(np.require(columns, requirements=["C", "ALIGNED"]))
     _traverse(packed, 0, n_trees, _NO_BITS, columns, totals, _NO_LEAVES, n_threads)
     return scores_of(forest, totals, n_trees)
 
@@ -110,7 +111,7 @@ def add_trees(
             forest.packed,
             first_tree,
             last_tree,
-            _checks.read_only(bits[chosen]),
+            checks.read_only(bits[chosen]),
             _NO_CODES,
             sums,
             _NO_LEAVES,
@@ -155,7 +156,7 @@ def _traverse(
     if n_threads is None and n_rows < 2 * least:
         traverse(0, n_rows, *arguments)  # asking how many cores there are would take longer
     else:
-        _threads.run_blocks(traverse, n_rows, *arguments, n_threads=n_threads, least=least)
+        threads.run_blocks(traverse, n_rows, *arguments, n_threads=n_threads, least=least)
 
 
 def scores_of(forest: Forest, totals: Floats, n_trees: int) -> Floats:
@@ -177,12 +178,12 @@ def divisors(forest: Forest) -> Floats:
 def _tree_count(forest: Forest, first_trees: int | None) -> int:
     if first_trees is None:
         return forest.n_trees
-    return _checks.whole_number("first_trees", first_trees, 0, forest.n_trees)
+    return checks.whole_number("first_trees", first_trees, 0, forest.n_trees)
 
 
 def bits_of(matrix: Features) -> Array:
     """The bits of the values, which the kernels make keys of."""
-    return _checks.read_only(matrix.view(np.uint32))
+    return checks.read_only(matrix.view(np.uint32))
 
 
 def _bin_of_node(forest: Forest, bins: Bins) -> Array:
@@ -206,3 +207,317 @@ def _bin_of_node(forest: Forest, bins: Bins) -> Array:
             )
         bin_of_node[nodes] = found
     return bin_of_node
+
+
+# A forest in the form that scoring reads; ``scoring_kernels`` draws it.
+
+
+_WORD_BITS = 32  # of a packed node, for eight times the column and the left child
+
+
+@dataclass(frozen=True, eq=False)
+class PackedForest:
+    """Arrays for the kernels: ``packed`` words, or ``wide`` rows where words do not do; the other is empty."""
+
+    columns: Rows  # the feature behind each column of keys
+    missing_keys: Array  # of each column
+    offsets: Rows
+    packed: Array
+    left_shift: int
+    wide: Array
+    values: Floats  # of each node, times its tree's weight
+    numbers: Array  # of each node within its tree, as the forest counts
+
+
+def ordered_keys(values: Array) -> Rows:
+    """Whole numbers between -2^31 and 2^31 that order as the float32 ``values`` do; -0 equals 0."""
+    bits = values.view(np.uint32).astype(np.int64)
+    magnitude = bits & 0x7FFFFFFF
+    return np.where(bits == magnitude, magnitude, -magnitude)
+
+
+def pack(forest: Forest, keys: Rows) -> PackedForest:
+    """The packed form of ``forest``, with ``keys`` in the place of its thresholds."""
+    is_inner = forest.feature >= 0
+    sizes = np.diff(forest.tree_offsets)
+    root = np.repeat(forest.tree_offsets[:-1], sizes)
+    # A column for a feature's missing values that go left, and one for those that go right.
+    goes_right = is_inner & (forest.missing == forest.right)
+    pair = np.where(is_inner, 2 * forest.feature.astype(np.int64) + goes_right, -1)
+    pairs, column = np.unique(pair[is_inner], return_inverse=True)
+    left_shift = (LANES * max(1, pairs.size) - 1).bit_length()
+    left_bits = int(sizes.max(initial=1) - 1).bit_length()
+    has_third = is_inner & ~goes_right & (forest.missing != forest.left)
+    if has_third.any() or left_shift + left_bits > _WORD_BITS:
+        pairs, column = np.unique(pair[is_inner] // 2 * 2, return_inverse=True)
+        position = np.arange(forest.n_nodes)
+        packed, wide = np.zeros(0, np.int64), _wide_nodes(forest, keys, column, root)
+    else:
+        position = _beside_siblings(forest, root)
+        packed = _packed_nodes(forest, keys, column, left_shift, position, root)
+        wide = np.zeros((0, 5), np.int64)
+    if pairs.size == 0:
+        pairs = np.zeros(1, np.int64)  # leaves read a key too, and ignore it
+    missing_keys = np.where(pairs % 2, GREATEST_KEY, LEAST_KEY).astype(np.int32)
+    values = np.empty(forest.n_nodes)
+    values[position] = forest.value * np.repeat(forest.tree_weights, sizes)
+    numbers = np.empty(forest.n_nodes, NODE)
+    numbers[position] = np.arange(forest.n_nodes) - root
+    return PackedForest(
+        read_only(pairs // 2),
+        read_only(missing_keys),
+        forest.tree_offsets,
+        read_only(packed),
+        left_shift,
+        read_only(wide),
+        read_only(values),
+        read_only(numbers),
+    )
+
+
+def _beside_siblings(forest: Forest, root: Rows) -> Rows:
+    """New positions of the nodes: the children of a tree's k-th inner node come k-th, left before right."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    n_inner_before: Rows = np.cumsum(forest.feature >= 0) - (forest.feature >= 0)
+    turn: Rows = n_inner_before[inner] - n_inner_before[root[inner]]
+    position = root.copy()
+    position[forest.left[inner]] += 1 + 2 * turn
+    position[forest.right[inner]] += 2 + 2 * turn
+    return position
+
+
+def _packed_nodes(
+    forest: Forest, keys: Rows, column: Rows, left_shift: int, position: Rows, root: Rows
+) -> Array:
+    inner = np.flatnonzero(forest.feature >= 0)
+    words = (GREATEST_KEY << 32) | ((position - root) << left_shift)  # leaves, their own left child
+    left = position[forest.left[inner]] - root[inner]
+    words[inner] = (keys[inner] << 32) | (left << left_shift) | (LANES * column)
+    packed = np.empty(forest.n_nodes, np.int64)
+    packed[position] = words
+    return packed
+
+
+def _wide_nodes(forest: Forest, keys: Rows, column: Rows, root: Rows) -> Array:
+    inner = np.flatnonzero(forest.feature >= 0)
+    wide = np.zeros((forest.n_nodes, 5), np.int64)
+    wide[:, 0] = -1
+    wide[inner, 0] = column
+    wide[inner, 1] = keys[inner]
+    for place, children in enumerate((forest.left, forest.right, forest.missing), start=2):
+        wide[inner, place] = children[inner] - root[inner]
+    return wide
+
+
+# Documents through trees.
+#
+# Words used here
+#     key        a value as a signed 32-bit integer that orders as the values do; -0 equals 0
+#     column     a feature that some split tests, and where its missing values go: left, with the least key, or
+#                right, with the greatest
+#     lane       one of eight documents whose keys lie side by side: those of column c at 8 c, 8 c + 1, …, 8 c + 7
+#     place      a node by its position within its tree; the root is at place 0
+#     packed     nodes of trees with two children per split, one 64-bit word each, siblings side by side::
+#
+#                    63        32 31         left_shift         0
+#                    | threshold | left child | eight × column |
+#
+#                A document goes right when its key, moved to the upper half of a word, exceeds the node's word;
+#                going right is adding one to the left child's place, so that a step has no branch. A leaf is its
+#                own left child, and no key exceeds its threshold.
+#     wide       nodes as rows of five numbers (column or -1, threshold, left, right, missing), for splits in three;
+#                missing values have the least key
+#
+# A block of documents small enough for the nearest cache goes through one tree after the other. Eight documents walk
+# down side by side, since the processor would otherwise wait for memory at each step. A document's trees are summed
+# in their order whatever block it is in, so its score does not depend on the company it is scored in.
+
+
+LEAST_KEY = -(2**31)  # below that of -inf
+GREATEST_KEY = 2**31 - 1  # above that of +inf
+LANES = 8
+BLOCK_KEYS = 5120  # 20 KiB of keys beside a tree or two in 32 KiB of nearest cache
+MOST_GROUPS = 8  # of eight documents in a block
+_INFINITY = 0x7F800000  # the bits of +inf: greater ones, without the sign, are NaN
+
+
+@kernel
+def traverse(
+    first: int,
+    last: int,
+    first_tree: int,
+    last_tree: int,
+    bits: Array,
+    codes: Array,
+    from_codes: bool,
+    missing_code: int,
+    columns: Array,
+    missing_keys: Array,
+    offsets: Array,
+    packed: Array,
+    left_shift: int,
+    wide: Array,
+    values: Array,
+    numbers: Array,
+    wants_leaves: bool,
+    totals: Array,
+    leaves: Array,
+) -> None:
+    """Add the trees' values to the rows' totals, or write the leaf of each row in each tree.
+
+    Rows ``first`` to ``last`` are read from ``bits`` (rows × features, the bits of float32 values) or from ``codes``
+    (features × rows, bin numbers). ``packed`` has no nodes if ``wide`` has; ``values`` and ``numbers`` are per node.
+    """
+    n_groups = max(1, min(MOST_GROUPS, BLOCK_KEYS // (LANES * columns.size)))
+    n_groups = min(n_groups, (last - first + LANES - 1) // LANES)
+    keys = np.empty((n_groups, LANES * columns.size), np.int32)
+    places = np.empty(LANES * MOST_GROUPS, np.int64)
+    is_wide = wide.shape[0] > 0
+    for start in range(first, last, max(1, LANES * n_groups)):
+        size = min(LANES * n_groups, last - start)
+        if from_codes:
+            fill_keys_from_codes(start, size, codes, columns, missing_code, missing_keys, keys)
+        else:
+            fill_keys(start, size, bits, columns, missing_keys, keys)
+        together = size if is_wide else size // LANES * LANES
+        for tree in range(first_tree, last_tree):
+            root = offsets[tree]
+            if is_wide:
+                walk_wide(wide[root:], keys, size, places)
+            else:
+                walk_documents(packed[root:], keys, together // LANES, left_shift, places)
+            if wants_leaves:
+                for document in range(together):
+                    leaves[start + document, tree] = numbers[root + places[document]]
+            else:
+                for document in range(together):
+                    totals[start + document] += values[root + places[document]]
+        for document in range(together, size):
+            group, lane = document // LANES, document % LANES
+            for tree in range(first_tree, last_tree, LANES):
+                walk_trees(packed, offsets, tree, last_tree, keys[group], lane, left_shift, places)
+                for turn in range(min(LANES, last_tree - tree)):
+                    if wants_leaves:
+                        leaves[start + document, tree + turn] = numbers[places[turn]]
+                    else:
+                        totals[start + document] += values[places[turn]]
+
+
+@kernel
+def fill_keys(
+    start: int, size: int, bits: Array, columns: Array, missing_keys: Array, keys: Array
+) -> None:
+    """The keys of ``size`` rows from the bits of their float32 values."""
+    for document in range(size):
+        group, lane = document // LANES, document % LANES
+        for column in range(columns.size):
+            keys[group, LANES * column + lane] = key_of(
+                bits[start + document, columns[column]], missing_keys[column]
+            )
+
+
+@kernel
+def key_of(bits: int, missing_key: int) -> int:
+    """The key of a float32 value from its bits; a missing one has a key of its own."""
+    value = int(bits)
+    magnitude = value & 0x7FFFFFFF
+    if magnitude > _INFINITY:
+        return int(missing_key)
+    return magnitude if value == magnitude else -magnitude  # the bits without, or with, a sign
+
+
+@kernel
+def fill_keys_from_codes(
+    start: int,
+    size: int,
+    codes: Array,
+    columns: Array,
+    missing_code: int,
+    missing_keys: Array,
+    keys: Array,
+) -> None:
+    """The keys of ``size`` rows from their bin numbers."""
+    for column in range(columns.size):
+        for document in range(size):
+            key = int(codes[columns[column], start + document])
+            if key == missing_code:
+                key = int(missing_keys[column])
+            keys[document // LANES, LANES * column + document % LANES] = key
+
+
+@kernel
+def step(node: int, keys: Array, lane: int, left_shift: int) -> int:
+    """The place of the child that a document goes to; a leaf's own place if ``node`` is one."""
+    word = node & 0xFFFFFFFF
+    # An unsigned index saves the test for indices that count from the end.
+    key = np.int64(keys[np.uint64((word & ((1 << left_shift) - 1)) + lane)])
+    return (word >> left_shift) + (1 if key << 32 > node else 0)
+
+
+@kernel
+def walk_documents(tree: Array, keys: Array, n_groups: int, left_shift: int, places: Array) -> None:
+    """The leaf of each document of some groups of eight in one packed tree."""
+    for group in range(n_groups):
+        of_group = keys[group]
+        a = b = c = d = e = f = g = h = 0
+        moved = 1
+        while moved != 0:
+            next_a = step(tree[np.uint64(a)], of_group, 0, left_shift)
+            next_b = step(tree[np.uint64(b)], of_group, 1, left_shift)
+            next_c = step(tree[np.uint64(c)], of_group, 2, left_shift)
+            next_d = step(tree[np.uint64(d)], of_group, 3, left_shift)
+            next_e = step(tree[np.uint64(e)], of_group, 4, left_shift)
+            next_f = step(tree[np.uint64(f)], of_group, 5, left_shift)
+            next_g = step(tree[np.uint64(g)], of_group, 6, left_shift)
+            next_h = step(tree[np.uint64(h)], of_group, 7, left_shift)
+            moved = (a ^ next_a) | (b ^ next_b) | (c ^ next_c) | (d ^ next_d)
+            moved |= (e ^ next_e) | (f ^ next_f) | (g ^ next_g) | (h ^ next_h)
+            a, b, c, d = next_a, next_b, next_c, next_d
+            e, f, g, h = next_e, next_f, next_g, next_h
+        of_places = places[LANES * group : LANES * (group + 1)]
+        of_places[0], of_places[1], of_places[2], of_places[3] = a, b, c, d
+        of_places[4], of_places[5], of_places[6], of_places[7] = e, f, g, h
+
+
+@kernel
+def walk_trees(
+    packed: Array,
+    offsets: Array,
+    tree: int,
+    last_tree: int,
+    keys: Array,
+    lane: int,
+    left_shift: int,
+    nodes: Array,
+) -> None:
+    """The leaf of one document in up to eight packed trees, as positions in the whole array.
+
+    Where fewer than eight trees are left, the last one is walked again.
+    """
+    for turn in range(LANES):
+        nodes[turn] = offsets[min(tree + turn, last_tree - 1)]
+    moved = True
+    while moved:
+        moved = False
+        for turn in range(LANES):
+            root = offsets[min(tree + turn, last_tree - 1)]
+            node = root + step(packed[np.uint64(nodes[turn])], keys, lane, left_shift)
+            moved |= node != nodes[turn]
+            nodes[turn] = node
+
+
+@kernel
+def walk_wide(tree: Array, keys: Array, n_documents: int, places: Array) -> None:
+    """The leaf of each document in one tree whose splits may have a third child for missing values."""
+    for document in range(n_documents):
+        group, lane = document // LANES, document % LANES
+        place = 0
+        while tree[place, 0] >= 0:
+            key = int(keys[group, LANES * tree[place, 0] + lane])
+            if key == LEAST_KEY:
+                place = tree[place, 4]
+            elif key <= tree[place, 1]:
+                place = tree[place, 2]
+            else:
+                place = tree[place, 3]
+        places[document] = place

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
+import json
 import logging
+import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -15,20 +22,24 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from rankwood import __version__
-from rankwood.errors import DataError, UnknownName
-from rankwood.serve.answering import describe, rank
+from rankwood.dtypes import Features
+from rankwood.errors import DataError, ModelError, UnknownName
+from rankwood.models.format import kind_of
+from rankwood.models.shapley import contributions
 from rankwood.serve.limits import Limits, Refusal, Workers, check_token, read_body
-from rankwood.serve.metrics import Metrics
-from rankwood.serve.page import documentation_page
 from rankwood.serve.schema import (
+    Contribution,
     ErrorAnswer,
     HealthAnswer,
+    ModelAnswer,
     ModelsAnswer,
     RankAnswer,
+    Ranked,
     RankRequest,
+    parse_request,
 )
-from rankwood.serve.scorer import FieldError
-from rankwood.serve.store import ModelStore
+from rankwood.serve.scorer import FieldError, ServedModel, order_of
+from rankwood.serve.store import Entry, ModelStore
 
 _LOG = logging.getLogger(__name__)
 _OPEN = ("/healthz",)  # asked by machines that hold no token
@@ -207,3 +218,218 @@ def _share_definitions(app: FastAPI, definitions: dict[str, Any]) -> None:
         return document
 
     app.openapi = with_definitions  # type: ignore[method-assign]
+
+
+# From the body of a request to the body of its answer, on a worker's thread.
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer, ready to be sent, and what is counted of it."""
+
+    body: bytes
+    model: str
+    n_documents: int
+
+
+def rank(body: bytes, store: ModelStore, max_documents: int, *, refuse_missing: bool) -> Answered:
+    """Score and order the documents of a request."""
+    request = parse_request(body)
+    if len(request.documents) > max_documents:
+        raise FieldError(
+            "documents",
+            f"{len(request.documents):,} documents are more than the {max_documents:,} allowed at once.",
+        )
+    served = store.get(request.model)
+    matrix = served.matrix(request.documents, refuse_missing=refuse_missing)
+    scores = served.score(matrix)
+    order = order_of(scores, request.top_k)
+    found = RankAnswer(
+        model=served.name,
+        version=served.digest,
+        query_id=request.query_id,
+        documents=[
+            Ranked(rank=place + 1, id=request.documents[number].id, score=float(scores[number]))
+            for place, number in enumerate(order)
+        ],
+    )
+    if request.explain:
+        _explain(found, request, served, matrix[order])
+    text = found.model_dump_json(exclude_none=True)
+    return Answered(text.encode(), served.name, len(request.documents))
+
+
+def _explain(
+    found: RankAnswer, request: RankRequest, served: ServedModel, matrix: Features
+) -> None:
+    """Add the largest contributions to each score."""
+    try:
+        values, base = contributions(served.model, matrix, n_threads=1)
+    except ModelError as error:
+        raise FieldError("explain", f"model '{served.name}': {error}") from None
+    found.base = float(base)
+    for document, row, added in zip(found.documents, matrix, values, strict=True):
+        largest = sorted(range(len(added)), key=lambda place: -abs(added[place]))
+        document.contributions = [
+            Contribution(
+                feature=served.features[place],
+                value=None if isnan(row[place]) else float(row[place]),
+                contribution=float(added[place]),
+            )
+            for place in largest[: request.explain]
+            if added[place] != 0.0
+        ]
+
+
+def describe(entry: Entry) -> ModelAnswer:
+    """What ``GET /models`` says of a model."""
+    served = entry.served
+    kind: Any = kind_of(served.model)
+    return ModelAnswer(
+        name=served.name,
+        version=served.digest,
+        kind=str(kind),
+        estimator=served.meta.get("estimator"),
+        features=list(served.features),
+        n_trees=getattr(served.model, "n_trees", None),
+        problem=entry.problem,
+    )
+
+
+# What the service has done so far, as Prometheus reads it.
+
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+
+
+class Metrics:
+    """Counters of one process. Only the event loop touches them, so they need no lock."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.documents: Counter[str] = Counter()
+        self._buckets: Counter[float] = Counter()
+        self._seconds = 0.0
+        self._answers = 0
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self.requests[path, status] += 1
+        if path == "/rank":
+            self._answers += 1
+            self._seconds += seconds
+            for bound in _BOUNDS:
+                if seconds <= bound:
+                    self._buckets[bound] += 1
+
+    def text(self, gauges: dict[str, float]) -> str:
+        """Everything in Prometheus's text format; ``gauges`` are values of the moment."""
+        lines = ["# TYPE rankwood_requests_total counter"]
+        for (path, status), count in sorted(self.requests.items()):
+            lines.append(f'rankwood_requests_total{{path="{path}",status="{status}"}} {count}')
+        lines.append("# TYPE rankwood_documents_total counter")
+        for model, count in sorted(self.documents.items()):
+            lines.append(f'rankwood_documents_total{{model="{_escaped(model)}"}} {count}')
+        lines.append("# TYPE rankwood_rank_seconds histogram")
+        for bound in _BOUNDS:
+            lines.append(f'rankwood_rank_seconds_bucket{{le="{bound}"}} {self._buckets[bound]}')
+        lines.append(f'rankwood_rank_seconds_bucket{{le="+Inf"}} {self._answers}')
+        lines.append(f"rankwood_rank_seconds_sum {self._seconds:.6f}")
+        lines.append(f"rankwood_rank_seconds_count {self._answers}")
+        for name, value in {**gauges, "process_resident_memory_bytes": memory()}.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# TYPE {name} {kind}", f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+
+def memory() -> int:
+    """Bytes of this process that are in memory; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+# A page that explains the service, made from its own schema; it loads nothing from elsewhere.
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
+h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
+"""
+
+
+def documentation_page(schema: dict[str, Any], store: ModelStore) -> str:
+    """Paths, their answers, an example that works, and the models at hand."""
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>{_text(schema['info']['title'])}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{_text(schema['info']['title'])}</h1>",
+        "<p>Version " + _text(schema["info"]["version"]) + ". ",
+        "The schema for machines: <a href='openapi.json'>openapi.json</a>.</p>",
+        "<h2>Try it</h2><pre><code>" + _text(_example(store)) + "</code></pre>",
+        "<h2>Models</h2>" + _models(store),
+    ]
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            parts.append(_operation(path, method, operation))
+    parts.append("<h2>Fields of a request to /rank</h2>")
+    parts.append(_fields(schema["paths"]["/rank"]["post"]))
+    return "".join(parts) + "</body></html>"
+
+
+def _example(store: ModelStore) -> str:
+    entry = store.entries()[0]
+    names = entry.served.features[:2]
+    documents = [
+        {"id": "a", "features": dict.fromkeys(names, 0.5)},
+        {"id": "b", "features": dict.fromkeys(names, 1.5)},
+    ]
+    body = json.dumps({"model": entry.served.name, "documents": documents}).replace("'", "'\\''")
+    return f"curl -s localhost:8000/rank -H 'Content-Type: application/json' -d '{body}'"
+
+
+def _models(store: ModelStore) -> str:
+    rows = "".join(
+        f"<tr><td><code>{_text(entry.served.name)}</code></td><td>{len(entry.served.features)} features</td>"
+        f"<td>{_text(str(entry.served.meta.get('estimator') or ''))}</td></tr>"
+        for entry in store.entries()
+    )
+    return f"<table>{rows}</table>"
+
+
+def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+    answers = "".join(
+        f"<tr><td>{_text(status)}</td><td>{_text(answer.get('description', ''))}</td></tr>"
+        for status, answer in operation["responses"].items()
+    )
+    return (
+        f"<h2><span class='method'>{method.upper()}</span> <code>{_text(path)}</code></h2>"
+        f"<p>{_text(operation.get('summary', ''))}.</p><table>{answers}</table>"
+    )
+
+
+def _fields(operation: dict[str, Any]) -> str:
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    rows = "".join(
+        f"<tr><td><code>{_text(name)}</code></td><td>{_text(field.get('description', ''))}</td></tr>"
+        for name, field in schema["properties"].items()
+    )
+    return (
+        f"<table>{rows}</table><p>A document has an <code>id</code> and <code>features</code>: values in the model's "
+        "order, or by name; null, and names left out, are missing values.</p>"
+    )
+
+
+def _text(value: str) -> str:
+    return html.escape(str(value))

@@ -13,8 +13,8 @@ import numpy as np
 
 from rankwood.dtypes import Features, Floats
 from rankwood.errors import DataError, ModelError, UnknownName
-from rankwood.models.explain import contributions
 from rankwood.models.format import load_model
+from rankwood.models.shapley import contributions
 
 LARGEST = float(np.finfo(np.float32).max)  # of a feature value
 _WARM_UP_ROWS = (1, 2, 100)

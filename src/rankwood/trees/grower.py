@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._checks import read_only
-from rankwood._threads import resolve_threads, run_blocks
+from rankwood._core.checks import read_only
+from rankwood._core.threads import resolve_threads, run_blocks
 from rankwood.dtypes import Array, Floats
-from rankwood.trees import growth_kernels as kernels
-from rankwood.trees.blind import grow_to_the_end
-from rankwood.trees.blind_numbering_kernels import Splits
-from rankwood.trees.leaf_kernels import (
+from rankwood.trees import best_first as kernels
+from rankwood.trees.leaves import (
     by_source,
     look_up_cuts,
     mark_leaves,
@@ -24,9 +22,10 @@ from rankwood.trees.leaf_kernels import (
     sum_leaves,
 )
 from rankwood.trees.packing import Packed, pack
-from rankwood.trees.partition_kernels import split_node
+from rankwood.trees.partition import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
-from rankwood.trees.state_kernels import (
+from rankwood.trees.random_trees import Splits, grow_to_the_end
+from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     NODE,
     OWN_CHILD,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwood._checks import read_only
+from rankwood._core.checks import read_only
+from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats
-from rankwood.trees import packing_kernels as kernels
 
 _WEIGHT_BITS = 31  # of a sum of weights that are not rows; the targets' sum has as many
 _SUM_BITS = 62  # what a target sum and its weights share; the sign has the last one
@@ -65,23 +65,21 @@ def pack(
     n_rows = int(np.count_nonzero(drawn))
     rows, sources = np.empty(n_rows + 1, np.uint32), np.empty(n_rows + 1, np.int32)
     counts = np.empty(n_rows + 1, np.int32)
-    kernels.gather_bag(drawn, source_of_row, rows, sources, counts)
+    gather_bag(drawn, source_of_row, rows, sources, counts)
     rows, sources, counts = rows[:n_rows], sources[:n_rows], counts[:n_rows]
     values, mass = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
     shift = _shift(drawn, values, n_rows) if centre and n_rows else 0.0
     found = np.zeros(3)
-    kernels.load(drawn, values, mass, shift, found)
+    load(drawn, values, mass, shift, found)
     total, most, all_weight = found.tolist()
     weight_unit = 1.0
     if weights is not None:
         weight_unit = _power_of_two(2.0**_WEIGHT_BITS / max(all_weight, 1e-300))
     words = np.empty(n_rows, np.int64)
-    bits = max(
-        1, int(kernels.whole_weights(sources, counts, mass, weight_unit, words)).bit_length()
-    )
+    bits = max(1, int(whole_weights(sources, counts, mass, weight_unit, words)).bit_length())
     room = 2.0 ** (_SUM_BITS - bits) - n_rows  # rounding adds at most half a unit per row
     unit = _power_of_two(min(room / total, _LARGEST_TARGET / most)) if total > 0 else 1.0
-    kernels.add_targets(sources, counts, values, mass, shift, unit, bits, words)
+    add_targets(sources, counts, values, mass, shift, unit, bits, words)
     kept = np.zeros(0, np.int64) if weights is None else counts.astype(np.int64)
     return Packed(rows, kept, words, bits, shift, unit, weight_unit)
 
@@ -89,7 +87,7 @@ def pack(
 def _shift(drawn: Array, targets: Floats, n_rows: int) -> float:
     """A number near the mean, whose distance to whole targets of a small range is whole."""
     found = np.zeros(3)
-    kernels.span(drawn, targets, found)
+    span(drawn, targets, found)
     mean = float(found[0]) / n_rows
     spread = max(float(found[2]) - mean, mean - float(found[1]))
     if spread <= 0.0:
@@ -102,3 +100,82 @@ def _power_of_two(limit: float) -> float:
     """The largest power of two that is not above ``limit``, as long as its square is a number."""
     _, exponent = math.frexp(limit)
     return math.ldexp(0.5, min(max(exponent, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+
+
+# Passes over a tree's rows that turn targets into words.
+
+
+@kernel
+def gather_bag(drawn, source_of_row, rows, sources, counts):
+    """The rows drawn at least once, ascending, their sources, and how often; the arrays have room for one more.
+
+    Without branches: whether a row was drawn cannot be guessed.
+    """
+    n_rows = 0
+    for row in range(drawn.size):
+        source = source_of_row[row]
+        rows[n_rows] = row
+        sources[n_rows] = source
+        counts[n_rows] = drawn[source]
+        n_rows += drawn[source] > 0
+
+
+@kernel
+def span(drawn, targets, found):
+    """Sum, least and greatest target of the rows drawn, in the order of the sources."""
+    total = 0.0
+    least = np.inf
+    most = -np.inf
+    for source in range(drawn.size):
+        is_drawn = drawn[source] > 0
+        target = targets[source]
+        total += target if is_drawn else 0.0
+        least = min(least, target if is_drawn else np.inf)
+        most = max(most, target if is_drawn else -np.inf)
+    found[0] = total
+    found[1] = least
+    found[2] = most
+
+
+@kernel
+def load(drawn, targets, weights, shift, found):
+    """What the words must hold: sum and greatest of |weighted target|, and the sum of weights."""
+    total = 0.0
+    most = 0.0
+    mass = 0.0
+    for source in range(drawn.size):
+        weight = np.float64(drawn[source])
+        if weights.size > 0:
+            weight *= weights[source]
+        product = abs((targets[source] - shift) * weight)
+        total += product
+        most = max(most, product)
+        mass += weight
+    found[0] = total
+    found[1] = most
+    found[2] = mass
+
+
+@kernel
+def whole_weights(sources, counts, weights, unit, words):
+    """Each row's weight as a whole number; gives their sum."""
+    total = np.int64(0)
+    for place in range(sources.size):
+        whole = np.int64(counts[place])
+        if weights.size > 0:
+            whole = np.int64(np.rint(np.float64(counts[place]) * weights[sources[place]] * unit))
+        words[place] = whole
+        total += whole
+    return total
+
+
+@kernel
+def add_targets(sources, counts, targets, weights, shift, unit, bits, words):
+    """Put each row's scaled target above its weight."""
+    for place in range(sources.size):
+        source = sources[place]
+        weight = np.float64(counts[place])
+        if weights.size > 0:
+            weight *= weights[source]
+        scaled = np.int64(np.rint((targets[source] - shift) * weight * unit))
+        words[place] += scaled << bits

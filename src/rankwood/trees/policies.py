@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._checks import one_of, real_number, whole_number
+from rankwood._core.checks import one_of, real_number, whole_number
 from rankwood.dtypes import Array
 from rankwood.errors import ParameterError
-from rankwood.trees.state_kernels import (
+from rankwood.trees.workspace import (
     BEST,
     COMPLETELY_RANDOM,
     GO_LEFT,

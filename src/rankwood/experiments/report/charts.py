@@ -7,15 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rankwood.experiments.report import words
-from rankwood.experiments.report.chart_differences import differences_chart, differences_table
-from rankwood.experiments.report.chart_folds import folds_chart, folds_table
-from rankwood.experiments.report.chart_means import means_chart, means_table
-from rankwood.experiments.report.chart_rounds import (
+from rankwood.experiments.report.chart_lines import (
     mean_histories,
     rounds_chart,
     rounds_table,
+    times_chart,
+    times_table,
 )
-from rankwood.experiments.report.chart_times import times_chart, times_table
+from rankwood.experiments.report.chart_rows import (
+    differences_chart,
+    differences_table,
+    folds_chart,
+    folds_table,
+    means_chart,
+    means_table,
+)
 from rankwood.experiments.report.drawing import Drawing
 from rankwood.experiments.report.findings import Findings
 from rankwood.experiments.report.tables import Table

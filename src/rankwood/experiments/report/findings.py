@@ -10,10 +10,10 @@ import numpy as np
 
 from rankwood.dtypes import Floats
 from rankwood.errors import InputError
-from rankwood.evaluation.bootstrap import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.results import NO_INTERVAL, Interval, Resampling
 from rankwood.evaluation.significance import Comparison, compare_values
 from rankwood.experiments.results import CellRecord, RunResults
-from rankwood.measures.parsing import parse_measure
+from rankwood.measures.measure import parse_measure
 
 _CONFIDENCE = 0.95
 _N_BOOTSTRAP = 1000

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
+from typing import Any
+
+import numpy as np
 
 from rankwood import __version__
-from rankwood.experiments.report import sections, words
-from rankwood.experiments.report.charts import Chart, charts_of
-from rankwood.experiments.report.explorer_data import explorer_data
-from rankwood.experiments.report.findings import Findings
-from rankwood.experiments.report.markup import Markup, data_block, element, join, named
+from rankwood.dtypes import Floats
+from rankwood.experiments.report import words
+from rankwood.experiments.report.charts import NARROW, WIDE, Chart, charts_of
+from rankwood.experiments.report.drawing import shorten
+from rankwood.experiments.report.findings import Findings, is_lower_better
+from rankwood.experiments.report.html import (
+    Markup,
+    clean,
+    data_block,
+    element,
+    html_table,
+    join,
+    named,
+)
+from rankwood.experiments.report.render import inline_svg
 from rankwood.experiments.report.repeating import repeat_part
+from rankwood.experiments.report.tables import (
+    pairs_table,
+    parameters_table,
+    results_table,
+    times_by_algorithm,
+)
 
 _TITLES = {
     "results": "Results",
@@ -64,13 +87,13 @@ def _policy(script: str) -> Markup:
 
 def _body(findings: Findings) -> list[Markup]:
     charts, data = charts_of(findings), explorer_data(findings)
-    parts = _parts(findings, charts, sections.explorer_part(findings, data))
-    links = sections.contents((key, _TITLES[key]) for key in parts)
+    parts = _parts(findings, charts, explorer_part(findings, data))
+    links = contents((key, _TITLES[key]) for key in parts)
     header = element(
         "header",
         element("p", "Rankwood report", class_="kicker"),
         element("h1", named(findings.results.name)),
-        sections.summary_part(findings),
+        summary_part(findings),
         element("button", "Dark", type="button", id="theme", hidden=True, aria_pressed="false"),
     )
     about = element("footer", element("p", f"Made by Rankwood {__version__}."))
@@ -86,15 +109,379 @@ def _parts(findings: Findings, charts: list[Chart], explorer: Markup | None) -> 
     others = [chart for chart in charts if chart not in means + differences]
     record = findings.results.record
     parts = {
-        "results": sections.results_part(findings, means),
-        "comparisons": sections.comparison_part(findings, differences),
-        "charts": sections.charts_part(others),
+        "results": results_part(findings, means),
+        "comparisons": comparison_part(findings, differences),
+        "charts": charts_part(others),
         "queries": explorer,
-        "failures": sections.failures_part(findings),
-        "warnings": sections.warnings_part(findings),
-        "parameters": sections.parameters_part(findings),
-        "times": sections.times_part(findings),
-        "conventions": sections.conventions_part(findings),
-        "repeat": sections.section("repeat", "How to repeat", join(*repeat_part(record))),
+        "failures": failures_part(findings),
+        "warnings": warnings_part(findings),
+        "parameters": parameters_part(findings),
+        "times": times_part(findings),
+        "conventions": conventions_part(findings),
+        "repeat": section("repeat", "How to repeat", join(*repeat_part(record))),
     }
     return {key: part for key, part in parts.items() if part is not None}
+
+
+# The parts of the page, from top to bottom.
+
+
+_MOST_FAILURES = 50
+_LONGEST_MESSAGE = 8000  # letters, of its end
+
+
+def section(key: str, title: str, *children: object) -> Markup:
+    """A part of the page under its heading."""
+    return element("section", element("h2", title), *children, id=key, class_="part")
+
+
+def summary_part(findings: Findings) -> Markup:
+    """What was found, in a paragraph, and the size of the run."""
+    results = findings.results
+    n_failed = sum(cell.status == "failed" for cell in results.cells)
+    facts = [
+        (len(results.algorithms), "algorithm"),
+        (len(results.queries), "test query"),
+        (len(results.folds), "fold"),
+        (max(findings.n_repetitions, 1), "repetition"),
+        (len(results.cells), "cell"),
+    ]
+    shown = [
+        element("li", element("b", f"{amount:,}"), " " + words.count(amount, noun).split(" ", 1)[1])
+        for amount, noun in facts
+        if amount
+    ]
+    if n_failed:
+        shown.append(element("li", element("b", f"{n_failed:,}"), " failed", class_="failed"))
+    paragraph = element("p", words.summary(findings), class_="lead")
+    return join(paragraph, element("ul", *shown, class_="facts"))
+
+
+def results_part(findings: Findings, charts: list[Chart]) -> Markup:
+    """The table of results, and the means as a chart."""
+    others = [figure(chart) for chart in charts[1:]]
+    more = element("summary", "The same chart for the other measures")
+    return section(
+        "results",
+        "Results",
+        html_table(results_table(findings)),
+        *(figure(chart) for chart in charts[:1]),
+        element("details", more, *others) if others else None,
+    )
+
+
+def comparison_part(findings: Findings, charts: list[Chart]) -> Markup | None:
+    """Every algorithm against the baseline, by the measure that decides and by the others."""
+    tables = [(m, pairs_table(findings, m)) for m in findings.results.measures]
+    known = [(measure, table) for measure, table in tables if table is not None]
+    if not known:
+        return None
+    first, *others = [
+        html_table(table, identifier=f"comparisons-{place}")
+        for place, (_, table) in enumerate(known)
+    ]
+    more = element("summary", "The same table for the other measures")
+    return section(
+        "comparisons",
+        f"Compared with {words.brief(findings.baseline)}" if findings.baseline else "Comparisons",
+        first,
+        element("details", more, *others) if others else None,
+        *map(figure, charts),
+    )
+
+
+def charts_part(charts: list[Chart]) -> Markup | None:
+    """Folds, rounds and times."""
+    if not charts:
+        return None
+    return section("charts", "Folds, rounds and times", *map(figure, charts))
+
+
+def figure(chart: Chart) -> Markup:
+    """A chart for wide and for narrow screens, its caption, and its numbers as a table."""
+    return element(
+        "figure",
+        element("h3", chart.title),
+        inline_svg(chart.draw(WIDE), f"{chart.key}-wide", "wide"),
+        inline_svg(chart.draw(NARROW), f"{chart.key}-narrow", "narrow"),
+        element("figcaption", chart.caption),
+        element(
+            "details",
+            element("summary", "The numbers of this chart"),
+            html_table(chart.table, identifier=f"chart-{chart.key}"),
+        ),
+        id=f"chart-{chart.key}",
+    )
+
+
+def explorer_part(findings: Findings, data: ExplorerData) -> Markup | None:
+    """The place where the script puts the query explorer."""
+    if not data.n_queries:
+        return None
+    wanted = len(findings.results.queries)
+    limits = []
+    if data.n_queries < wanted:
+        limits.append(
+            f"Of {wanted:,} queries, the {data.n_queries:,} that changed most are here, to keep the page small."
+        )
+    if data.n_rankings:
+        limits.append(
+            f"Rankings are kept for the {words.count(data.n_rankings, 'query')} that changed most by "
+            f"{findings.primary}, of the first repetition, as far as one of the algorithms ranks a document among "
+            f"the first {data.content['depth']}."
+        )
+    else:
+        limits.append("This run kept no rankings, so there are only values.")
+    left_out = findings.results.measures[len(data.measures) :]
+    if left_out:
+        limits.append(f"Left out to keep the page small: {words.listed(left_out)}.")
+    return section(
+        "queries",
+        "Query by query",
+        element("p", " ".join(limits)),
+        element("noscript", element("p", "The explorer needs JavaScript; nothing else here does.")),
+        element("div", id="explorer"),
+    )
+
+
+def failures_part(findings: Findings) -> Markup | None:
+    """The cells that failed, each with the end of its message and all of it on demand."""
+    failed = [cell for cell in findings.results.cells if cell.status == "failed"]
+    if not failed:
+        return None
+    items = []
+    for cell in failed[:_MOST_FAILURES]:
+        lines = (cell.error or cell.message).strip().splitlines() or ["no message"]
+        head = element(
+            "summary",
+            named(cell.algorithm),
+            ", ",
+            named(cell.fold),
+            f", repetition {cell.repetition}: ",
+            element("code", lines[-1][:300]),
+        )
+        text = element("pre", cell.message.strip()[-_LONGEST_MESSAGE:], tabindex="0")
+        items.append(element("details", head, text, class_="failure"))
+    count = words.count(len(failed), "cell")
+    more = len(failed) - _MOST_FAILURES
+    rest = element("p", f"and {more:,} more, in cells.csv.") if more > 0 else None
+    share = element("p", f"{count} of {len(findings.results.cells):,} failed; the others went on.")
+    return section("failures", "Failed cells", share, *items, rest)
+
+
+def warnings_part(findings: Findings) -> Markup | None:
+    """What the cells warned of, each warning once."""
+    places: dict[str, list[str]] = {}
+    for cell in findings.results.cells:
+        for text in cell.warnings:
+            places.setdefault(text, []).append(f"{cell.algorithm} on {cell.fold}")
+    if not places:
+        return None
+    items = []
+    for text, where in list(places.items())[:_MOST_FAILURES]:
+        count, some = words.count(len(where), "cell"), words.listed(list(dict.fromkeys(where)), 3)
+        items.append(element("li", text[:1000], element("small", f" {count}: {some}")))
+    return section("warnings", "Warnings", element("ul", *items))
+
+
+def parameters_part(findings: Findings) -> Markup | None:
+    """The parameters of each algorithm, as fitted."""
+    table = parameters_table(findings)
+    return section("parameters", "Parameters", html_table(table)) if table else None
+
+
+def times_part(findings: Findings) -> Markup | None:
+    """What the run took."""
+    table = times_by_algorithm(findings)
+    return section("times", "Times and memory", html_table(table)) if table else None
+
+
+def conventions_part(findings: Findings) -> Markup:
+    """What each measure is, in words: conventions change numbers."""
+    terms: list[Markup] = []
+    for measure in findings.results.measures:
+        meaning, lines = words.conventions(
+            measure, dict(findings.results.conventions.get(measure, {}))
+        )
+        terms.append(element("dt", element("code", measure)))
+        terms.append(element("dd", words.sentences(meaning, "; ".join(lines))))
+    return section(
+        "conventions",
+        "Conventions",
+        element("p", "The same name can stand for different numbers. Here they mean:"),
+        element("dl", *terms),
+    )
+
+
+def contents(parts: Iterable[tuple[str, str]]) -> Markup:
+    """Links to the parts."""
+    links = [element("li", element("a", title, href=f"#{key}")) for key, title in parts]
+    return element("nav", element("ul", *links), aria_label="Parts of this report")
+
+
+# What the query explorer of the page holds: values of every query, rankings of those that changed most.
+#
+# The page must stay small enough for a mail, whatever the run: values are kept as 16-bit numbers, and both parts stop
+# where their share of the page is used up; the page says what was left out.
+
+
+MOST_RANKINGS = 200  # queries
+DEPTH = 20  # documents of a ranking that are shown
+_BYTES_FOR_VALUES = 2_000_000
+_BYTES_FOR_RANKINGS = 1_400_000
+_MISSING = 0xFFFF
+_STEP = 1e-4  # what four decimals tell apart
+_LONGEST_ID = 120  # letters of a query's id
+_LONGEST_NAME = 48  # letters of a document's name
+
+
+@dataclass(frozen=True)
+class ExplorerData:
+    """The JSON for the script, and what a reader should know of its limits."""
+
+    content: dict[str, Any]
+    n_queries: int
+    n_rankings: int
+    measures: list[str]
+
+
+def explorer_data(findings: Findings) -> ExplorerData:
+    """Values by query of every algorithm, and the rankings of the queries that changed most."""
+    results = findings.results
+    changed = queries_by_change(findings)
+    kept = _affordable(findings, changed)
+    measures = _affordable_measures(findings, len(kept))
+    rankings = _rankings(findings, changed[:MOST_RANKINGS])
+    folds = {fold: place for place, fold in enumerate(results.folds)}
+    content = {
+        "algorithms": results.algorithms,
+        "folds": results.folds,
+        "measures": [
+            {
+                "name": measure,
+                "lower": is_lower_better(measure),
+                "values": [
+                    packed(findings.values[name, measure][kept]) for name in results.algorithms
+                ],
+            }
+            for measure in measures
+        ],
+        "queries": [shorten(clean(results.queries[place][1]), _LONGEST_ID) for place in kept],
+        "foldOf": [folds.get(results.queries[place][0], 0) for place in kept],
+        "rankings": {
+            str(place): rankings[int(query)]
+            for place, query in enumerate(kept.tolist())
+            if int(query) in rankings
+        },
+        "first": findings.baseline or results.algorithms[0],
+        "second": _second(findings),
+        "depth": DEPTH,
+    }
+    return ExplorerData(content, len(kept), len(rankings), measures)
+
+
+def _second(findings: Findings) -> str:
+    """The best algorithm; where that is the first, the next best."""
+    first = findings.baseline or findings.results.algorithms[0]
+    others = [name for name in findings.ranked() if name != first]
+    return others[0] if others else first
+
+
+def queries_by_change(findings: Findings) -> Any:
+    """The numbers of the queries, those first on which algorithms differ most by the measure that decides.
+
+    Where there is a baseline, by the largest difference from it; queries without a value are last.
+    """
+    names = findings.results.algorithms
+    values = np.stack([findings.values[name, findings.primary] for name in names])
+    if not values.shape[1]:
+        return np.zeros(0, np.int64)
+    if findings.baseline is not None:
+        values = np.abs(values - findings.values[findings.baseline, findings.primary])
+        change = np.where(np.isnan(values), -1.0, values).max(axis=0)
+    else:
+        change = -np.where(np.isnan(values), 2.0, values).min(
+            axis=0
+        )  # one algorithm: the worst first
+    return np.argsort(-change, kind="stable")
+
+
+def _affordable(findings: Findings, changed: Any) -> Any:
+    """The queries whose values fit on the page, in the run's order; those that changed most, if not all fit."""
+    per_query = 2.7 * len(findings.results.algorithms)
+    ids = findings.results.queries
+    sizes = np.array([min(len(ids[place][1].encode()), 4 * _LONGEST_ID) for place in changed])
+    fitting = np.cumsum(sizes + 5 + per_query) <= _BYTES_FOR_VALUES
+    return np.sort(changed[fitting])
+
+
+def _affordable_measures(findings: Findings, n_queries: int) -> list[str]:
+    """The measure that decides, and as many others as fit, by the run's order."""
+    per_measure = max(2.7 * len(findings.results.algorithms) * n_queries, 1.0)
+    return findings.results.measures[: max(1, int(_BYTES_FOR_VALUES / per_measure))]
+
+
+def packed(values: Floats) -> dict[str, Any]:
+    """Values as 16-bit numbers: value = low + step × number, exact to four decimals where the range allows it."""
+    known = values[np.isfinite(values)]
+    low = math.floor(float(known.min()) / _STEP) * _STEP if known.size else 0.0
+    high = float(known.max()) if known.size else 0.0
+    step = max(_STEP, (high - low) / (_MISSING - 1))
+    scaled = np.where(np.isfinite(values), (values - low) / step, 0.0)
+    numbers = np.where(np.isfinite(values), np.rint(scaled), _MISSING).astype("<u2")
+    text = base64.b64encode(numbers.tobytes()).decode("ascii")
+    return {"low": round(low, 6), "step": step, "data": text}
+
+
+def _rankings(findings: Findings, queries: Any) -> dict[int, dict[str, Any]]:
+    """By query: its documents' labels and names, and the rank each algorithm gives them."""
+    results = findings.results
+    wanted = sorted(int(query) for query in queries)
+    found: dict[int, dict[str, Any]] = {query: {} for query in wanted}
+    for (
+        name
+    ) in results.algorithms:  # by algorithm, then in order: a reader may keep the file it has open
+        for query in wanted:
+            ranked = results.rankings(name, query)
+            if ranked is not None and len(ranked.labels):
+                found[query][name] = ranked
+    kept: dict[int, dict[str, Any]] = {}
+    left = _BYTES_FOR_RANKINGS
+    for query in (int(query) for query in queries):  # those that changed most first
+        if found[query]:
+            entry = _ranking_entry(results.algorithms, found[query])
+            left -= len(json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode())
+            if left < 0:
+                break
+            kept[query] = entry
+    return kept
+
+
+def _ranking_entry(algorithms: Sequence[str], by_name: dict[str, Any]) -> dict[str, Any]:
+    """The documents that any algorithm ranks high, with the rank (from 1) that each algorithm gives them."""
+    some = next(iter(by_name.values()))
+    ranks = {name: ranks_of(ranked.scores) for name, ranked in by_name.items()}
+    is_high = np.any([rank <= DEPTH for rank in ranks.values()], axis=0)
+    documents = np.flatnonzero(is_high)
+    return {
+        "n": len(some.labels),
+        "labels": [_label(some.labels[document]) for document in documents],
+        "names": [shorten(clean(some.names[document]), _LONGEST_NAME) for document in documents],
+        "ranks": [
+            ranks[name][documents].tolist() if name in ranks else None for name in algorithms
+        ],
+    }
+
+
+def ranks_of(scores: Floats) -> Any:
+    """The rank of each document, from 1; equal scores keep the data's order."""
+    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(1, len(order) + 1)
+    return ranks
+
+
+def _label(label: float) -> float | int | None:
+    if not math.isfinite(label):
+        return None
+    return int(label) if float(label).is_integer() else round(float(label), 4)

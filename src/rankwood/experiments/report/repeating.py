@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rankwood.experiments.report.main_tables import shown
-from rankwood.experiments.report.markup import Markup, clean, element, join
+from rankwood.experiments.report.html import Markup, clean, element, join
+from rankwood.experiments.report.tables import shown
 
 COMMAND_KEYS = ("repeat", "commands", "command", "how_to_repeat")
 _LATER = ("configuration", "config", "toml")  # long: shown on demand

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from rankwood.errors import InputError
 from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.findings import Findings, is_lower_better
-from rankwood.measures.measure import Measure
+from rankwood.measures.measure import Measure, parse_measure
 from rankwood.measures.options import FORMS
-from rankwood.measures.parsing import parse_measure
 
 TEST_NAMES = {
     "wilcoxon": "Wilcoxon's signed-rank test",

@@ -6,16 +6,13 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from rankwood._files import atomic_path, explained_writing
+from rankwood._core.files import atomic_path, explained_writing
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.experiments.report.charts import WIDE, Chart, charts_of
-from rankwood.experiments.report.csv_files import csv_files
 from rankwood.experiments.report.findings import Findings, find
-from rankwood.experiments.report.latex import latex_tables
-from rankwood.experiments.report.markdown import markdown_report
 from rankwood.experiments.report.page import html_page
-from rankwood.experiments.report.png import has_matplotlib, write_png
-from rankwood.experiments.report.svg import svg_file
+from rankwood.experiments.report.render import has_matplotlib, svg_file, write_png
+from rankwood.experiments.report.text_files import csv_files, latex_tables, markdown_report
 from rankwood.experiments.results import RunResults
 
 FORMATS = ("html", "md", "tex", "csv", "svg", "png")

@@ -1,0 +1,1 @@
+"""Foundations of every package: checks, files, compiling, threads, random streams."""

@@ -1,0 +1,209 @@
+"""A chess position drawn as text and as SVG, with the moves that somebody would play.
+
+Words used here
+    marks    moves (UCI) by whose they are, best first, such as ``{"model": ["e2e4", "d2d4"], "engine": ["g1f3"]}``;
+             at most three, drawn in the order given
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rankwood.data.chess.features import (
+    PIECES,
+    SQUARES,
+    is_white_to_move,
+    piece_codes,
+    position_of_features,
+    squares_of,
+)
+from rankwood.errors import ParameterError
+
+Marks = Mapping[str, Sequence[str]]
+
+_BRACKETS = ("()", "[]", "<>")
+_COLOURS = ("#1f6fb2", "#d9730d", "#4b8b3b")
+_BOTH = "{}"  # a square of more than one first choice
+_GLYPHS = (
+    " ♟♞♝♜♛♚"  # the filled shapes for both sides: outlines of white pieces vanish on light squares
+)
+_LIGHT, _DARK = "#f0e2c8", "#c3a27c"
+_SIDE = 48  # pixels of a square
+_EDGE = 22  # room for the names of files and ranks
+
+
+def board_text(position: str | Sequence[float], marks: Marks | None = None) -> str:
+    """The board in letters, White's large, seen by the side to move; each first choice stands in brackets.
+
+    ``position`` is FEN, or a row of features, which shows the mover's pieces as White's. Below the board is a line
+    per mark with its bracket and its moves.
+    """
+    fen, marks = _checked(position, marks)
+    brackets = _brackets(marks)
+    codes = piece_codes(fen)
+    order = _seen_by_mover(fen)
+    lines = []
+    for row in range(8):
+        squares = order[8 * row : 8 * row + 8]
+        cells = [_cell(codes[square], brackets.get(square, "  ")) for square in squares]
+        lines.append(f"{SQUARES[squares[0]][1]} {''.join(cells)}")
+    lines.append("  " + "".join(f" {SQUARES[square][0]} " for square in order[:8]))
+    for (name, moves), bracket in zip(marks.items(), _BRACKETS, strict=False):
+        told = ", ".join(move_text(fen, move) for move in moves)
+        lines.append(f"{bracket[0]} {bracket[1]} {name}: {told}")
+    if _BOTH in brackets.values():
+        lines.append(f"{_BOTH[0]} {_BOTH[1]} more than one of them")
+    return "\n".join(lines)
+
+
+def move_text(position: str, move: str) -> str:
+    """A move with its piece, such as ``Nd4xc6``, ``e2-e4`` or ``O-O``."""
+    codes = piece_codes(position)
+    start, end = squares_of(move)
+    code = abs(codes[start])
+    if code == 6 and abs(start % 8 - end % 8) == 2:
+        return "O-O" if end > start else "O-O-O"
+    piece = "" if code <= 1 else PIECES[code]
+    is_capture = codes[end] != 0 or (code == 1 and start % 8 != end % 8)
+    becomes = f"={move[4].upper()}" if len(move) == 5 else ""
+    return f"{piece}{move[:2]}{'x' if is_capture else '-'}{move[2:4]}{becomes}"
+
+
+def board_svg(
+    position: str | Sequence[float], marks: Marks | None = None, *, title: str = ""
+) -> str:
+    """The board as an SVG picture, seen by the side to move; an arrow per marked move, the first of each the widest."""
+    fen, marks = _checked(position, marks)
+    order = _seen_by_mover(fen)
+    place_of = {square: divmod(place, 8) for place, square in enumerate(order)}
+    top = 28 if title else 6
+    width = 8 * _SIDE + 2 * _EDGE
+    height = top + 8 * _SIDE + _EDGE + 20 * len(marks) + 8
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="DejaVu Sans, Arial, sans-serif" role="img" aria-label="{escape(title or fen)}">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    if title:
+        parts.append(f'<text x="{_EDGE}" y="20" font-size="14" fill="#222">{escape(title)}</text>')
+    parts.append(f'<g transform="translate({_EDGE} {top})">')
+    parts += _squares(place_of)
+    parts += _pieces(piece_codes(fen), place_of)
+    parts += _arrows(marks, place_of)
+    parts += _legend(fen, marks)
+    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
+
+
+def _checked(position: str | Sequence[float], marks: Marks | None) -> tuple[str, Marks]:
+    """The position as FEN, and the marks, each move a move."""
+    fen = position if isinstance(position, str) else position_of_features(position)
+    marks = {} if marks is None else marks
+    if len(marks) > len(_BRACKETS):
+        raise ParameterError(
+            f"marks has {len(marks)} names; a board shows at most {len(_BRACKETS)}."
+        )
+    for moves in marks.values():
+        for move in moves:
+            squares_of(move)
+    return fen, marks
+
+
+def _seen_by_mover(fen: str) -> list[int]:
+    """Squares from the top left to the bottom right, the mover at the bottom."""
+    flip = 56 if is_white_to_move(fen) else 7  # turn the ranks, or the files
+    return [place ^ flip for place in range(64)]
+
+
+def _brackets(marks: Marks) -> dict[int, str]:
+    """The bracket around each square of a first choice."""
+    found: dict[int, str] = {}
+    for moves, bracket in zip(marks.values(), _BRACKETS, strict=False):
+        for square in squares_of(moves[0]) if moves else ():
+            found[square] = _BOTH if square in found else bracket
+    return found
+
+
+def _cell(code: int, bracket: str) -> str:
+    piece = PIECES[abs(code)] if code else "."
+    return bracket[0] + (piece if code >= 0 else piece.lower()) + bracket[1]
+
+
+def _squares(place_of: Mapping[int, tuple[int, int]]) -> list[str]:
+    parts = []
+    for square, (row, column) in place_of.items():
+        colour = _LIGHT if (square // 8 + square % 8) % 2 else _DARK
+        parts.append(
+            f'<rect x="{column * _SIDE}" y="{row * _SIDE}" width="{_SIDE}" height="{_SIDE}" fill="{colour}"/>'
+        )
+        middle = _SIDE // 2
+        if column == 0:
+            parts.append(_name(-12, row * _SIDE + middle + 4, SQUARES[square][1]))
+        if row == 7:
+            parts.append(_name(column * _SIDE + middle, 8 * _SIDE + 15, SQUARES[square][0]))
+    return parts
+
+
+def _name(x: int, y: int, text: str) -> str:
+    return f'<text x="{x}" y="{y}" font-size="12" text-anchor="middle" fill="#555">{text}</text>'
+
+
+def _pieces(codes: Sequence[int], place_of: Mapping[int, tuple[int, int]]) -> list[str]:
+    parts = []
+    for square, (row, column) in place_of.items():
+        code = codes[square]
+        if not code:
+            continue
+        fill, edge = ("#ffffff", "#222222") if code > 0 else ("#222222", "#f4f4f4")
+        # U+FE0E asks for the letter shape: some systems would draw a coloured pawn emoji.
+        parts.append(
+            f'<text x="{column * _SIDE + _SIDE // 2}" y="{row * _SIDE + 37}" font-size="38" text-anchor="middle" '
+            f'fill="{fill}" stroke="{edge}" stroke-width="1.1">{_GLYPHS[abs(code)]}&#xFE0E;</text>'
+        )
+    return parts
+
+
+def _arrows(marks: Marks, place_of: Mapping[int, tuple[int, int]]) -> list[str]:
+    parts = []
+    for number, (moves, colour) in enumerate(zip(marks.values(), _COLOURS, strict=False)):
+        shift = 5 * (number - (len(marks) - 1) / 2)  # equal choices lie side by side
+        for rank in range(len(moves) - 1, -1, -1):  # the first choice on top
+            start, end = (place_of[square] for square in squares_of(moves[rank]))
+            width, strength = (7, 0.9) if rank == 0 else (3.5, 0.6)
+            parts.append(_arrow(start, end, shift, f'fill="{colour}" opacity="{strength}"', width))
+    return parts
+
+
+def _arrow(
+    start: tuple[int, int], end: tuple[int, int], shift: float, style: str, width: float
+) -> str:
+    """A polygon from the middle of one square to the middle of another, moved ``shift`` to its side."""
+    across, down = end[1] - start[1], end[0] - start[0]
+    length = math.hypot(across, down) or 1.0
+    along_x, along_y = across / length, down / length
+    origin_x = (start[1] + 0.5) * _SIDE - along_y * shift
+    origin_y = (start[0] + 0.5) * _SIDE + along_x * shift
+    reach = length * _SIDE - 6
+    head, half, wing = reach - 2.2 * width, width / 2, 1.4 * width
+    shape = (
+        (10, half), (head, half), (head, wing), (reach, 0), (head, -wing), (head, -half), (10, -half)
+    )  # fmt: skip
+    points = " ".join(
+        f"{origin_x + forth * along_x - aside * along_y:.1f},{origin_y + forth * along_y + aside * along_x:.1f}"
+        for forth, aside in shape
+    )
+    return f'<polygon points="{points}" {style}/>'
+
+
+def _legend(fen: str, marks: Marks) -> list[str]:
+    parts: list[Any] = []
+    for number, ((name, moves), colour) in enumerate(zip(marks.items(), _COLOURS, strict=False)):
+        y = 8 * _SIDE + _EDGE + 16 + 20 * number
+        told = ", ".join(move_text(fen, move) for move in moves)
+        parts.append(f'<rect x="0" y="{y - 9}" width="18" height="8" fill="{colour}"/>')
+        parts.append(
+            f'<text x="26" y="{y}" font-size="13" fill="#222">{escape(f"{name}: {told}")}</text>'
+        )
+    return parts

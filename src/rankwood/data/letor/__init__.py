@@ -1,0 +1,1 @@
+"""LETOR / SVMlight text: read on all cores, written exactly."""

@@ -1,0 +1,379 @@
+"""LETOR / SVMlight text, ``label qid:ID id:value … # comment``: read on all cores, written exactly.
+
+How a file becomes data, in four stops: ``letor_reading`` hands blocks of lines to threads and joins
+what they make of them; ``letor_blocks`` parses one block; ``letor_row_kernels`` is the compiled
+loop over its rows; ``letor_kernels`` reads one number, id or comment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from rankwood._core import checks, threads
+from rankwood._core import threads as _threads
+from rankwood._core.memory import memory_of_machine
+from rankwood.data.dataset import RankingData
+from rankwood.data.letor.blocks import (
+    PADDING,
+    Block,
+    Destination,
+    Grammar,
+    LineError,
+    Lines,
+    MemoryLimit,
+    parse_block,
+)
+from rankwood.data.sources import (
+    PathLike,
+    Source,
+    display_name,
+    is_regular_file,
+    open_sink,
+    open_source,
+)
+from rankwood.dtypes import Array
+from rankwood.errors import DataError, DataWarning
+
+Progress = Callable[[int, int | None], None]
+
+_ABSENT = {"zero": 0.0, "missing": float("nan")}
+_ORDERS = ("ascending", "any")
+MAX_FEATURES = 100_000  # a larger feature id is taken for a mistake
+
+log = logging.getLogger(__name__)
+
+
+def read_letor(
+    path: PathLike,
+    *,
+    n_features: int | None = None,
+    absent: Literal["zero", "missing"] = "zero",
+    order: Literal["ascending", "any"] = "ascending",
+    strict: bool = False,
+    cache: bool | None = None,
+    verify: bool = False,
+    max_features: int = MAX_FEATURES,
+    n_threads: int | None = None,
+    progress: Progress | None = None,
+) -> RankingData:
+    """Ranking data from LETOR / SVMlight text.
+
+    Parameters
+    ----------
+    path
+        A file, plain or compressed (gzip, zstd, bzip2), a named pipe, or ``-`` for standard input.
+    n_features
+        Number of columns; a larger feature id is then an error. By default the file's largest id.
+    absent
+        What a feature is that a row does not mention: ``"zero"`` or ``"missing"`` (NaN).
+    order
+        ``"ascending"`` refuses rows whose feature ids do not ascend; ``"any"`` takes them.
+    strict
+        Refuse a query whose rows are separated by another query, instead of warning.
+    cache
+        Keep a binary copy in the user's cache folder, and use it. By default for large files only.
+    verify
+        Compare the whole file with the one the binary copy was made from.
+    max_features
+        A feature id above is taken for a mistake.
+    n_threads
+        Threads that parse; by default all cores.
+    progress
+        Called now and then with the bytes read so far and the bytes of the file, None if unknown.
+
+    Query ids become int64 if all of them are whole numbers, else text. Document ids are taken from
+    comments that hold ``docid = X``; a row without one gets an empty id if another row has one.
+    The result, and the first error told, are the same for any number of threads.
+    """
+    grammar = make_grammar(path, n_features, absent, order, max_features)
+    threads = _threads.resolve_threads(n_threads)
+
+    def parse() -> RankingData:
+        return parse_file(path, grammar, strict, threads, progress)
+
+    if not _is_cached(path, cache):
+        return parse()
+    return _read_through_cache(Path(path), grammar, strict, verify, parse)
+
+
+def make_grammar(
+    path: PathLike,
+    n_features: int | None,
+    absent: str,
+    order: str,
+    max_features: int = MAX_FEATURES,
+) -> Grammar:
+    """How a file is to be understood, from options that are checked here."""
+    from rankwood.data.letor.blocks import Grammar
+
+    return Grammar(
+        name=display_name(path),
+        absent=_ABSENT[checks.one_of("absent", absent, _ABSENT)],
+        any_order=checks.one_of("order", order, _ORDERS) == "any",
+        n_features=None if n_features is None else checks.whole_number("n_features", n_features, 1),
+        max_features=checks.whole_number("max_features", max_features, 1),
+    )
+
+
+def _is_cached(path: PathLike, cache: bool | None) -> bool:
+    if cache is False or not is_regular_file(path):
+        return False
+    from rankwood.data.cache import CACHE_FROM_BYTES
+
+    return cache is True or os.stat(path).st_size >= CACHE_FROM_BYTES
+
+
+def _read_through_cache(
+    path: Path, grammar: Grammar, strict: bool, verify: bool, parse: Callable[[], RankingData]
+) -> RankingData:
+    from rankwood.data import cache as store
+
+    options = {
+        "format": "letor",
+        "absent": str(grammar.absent),
+        "any_order": grammar.any_order,
+        "n_features": grammar.n_features,
+        "max_features": grammar.max_features,
+    }
+    was_parsed = False
+
+    def read() -> RankingData:
+        nonlocal was_parsed
+        was_parsed = True
+        return parse()
+
+    data = store.cached(path, options, read, verify=verify)
+    if not was_parsed and data.grouping.n_separated:
+        if strict:
+            parse()  # raises the error, with the line
+        warn_of_separated(grammar.name, data)
+    return data
+
+
+def write_letor(data: RankingData, path: PathLike, *, skip_zeros: bool = False) -> None:
+    """Write LETOR / SVMlight text that reads back as the same data.
+
+    Parameters
+    ----------
+    data
+        What to write; it needs query ids. Feature names and weights have no place in the format.
+    path
+        The file, compressed if its name ends in ``.gz``, ``.zst`` or ``.bz2``; ``-`` is standard
+        output. It appears when it is complete; until then an older file stays.
+    skip_zeros
+        Leave features out that are 0. The last feature of the first row is written all the same, so
+        that the number of features is kept.
+    """
+    from rankwood.data.letor.write import line_blocks
+
+    for name in ("row_weights", "query_weights"):
+        if getattr(data, name) is not None:
+            message = (
+                f"{name} have no place in LETOR text and are not written to {os.fspath(path)}."
+            )
+            warnings.warn(message, DataWarning, stacklevel=2)
+    if data.feature_names is not None:
+        log.info("LETOR text numbers its features: names are not written to %s", path)
+    blocks = line_blocks(data, skip_zeros)
+    first = next(blocks, b"")  # what cannot be written is refused before the file is touched
+    with open_sink(path) as sink:
+        sink.write(first)
+        for block in blocks:
+            sink.write(block)
+
+
+# A LETOR file from end to end: read in blocks, parsed by threads, joined in the file's order.
+
+
+BLOCK_BYTES = 1 << 22
+_EXPECTED = "Expected lines as: label qid:ID id:value …"
+_LEAST_BLOCK_BYTES = 1 << 18  # half a millisecond of parsing; not tuned
+
+
+def parse_file(
+    path: PathLike, grammar: Grammar, strict: bool, n_threads: int, progress: Progress | None
+) -> RankingData:
+    """The data of a file, without the binary cache."""
+    with open_source(path) as source:
+        reader = BlockReader(source, grammar, n_threads, progress, Destination())
+        blocks = list(reader.blocks())
+    refuse_nothing(source, sum(len(block.labels) for block in blocks))
+    if not any(block.features.shape[1] for block in blocks):
+        raise DataError(f"{source.name} holds no features. {_EXPECTED}")
+    line = _line_of_first_return(blocks)
+    data = join_blocks(blocks, reader.destination, grammar.absent)
+    if line is not None and strict:
+        raise DataError(
+            f"{source.name}, line {line}: query {_first_return(data)} comes again after rows of "
+            "another query. Put the rows of a query together, or read without strict."
+        )
+    if line is not None:
+        warn_of_separated(source.name, data)
+    return data
+
+
+def refuse_nothing(source: Source, n_rows: int) -> None:
+    """Raise for a file that was read to its end and held no documents."""
+    if source.n_read == 0:
+        raise DataError(f"{source.name} is empty. {_EXPECTED}")
+    if n_rows == 0:
+        raise DataError(f"{source.name} holds no documents, only blanks and comments. {_EXPECTED}")
+
+
+def join_blocks(blocks: list[Block], destination: Destination, absent: float) -> RankingData:
+    """The data of consecutive blocks, which are used up."""
+    query_ids, doc_ids = _join_query_ids(blocks), _join_doc_ids(blocks)
+    labels = np.concatenate([block.labels for block in blocks])
+    return RankingData(destination.join(blocks, absent), labels, query_ids, doc_ids)
+
+
+class BlockReader:
+    """Blocks on their way from the file, through the threads, into the order of the file.
+
+    With a ``destination`` they are parsed into one table of the whole file; without, each has a
+    table of its own. ``memory`` counts the rows of blocks until whoever takes them gives them back.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        grammar: Grammar,
+        n_threads: int,
+        progress: Progress | None,
+        destination: Destination | None = None,
+    ) -> None:
+        self.source = source
+        self.grammar = grammar
+        self.n_threads = n_threads
+        self.progress = progress
+        self.is_whole = destination is not None
+        self.destination = destination or Destination()
+        self.memory = MemoryLimit(source.name, memory_of_machine())
+        self.running: deque[tuple[Lines, Future[Block]]] = deque()
+        self.spare: list[bytearray] = []
+        self.n_finished = 0
+        self.n_lines = 0
+        self.width = 0
+        self.failure: DataError | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """Parse the whole file; the error raised is the first of the file, whatever the threads."""
+        try:
+            for lines in self._read():
+                self._start(lines)
+                is_first = not self.n_finished  # it tells how large the table will be
+                if is_first or len(self.running) > self.n_threads:
+                    yield self._finish_one()
+            while self.running:
+                yield self._finish_one()
+        finally:
+            for _, future in self.running:
+                future.cancel()
+        if self.failure is not None:
+            raise self.failure
+
+    def _read(self) -> Iterator[Lines]:
+        source = self.source
+        try:
+            for block, length in source.line_blocks(self._block_bytes(), PADDING, self.spare):
+                yield Lines.of(block, length)
+                if self.progress is not None:
+                    self.progress(source.n_read, source.n_bytes)
+        except DataError as error:  # what was read before may hold an error that comes first
+            self.failure = error
+
+    def _block_bytes(self) -> int:
+        """Small enough for every thread to get some, large enough to be worth handing out."""
+        n_bytes = self.source.n_text_bytes
+        if n_bytes is None:
+            return BLOCK_BYTES
+        return min(BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, n_bytes // (2 * self.n_threads) + 1))
+
+    def _start(self, lines: Lines) -> None:
+        table = self.destination.take(lines.n_rows)
+        arguments = (lines, self.grammar, self.memory, table, self.width)
+        self.running.append((lines, threads.submit(self.n_threads, parse_block, *arguments)))
+
+    def _finish_one(self) -> Block:
+        lines, future = self.running.popleft()
+        try:
+            block: Block = future.result()
+        except LineError as error:
+            raise DataError(error.at(self.source.name, self.n_lines)) from None
+        if self.is_whole and not self.n_finished:
+            self.destination.prepare(block, lines.length, self.source.n_text_bytes)
+        self.n_finished += 1
+        self.spare.append(lines.block)
+        self.memory.add(len(block.labels) - lines.n_rows, 0)
+        block.run_lines += self.n_lines  # from here on, lines of the file
+        self.n_lines += block.n_lines
+        self.width = max(self.width, block.features.shape[1])
+        return block
+
+
+def _join_query_ids(blocks: list[Block]) -> Array:
+    texts = [query for block in blocks for query in block.query_ids]
+    lengths = [np.diff(block.run_rows, append=len(block.labels)) for block in blocks]
+    if all(block.has_integer_ids for block in blocks):
+        ids: Array = np.array([int(text) for text in texts], np.int64)
+    else:
+        ids = np.array(texts, object)
+    return np.repeat(ids, np.concatenate(lengths))
+
+
+def _join_doc_ids(blocks: list[Block]) -> Array | None:
+    if not any(block.doc_ids for block in blocks):
+        return None
+    joined = np.full(sum(len(block.labels) for block in blocks), "", object)
+    first = 0
+    for block in blocks:
+        joined[first + block.doc_rows] = block.doc_ids
+        first += len(block.labels)
+    return joined
+
+
+def _line_of_first_return(blocks: list[Block]) -> int | None:
+    """The first line whose query was left before for another one, if there is such a line."""
+    last: str | None = None
+    seen: set[str] = set()
+    for block in blocks:
+        for query, line in zip(block.query_ids, block.run_lines.tolist(), strict=True):
+            if query != last and query in seen:
+                return int(line) + 1
+            seen.add(query)
+            last = query
+    return None
+
+
+def _first_return(data: RankingData) -> object:
+    """The id of the first query whose rows are separated by another query's."""
+    seen: set[object] = set()
+    last: object = None
+    for query in [] if data.query_ids is None else data.query_ids.tolist():
+        if query != last and query in seen:
+            return query
+        seen.add(query)
+        last = query
+    return None
+
+
+def warn_of_separated(name: str, data: RankingData) -> None:
+    """Warn that queries were put together from separated rows."""
+    n_separated = data.grouping.n_separated
+    queries = "1 query has" if n_separated == 1 else f"{n_separated:,} queries have"
+    warnings.warn(
+        f"{name}: {queries} rows separated by rows of another query, for example query "
+        f"{_first_return(data)}. They are grouped; if an id was used for two different queries, "
+        "make the ids differ.",
+        DataWarning,
+        stacklevel=5,
+    )

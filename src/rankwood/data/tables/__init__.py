@@ -1,0 +1,1 @@
+"""Tables: frames in memory, Parquet, Arrow and CSV files."""

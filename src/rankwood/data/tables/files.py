@@ -1,0 +1,458 @@
+"""Parquet, Arrow (Feather) and CSV files, read as streams of Arrow record batches."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import io
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from rankwood._core.files import atomic_path, explained_writing
+from rankwood.data import frames
+from rankwood.data.frames import refuse_twins
+from rankwood.dtypes import Array, Features
+from rankwood.errors import DataError, UnknownName
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_CSV_BLOCK = 4 << 20  # bytes parsed at a time; a line must fit
+_PIECE_VALUES = 1 << 21  # values decoded at a time from a Parquet file
+_COLUMN_BUFFER = 1 << 16  # bytes of a column that are held where rows are read one after the other
+_PIECE_ROWS = 1 << 13  # rows handed on at a time, so that rows being filled stay in the cache
+# What stands for a missing number in CSV. Identifiers are missing only where nothing stands.
+_MISSING = ("", "nan", "NaN", "NAN", "-nan", "-NaN", "NA", "N/A", "<NA>", "null", "NULL", "None")
+_TEXT_IN_NUMBERS = re.compile(
+    r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL
+)
+
+Piece = tuple[int, Any]  # the number of its first row, and an Arrow record batch
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How a table file is stored, by the endings of its name."""
+
+    kind: str  # ".parquet", ".arrow", ".feather", ".csv" or ".tsv"
+    compression: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """An open table file: its columns, then its rows piece by piece.
+
+    A piece holds the same rows of some or all columns; the pieces of a column come in the order of
+    their rows. ``n_read`` gives the bytes taken from the file so far, where that can be told.
+    """
+
+    names: tuple[str, ...]
+    pieces: Callable[[Sequence[str], Sequence[str]], Iterator[Piece]]  # of numbers, identifiers
+    n_rows: int | None = None  # where the file says it beforehand
+    metadata: dict[bytes, bytes] = field(default_factory=dict)
+    has_types: bool = True  # a CSV file has none
+    n_read: Callable[[], int] | None = None
+
+
+def table_format(path: Path) -> TableFormat:
+    """The format that the name of a table file asks for."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last in COMPRESSIONS and len(suffixes) > 1 and suffixes[-2] in DELIMITERS:
+        return TableFormat(suffixes[-2], COMPRESSIONS[last])
+    if last in (".parquet", ".arrow", ".feather", *DELIMITERS):
+        return TableFormat(last)
+    raise DataError(
+        f"{path}: the ending of the name does not say which kind of table this is. Known: "
+        ".parquet, .arrow, .feather, .csv and .tsv; the last two also with .gz, .zst or .bz2."
+    )
+
+
+@contextlib.contextmanager
+def open_table(path: Path, *, by_rows: bool = False) -> Iterator[TableSource]:
+    """An open table; whatever is wrong with the file becomes a ``DataError`` that names it.
+
+    With ``by_rows`` every piece has all columns, and a Parquet file of one row group is not read as
+    a whole; without, large files are read faster.
+    """
+    import pyarrow as pa
+
+    form = table_format(path)
+    refuse_what_is_no_file(path)
+    try:
+        with contextlib.ExitStack() as stack:
+            if form.kind == ".parquet":
+                yield _open_parquet(path, stack, by_rows)
+            elif form.kind in DELIMITERS:
+                yield _open_csv(path, form, stack)
+            else:
+                yield _open_arrow(path, stack)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        what = "cannot be read, or is damaged or cut short"
+        raise DataError(f"{path}: this {form.kind[1:]} file {what} ({_one_line(error)}).") from None
+
+
+def refuse_what_is_no_file(path: Path) -> None:
+    """Raise for a path where nothing is, for a folder and for an empty file."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise DataError(f"{path} is a folder; pass a file.")
+    if stat.S_ISREG(found.st_mode) and found.st_size == 0:
+        raise DataError(f"{path} is empty.")
+
+
+def _open_parquet(path: Path, stack: contextlib.ExitStack, by_rows: bool) -> TableSource:
+    import pyarrow.parquet as pq
+
+    file = stack.enter_context(
+        pq.ParquetFile(
+            os.fspath(path),
+            page_checksum_verification=True,
+            buffer_size=_COLUMN_BUFFER if by_rows else 0,
+            pre_buffer=not by_rows,  # it would hold the bytes of whole row groups
+        )
+    )
+    names = tuple(file.schema_arrow.names)
+    refuse_twins(names)
+
+    def pieces(numbers: Sequence[str], identifiers: Sequence[str]) -> Iterator[Piece]:
+        read = _parquet_rows if by_rows else _parquet_pieces
+        return read(file, [*numbers, *identifiers])
+
+    metadata = dict(file.schema_arrow.metadata or {})
+    return TableSource(names, pieces, int(file.metadata.num_rows), metadata)
+
+
+def _parquet_pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
+    """A few columns of a row group at a time: some writers put a whole file into one group."""
+    first_row = 0
+    for group in range(file.num_row_groups):
+        n_rows = file.metadata.row_group(group).num_rows
+        n_columns = max(1, _PIECE_VALUES // max(1, n_rows))
+        for first in range(0, len(wanted), n_columns):
+            columns = file.read_row_group(group, columns=wanted[first : first + n_columns])
+            place = first_row
+            for batch in columns.to_batches(max_chunksize=_PIECE_ROWS):
+                yield place, batch
+                place += batch.num_rows
+        first_row += n_rows
+
+
+def _parquet_rows(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
+    first_row = 0
+    for batch in file.iter_batches(max(1, _PIECE_VALUES // len(wanted)), columns=wanted):
+        yield first_row, batch
+        first_row += batch.num_rows
+
+
+def _open_arrow(path: Path, stack: contextlib.ExitStack) -> TableSource:
+    import pyarrow as pa
+
+    source = stack.enter_context(pa.memory_map(os.fspath(path)))
+    is_file = (
+        source.read(6) == b"ARROW1"
+    )  # else it may be the stream form, which has no magic bytes
+    source.seek(0)
+    reader = stack.enter_context(
+        pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+    )
+    names = tuple(reader.schema.names)
+    refuse_twins(names)
+
+    def pieces(numbers: Sequence[str], identifiers: Sequence[str]) -> Iterator[Piece]:
+        found = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        first_row = 0
+        for batch in found:
+            batch.validate(full=True)  # a damaged file must not crash the process
+            yield first_row, batch.select([*numbers, *identifiers])
+            first_row += batch.num_rows
+
+    return TableSource(names, pieces, None, dict(reader.schema.metadata or {}))
+
+
+def _open_csv(path: Path, form: TableFormat, stack: contextlib.ExitStack) -> TableSource:
+    raw = stack.enter_context(path.open("rb"))
+    file: Any = raw
+    if form.compression is not None:
+        import pyarrow as pa
+
+        file = stack.enter_context(pa.CompressedInputStream(file, form.compression))
+        file = stack.enter_context(io.BufferedReader(file))
+    delimiter = DELIMITERS[form.kind]
+    names = _csv_header(file, delimiter)
+    refuse_twins(names)
+
+    def pieces(numbers: Sequence[str], identifiers: Sequence[str]) -> Iterator[Piece]:
+        first_row = 0
+        for batch in _csv_batches(file, delimiter, names, numbers, identifiers):
+            yield first_row, batch
+            first_row += batch.num_rows
+
+    n_read = raw.tell if raw.seekable() else None
+    return TableSource(names, pieces, has_types=False, n_read=n_read)
+
+
+def _csv_header(file: BinaryIO, delimiter: str) -> tuple[str, ...]:
+    line = file.readline(_CSV_BLOCK).removeprefix(codecs.BOM_UTF8)
+    while line in (b"\n", b"\r\n"):
+        line = file.readline(_CSV_BLOCK)
+    while (
+        line.count(b'"') % 2 == 1 and len(line) < _CSV_BLOCK
+    ):  # a quoted name with a line break in it
+        more = file.readline(_CSV_BLOCK)
+        if not more:
+            break
+        line += more
+    if not line.strip():
+        raise DataError("there is no header line; the first line must name the columns.")
+    if not line.endswith(b"\n") and len(line) >= _CSV_BLOCK:
+        raise DataError(f"the header line is longer than {_CSV_BLOCK:,} bytes.")
+    text = line.decode().rstrip("\r\n")
+    try:
+        return tuple(next(csv.reader([text], delimiter=delimiter, strict=True)))
+    except (csv.Error, StopIteration) as error:
+        raise DataError(f"the header line cannot be read ({error}).") from None
+
+
+def _csv_batches(
+    file: BinaryIO,
+    delimiter: str,
+    names: Sequence[str],
+    numbers: Sequence[str],
+    identifiers: Sequence[str],
+) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    ragged: list[Any] = []
+
+    def remember(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    types = {**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(identifiers, pa.string())}
+    try:
+        # One thread: only then are rows numbered in messages.
+        yield from arrow_csv.open_csv(
+            file,
+            arrow_csv.ReadOptions(
+                column_names=list(names), block_size=_CSV_BLOCK, use_threads=False
+            ),
+            arrow_csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                null_values=_MISSING,
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if str(error).startswith("Empty CSV"):
+            return
+        raise _csv_error(str(error), ragged, names) from None
+
+
+def _csv_error(message: str, ragged: list[Any], names: Sequence[str]) -> DataError:
+    if ragged:
+        row = ragged[0]
+        where = "" if row.number is None else f"row {row.number}: "
+        return DataError(
+            f"{where}{row.actual_columns} values, but the header names {row.expected_columns} "
+            f"columns: {shown(row.text)}."
+        )
+    if message.startswith("straddling"):
+        return DataError(f"there is a row longer than {_CSV_BLOCK:,} bytes.")
+    found = _TEXT_IN_NUMBERS.search(message)
+    if found is None:
+        return DataError(f"{_one_line(message)}.")
+    column, row, text = found.groups()
+    name = names[int(column)]
+    where = "" if row is None else f"row {row}, "
+    return DataError(
+        f"{where}column '{name}': {shown(text)} is not a number. Encode text as numbers, or pass "
+        f"drop=['{name}'], or doc='{name}' if it names the documents."
+    )
+
+
+def shown(text: str) -> str:
+    """``text`` as a message shows it: quoted, and cut when it is long."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+def _one_line(error: object) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200].rstrip(".")
+
+
+# Table files written block by block, so that a large matrix needs no second copy.
+
+
+_BLOCK_VALUES = 1 << 22  # values of a Parquet row group, an Arrow batch, or a piece of CSV text
+
+
+def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Features) -> None:
+    """Write the Arrow arrays ``others``, then the features, as the columns of ``schema``."""
+    form = table_format(path)
+    if not path.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {path.parent}.")
+    if path.is_dir():
+        raise DataError(f"{path} cannot be written: it is a folder.")
+    with explained_writing(path), atomic_path(path) as temporary:
+        if form.kind in DELIMITERS:
+            with _output(temporary, form.compression) as file:
+                file.write(_csv_line(schema.names, DELIMITERS[form.kind]))
+                for batch in _batches(schema, others, features):
+                    file.write(_csv_text(batch, DELIMITERS[form.kind]))
+        else:
+            _write_typed(temporary, form, schema, _batches(schema, others, features))
+
+
+def _batches(schema: Any, others: Sequence[Any], features: Features) -> Iterator[Any]:
+    import pyarrow as pa
+
+    step = max(1, _BLOCK_VALUES // len(schema))
+    for first in range(0, len(features), step):
+        block = np.ascontiguousarray(features[first : first + step].T)
+        found = [column.slice(first, len(block[0])) for column in others]
+        yield pa.record_batch([*found, *(pa.array(column) for column in block)], schema=schema)
+
+
+def _write_typed(path: Path, form: TableFormat, schema: Any, batches: Iterator[Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: Any
+    if form.kind == ".parquet":
+        writer = pq.ParquetWriter(
+            os.fspath(path), schema, compression="zstd", write_page_checksum=True
+        )
+    else:
+        writer = pa.ipc.new_file(os.fspath(path), schema)
+    with writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+@contextlib.contextmanager
+def _output(path: Path, compression: str | None) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with path.open("wb") as plain:
+        if compression is None:
+            yield plain
+        else:
+            with pa.CompressedOutputStream(plain, compression) as packed:
+                yield packed
+
+
+def _csv_line(names: Sequence[str], delimiter: str) -> bytes:
+    needs_quotes = re.compile(_needs_quotes(delimiter))
+    quoted = [
+        '"' + name.replace('"', '""') + '"' if needs_quotes.search(name) else name for name in names
+    ]
+    return (delimiter.join(quoted) + "\n").encode()
+
+
+def _needs_quotes(delimiter: str) -> str:
+    """A pattern found in text that must stand in quotes: Python and Arrow agree on its meaning."""
+    return f'[{delimiter}"\\r\\n]|^[ \\t]|[ \\t]$'
+
+
+def _csv_text(batch: Any, delimiter: str) -> memoryview:
+    """The rows of ``batch`` as CSV text: its columns joined by Arrow in one piece of memory."""
+    import pyarrow as pa
+
+    texts = [
+        _quoted(name, column, delimiter)
+        if pa.types.is_large_string(column.type)
+        else _shortest(column)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return join_lines(texts, delimiter)
+
+
+def join_lines(texts: Sequence[Any], delimiter: str) -> memoryview:
+    """Lines of fields: the Arrow texts, of which the last is an array, side by side."""
+    import pyarrow.compute as pc
+
+    last = pc.binary_join_element_wise(texts[-1], _scalar("\n"), _scalar(""))
+    lines = pc.binary_join_element_wise(*texts[:-1], last, _scalar(delimiter))
+    return memoryview(lines.buffers()[2])
+
+
+def _shortest(column: Any) -> Any:
+    """Numbers as the shortest text that gives them back, also to readers that parse float64 first.
+
+    Rounding text to float64 and then to float32 can miss the nearest float32. The few numbers to
+    whose shortest text that happens are written with the digits of float64.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = column.cast(pa.large_string())
+    if not pa.types.is_float32(column.type):
+        return text
+    values = column.to_numpy()
+    with np.errstate(over="ignore"):
+        back = text.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
+    is_exact = (back == values) | np.isnan(values)
+    if is_exact.all():
+        return text
+    return pc.if_else(pa.array(is_exact), text, column.cast(pa.float64()).cast(pa.large_string()))
+
+
+def _quoted(name: str, column: Any, delimiter: str) -> Any:
+    import pyarrow.compute as pc
+
+    if pc.any(pc.equal(column, "")).as_py():
+        raise DataError(
+            f"an id in '{name}' is empty text, which CSV cannot tell from nothing. Write Parquet."
+        )
+    return quoted(column, delimiter)
+
+
+def quoted(column: Any, delimiter: str) -> Any:
+    """Text as CSV fields, in quotes where a delimiter, a quote, a line break or a blank is."""
+    import pyarrow.compute as pc
+
+    needs_quotes = pc.match_substring_regex(column, _needs_quotes(delimiter))
+    quote = _scalar('"')
+    doubled = pc.replace_substring(column, '"', '""')
+    inside_quotes = pc.binary_join_element_wise(quote, doubled, quote, _scalar(""))
+    return pc.if_else(needs_quotes, inside_quotes, column)
+
+
+def _scalar(text: str) -> Any:
+    import pyarrow as pa
+
+    return pa.scalar(text, pa.large_string())
+
+
+# One column of a table that is neither feature, label nor id: a segment of queries to report on.
+
+
+def read_column(path: str | os.PathLike[str], name: str) -> Array:
+    """The values of column ``name`` of a table file, one per row: text or whole numbers."""
+    import pyarrow as pa
+
+    with open_table(Path(path)) as source:
+        if name not in source.names:
+            raise UnknownName(f"column of {Path(path).name}", name, source.names)
+        kept = [batch.column(name) for _, batch in source.pieces([], [name])]
+        if not kept:
+            raise DataError(f"{path}: there are no rows.")
+        return frames.identifiers(name, pa.chunked_array(kept))

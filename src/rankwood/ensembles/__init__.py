@@ -1,1 +1,0 @@
-"""Rankers made of trees: estimators with scikit-learn's contract on the one tree engine."""

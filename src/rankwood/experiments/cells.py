@@ -1,0 +1,349 @@
+"""What a worker does for one cell: tune, fit, score, measure. Everything it needs comes in one plain ``Task``.
+
+The order is the promise: the test part is read after the parameters have been chosen and the model fitted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood import __version__
+from rankwood.binning.binned import BinnedData, bin_data
+from rankwood.data.dataset import RankingData
+from rankwood.data.folds import Fold, Folds, make_folds, same_width
+from rankwood.data.normalise import normalise_per_query
+from rankwood.data.reading import ReadOptions, read_data
+from rankwood.data.splits import split_queries
+from rankwood.dtypes import Array, Floats
+from rankwood.errors import RankwoodWarning
+from rankwood.evaluation.evaluate import evaluate
+from rankwood.experiments.settings import Algorithm, Cell, DataSource, build, max_bins_of, prepare
+from rankwood.experiments.tuning import tune
+from rankwood.measures.measure import parse_measure
+from rankwood.training.checkpoint import plain_parameters
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell, with all that a worker on any machine must know to run it."""
+
+    cell: Cell
+    algorithm: Algorithm
+    data: DataSource
+    digest: str  # of the fold's data
+    fingerprint: str
+    measures: tuple[str, ...]
+    preset: str | None
+    seed: int
+    threads: int | None
+    keeps_scores: bool
+
+
+@dataclass
+class Outcome:
+    """What became of a cell: its record, its values by query, and the documents' scores if they are kept."""
+
+    cell: Cell
+    record: dict[str, Any]
+    queries: list[str] = field(default_factory=list)
+    values: Mapping[str, Floats] = field(default_factory=dict)  # by measure
+    documents: Mapping[str, Any] | None = None  # query, document, label, score
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there are results."""
+        return bool(self.record["status"] == "done")
+
+
+def run_cell(task: Task, cache: FoldCache) -> Outcome:
+    """The results of a cell, or of a cell that failed the record with its traceback."""
+    record: dict[str, Any] = {
+        "algorithm": task.cell.algorithm,
+        "fold": task.cell.fold,
+        "repetition": task.cell.repetition,
+        "fingerprint": task.fingerprint,
+        "kind": task.algorithm.kind,
+        "seed": task.seed,
+        "version": __version__,
+        "parameters": dict(task.algorithm.parameters),
+        "seconds": {},
+        "stage": "read",
+    }
+    outcome = Outcome(task.cell, record)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", RankwoodWarning)
+        try:
+            _work(task, cache, outcome)
+            record["status"] = "done"
+        except Exception as error:  # whatever it is: it belongs to this cell, and the rest goes on
+            record |= {"status": "failed", "message": traceback.format_exc()}
+            record["error"] = f"{type(error).__name__}: {error}"
+    record["warnings"] = sorted({str(one.message) for one in caught})
+    record["peak_memory"] = peak_memory()
+    return outcome
+
+
+def _work(task: Task, cache: FoldCache, outcome: Outcome) -> None:
+    record, clock = outcome.record, _Clock(outcome.record)
+    with clock.stage("read"):
+        fold = cache.get(task.data, task.cell.fold, task.digest, task.threads)
+    model = _fitted(task, fold, record, clock)
+    record["parameters"] = plain_parameters(model)
+    record |= _found(model)
+    with clock.stage("read test"):
+        test = fold.test()
+    with clock.stage("score"):
+        scores = model.predict(test)
+    with clock.stage("measure"):
+        result = evaluate(
+            scores,
+            test,
+            list(task.measures),
+            preset=task.preset,
+            n_bootstrap=0,
+            n_threads=task.threads,
+        )
+    record["means"] = {text: result[text].value for text in task.measures}
+    record["conventions"] = {text: dict(result[text].conventions) for text in task.measures}
+    record["empty_queries"] = {text: result[text].n_empty for text in task.measures}
+    outcome.queries = [str(query) for query in test.queries.tolist()]
+    outcome.values = {text: result[text].per_query for text in task.measures}
+    if task.keeps_scores:
+        outcome.documents = _documents(test, scores)
+    del record["stage"]
+
+
+def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -> Any:
+    """The model of the cell; where parameters are tuned, the one that validated best."""
+    algorithm = task.algorithm
+
+    def fit(changes: Mapping[str, Any]) -> Any:
+        estimator = build(algorithm.kind, algorithm.with_values(changes))
+        prepare(estimator, task.seed, task.threads)
+        estimator.fit(fold.for_training(max_bins_of(estimator)), valid=fold.vali)
+        return estimator
+
+    if not algorithm.tune:
+        with clock.stage("fit"):
+            return fit({})
+    with clock.stage("tune"):
+        measure = parse_measure(task.measures[0], task.preset)
+        choice = tune(algorithm, fit, fold.vali, measure, task.seed)
+    record |= {"tuned": choice.tried, "chosen": choice.best}
+    record["seconds"]["fit"] = float(choice.model.training_["seconds"])
+    return choice.model
+
+
+def _found(model: Any) -> dict[str, Any]:
+    """What a fit tells of its rounds and its size."""
+    found: dict[str, Any] = {"history": _history(model)}
+    for name in ("best_iteration_", "stopped_because_", "oob_ndcg_"):
+        value = getattr(model, name, None)
+        if value is not None:
+            found[name.rstrip("_")] = value
+    learned = getattr(model, model._model)
+    for name in ("n_trees", "n_leaves"):
+        if hasattr(learned, name):
+            found[name] = int(getattr(learned, name))
+    return found
+
+
+def _history(model: Any) -> dict[str, list[float | None]]:
+    """Measures by round: on the validation data, and what else a round's record has."""
+    rounds = getattr(model, "history_", None) or []
+    measure = str(getattr(model, "measure", "measure"))
+    if not rounds or not isinstance(rounds[0], dict):
+        return {measure: [float(value) for value in rounds]} if rounds else {}
+    names = {"valid": measure, "oob": f"{measure} out of bag", "error": "error", "beta": "beta"}
+    history = {shown: [one.get(name) for one in rounds] for name, shown in names.items()}
+    return {name: values for name, values in history.items() if any(v is not None for v in values)}
+
+
+def _documents(test: RankingData, scores: Floats) -> dict[str, Array | list[str]]:
+    """The documents in the data's order, with their labels and scores."""
+    number_of_query = test.query_of_row
+    if test.doc_ids is not None:
+        names = [str(name) for name in test.doc_ids.tolist()]
+    else:  # the line within the query, from 1
+        place: Array = np.empty(test.n_documents, np.int64)
+        starts = np.repeat(test.query_offsets[:-1], np.diff(test.query_offsets))
+        place[test.row_order] = np.arange(test.n_documents) - starts + 1
+        names = [str(one) for one in place.tolist()]
+    queries = [str(query) for query in test.queries.tolist()]
+    return {
+        "query": [queries[number] for number in number_of_query.tolist()],
+        "document": names,
+        "label": np.asarray(test.labels, np.float64),
+        "score": np.asarray(scores, np.float64),
+    }
+
+
+def peak_memory() -> int:
+    """The most memory, in bytes, that this process has held so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
+
+
+class _Clock:
+    """Seconds by stage, written into a record; the stage at hand is named there until it is over."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self._record = record
+
+    def stage(self, name: str) -> _Clock:
+        self._record["stage"] = name
+        self._name = name
+        return self
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._record["seconds"][self._name] = time.perf_counter() - self._start
+
+
+# The data of a fold where a cell needs them: read once, binned once, the test part last.
+#
+# A worker keeps one fold at a time. Features that only the test part has are left out, and those that it lacks are
+# added: what training sees must not depend on the test part in any way.
+
+
+BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
+
+
+class FoldData:
+    """Training, validation and test part of one fold."""
+
+    def __init__(self, source: DataSource, fold: str, wholes: Wholes, threads: int | None) -> None:
+        self._source = source
+        self._files = next(one.files for one in source.folds if one.name == fold)
+        self._threads = threads
+        self._binned: dict[int, BinnedData] = {}
+        self._test: RankingData | None = None
+        if self._files:
+            known = [part for part in ("train", "vali") if part in self._files]
+            read = [self._read(self._files[part]) for part in known]
+            if not any(part.feature_names for part in read):
+                read = same_width(read, str(source.reading.get("absent", "zero")))
+        else:
+            read = list(wholes.parts(source, fold))
+            self._test = self._prepared(read.pop())
+        read = [self._prepared(part) for part in read]
+        self.train = read[0]
+        self.vali = read[1] if len(read) > 1 else None
+
+    def test(self) -> RankingData:
+        """The test part; a file is read when this is first called."""
+        if self._test is None:
+            found = self._read(self._files["test"])
+            self._test = self._prepared(self._as_wide_as_train(found))
+        return self._test
+
+    def for_training(self, max_bins: int | None) -> RankingData | BinnedData:
+        """The training part, binned where an estimator wants bins; all that want the same share them."""
+        if max_bins is None or self._has_rows_without_weight():
+            return self.train
+        if max_bins not in self._binned:
+            self._binned[max_bins] = bin_data(
+                self.train, max_bins=max_bins, n_threads=self._threads
+            )
+        return self._binned[max_bins]
+
+    def _has_rows_without_weight(self) -> bool:
+        """Cut points must not depend on rows that do not count; an estimator sees to it when it bins."""
+        weights = (self.train.row_weights, self.train.query_weights)
+        return any(one is not None and one.min(initial=1.0) <= 0 for one in weights)
+
+    def _read(self, path: str) -> RankingData:
+        return read_data(path, ReadOptions(**self._source.reading, n_threads=self._threads))
+
+    def _prepared(self, data: RankingData) -> RankingData:
+        if self._source.binarise is not None:
+            relevant = np.asarray(data.labels >= self._source.binarise, np.float64)
+            data = dataclasses.replace(data, labels=relevant)
+        method = self._source.normalise
+        return data if method is None else normalise_per_query(data, method)
+
+    def _as_wide_as_train(self, data: RankingData) -> RankingData:
+        width = self.train.n_features
+        if data.feature_names or data.n_features == width:
+            return data
+        if data.n_features < width:
+            absent = str(self._source.reading.get("absent", "zero"))
+            return same_width([data, self.train], absent)[0]
+        features = np.ascontiguousarray(data.features[:, :width])
+        others = (data.doc_ids, data.row_weights, data.query_weights)
+        return RankingData(features, data.labels, data.query_ids, *others)
+
+
+class Wholes:
+    """The data set that folds are cut from, kept while it is the same."""
+
+    def __init__(self) -> None:
+        self._source: DataSource | None = None
+        self._data: Any = None
+
+    def parts(self, source: DataSource, fold: str) -> Sequence[RankingData]:
+        """Training, validation (if there is one) and test part of a fold."""
+        if self._source != source:
+            self._data, self._source = None, source
+            self._data = load_whole(source)
+        folds: Any = self._data
+        if "folds" in source.cut:
+            folds = make_folds(self._data, source.cut["folds"], seed=source.cut["seed"])
+        elif "split" in source.cut:
+            return split_queries(self._data, source.cut["split"], seed=source.cut["seed"])
+        if isinstance(folds, Folds):
+            return folds[folds.names.index(fold)]
+        parts: Sequence[RankingData] = folds
+        return parts
+
+
+class FoldCache:
+    """The fold that a worker has in memory; asking for another one lets it go."""
+
+    def __init__(self) -> None:
+        self._key: Any = None
+        self._data: FoldData | None = None
+        self._wholes = Wholes()
+
+    def get(self, source: DataSource, fold: str, digest: str, threads: int | None) -> FoldData:
+        """The data of a fold; ``digest`` tells apart what has the same name."""
+        key = (source, fold, digest)
+        if self._data is None or self._key != key:
+            self._data = None  # before the next one is read
+            self._data = FoldData(source, fold, self._wholes, threads)
+            self._key = key
+        return self._data
+
+
+def load_whole(source: DataSource) -> Any:
+    """The data set that a source names: read, generated, or one that comes with Rankwood."""
+    if "data" in source.whole:
+        return read_data(source.whole["data"], ReadOptions(**source.reading))
+    if "bundled" in source.whole:
+        return _load_bundled(source.whole["bundled"], in_parts=not source.cut)
+    from rankwood.data.synthetic import make_ranking
+
+    return make_ranking(**source.whole["generate"])
+
+
+def _load_bundled(name: str, in_parts: bool) -> RankingData | Fold:
+    """A collection that comes with Rankwood: all of it, or the parts that it has of its own."""
+    from rankwood.data.chess.collection import chess
+
+    opening = BUNDLED[name]
+    if not in_parts:
+        return chess(opening)
+    return Fold(*(chess(opening, part) for part in Fold._fields))

@@ -1,0 +1,381 @@
+"""The tables ``[[algorithm]]`` of an experiment, each an estimator with parameters, perhaps tuned."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import pathlib
+from typing import Any
+
+from rankwood.errors import RankwoodError
+from rankwood.experiments.settings import (
+    NOTHING,
+    Algorithm,
+    DataSource,
+    FoldSource,
+    check_kind,
+    check_names,
+    checked,
+)
+from rankwood.experiments.toml_positions import Path, Section, Source
+
+_OWN = ("name", "kind", "tune", "tune_method", "tune_trials", "repetitions")
+_METHODS = ("grid", "optuna")
+_RANGE = ("low", "high", "log", "step")
+_LONGEST_NAME = 80
+_MOST_CHECKED = 500  # combinations of a grid; of a larger one each value is checked by itself
+
+
+def read_algorithms(
+    source: Source, tables: Any, repetitions: int, has_vali: bool, folder: pathlib.Path
+) -> tuple[Algorithm, ...]:
+    """The algorithms of an experiment, in their order; paths are relative to ``folder``."""
+    if not isinstance(tables, list) or not tables:
+        raise source.error(("algorithm",), "an experiment needs at least one [[algorithm]] table.")
+    found: dict[str, Algorithm] = {}
+    for place, values in enumerate(tables):
+        section = Section(source, ("algorithm", place), values, None)
+        _find_cost_files(source, section.path, section.values, folder)
+        algorithm = _algorithm(section, repetitions, has_vali)
+        if algorithm.name in found:
+            raise section.error(
+                "name", f"'{algorithm.name}' is the name of another algorithm too; choose another."
+            )
+        found[algorithm.name] = algorithm
+    return tuple(found.values())
+
+
+def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
+    if "kind" not in section:
+        raise section.error("", 'has no kind, such as "RandomForest".')
+    kind = check_kind(section.source, (*section.path, "kind"), section.values["kind"])
+    name = str(section.text("name", kind)).strip()
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise section.error("name", f"must be at most {_LONGEST_NAME} printable characters.")
+    own = section.whole("repetitions", repetitions, least=1)
+    if own > repetitions:
+        raise section.error("repetitions", f"is {own}, more than the {repetitions} of [run].")
+    parameters = {key: value for key, value in section.values.items() if key not in _OWN}
+    method = section.one_of("tune_method", "grid", _METHODS)
+    algorithm = Algorithm(
+        name,
+        kind,
+        parameters,
+        _tuned(section, method),
+        method,
+        section.whole("tune_trials", 20, least=1),
+        own,
+    )
+    _check_tuning(section, algorithm, has_vali)
+    _check_values(section, algorithm)
+    if parameters.get("early_stopping", "none") != "none" and not has_vali:
+        raise section.error("early_stopping", "needs validation data, which [data] lacks.")
+    return algorithm
+
+
+def _find_cost_files(
+    source: Source, path: Path, values: dict[str, Any], folder: pathlib.Path
+) -> None:
+    """Make the paths of cost files absolute; one that is not there is an error."""
+    for name, value in values.items():
+        if name == "feature_costs" and isinstance(value, str) and value != NOTHING:
+            file = folder / value
+            if not file.is_file():
+                raise source.error((*path, name), f"there is no file {file}.")
+            values[name] = str(file.absolute())
+        elif isinstance(value, dict):
+            _find_cost_files(source, (*path, name), value, folder)
+
+
+def _tuned(section: Section, method: str) -> dict[str, Any]:
+    """What is tuned, with names such as ``base.n_trees`` for the parameters of an inner estimator."""
+    found: dict[str, Any] = {}
+
+    def gather(values: Any, names: tuple[str, ...]) -> None:
+        path: Path = (*section.path, "tune", *names)
+        is_range = isinstance(values, dict) and values and set(values) <= set(_RANGE)
+        if isinstance(values, dict) and not is_range:
+            for name, value in values.items():
+                gather(value, (*names, name))
+        elif is_range and method == "optuna":
+            found[".".join(names)] = _range(section.source, path, values)
+        elif is_range:
+            message = 'is a range, which a grid cannot try: give a list, or tune_method = "optuna".'
+            raise section.source.error(path, message)
+        elif not isinstance(values, list) or not values:
+            message = "must be a list of the values to try, such as [0.05, 0.1]."
+            raise section.source.error(path, message)
+        else:
+            found[".".join(names)] = values
+
+    if not isinstance(section.values.get("tune", {}), dict):
+        raise section.error("tune", "must be a table, such as { learning_rate = [0.05, 0.1] }.")
+    gather(section.values.get("tune", {}), ())
+    return found
+
+
+def _range(source: Source, path: Path, values: dict[str, Any]) -> dict[str, Any]:
+    for name in ("low", "high"):
+        value = values.get(name)
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not math.isfinite(value)
+        ):
+            raise source.error(path, f"a range needs low and high; {name} must be a number.")
+    if values["low"] >= values["high"]:
+        raise source.error(path, f"low must be less than high, got {values['low']:g}.")
+    if values.get("log") and (values["low"] <= 0 or "step" in values):
+        raise source.error(path, "with log = true, low must be above 0 and there is no step.")
+    step = values.get("step", 1)
+    if (
+        not isinstance(step, int | float)
+        or step <= 0
+        or not isinstance(values.get("log", False), bool)
+    ):
+        raise source.error(path, "step must be a number above 0, and log true or false.")
+    return values
+
+
+def _check_tuning(section: Section, algorithm: Algorithm, has_vali: bool) -> None:
+    for key in ("tune_method", "tune_trials"):
+        if key in section and not algorithm.tune:
+            raise section.error(key, "says how to tune, but there is no tune = { … } beside it.")
+    if "tune_trials" in section and algorithm.tune_method == "grid":
+        raise section.error("tune_trials", 'goes with tune_method = "optuna": a grid tries all.')
+    if not algorithm.tune:
+        return
+    if not has_vali:
+        raise section.error("tune", "needs validation queries, which [data] lacks.")
+    for name in algorithm.tune:
+        if name in algorithm.parameters:
+            raise section.error(name, "is tuned and given a value too. Keep one of the two.")
+    if algorithm.tune_method == "optuna":
+        from rankwood.experiments.tuning import need_optuna
+
+        need_optuna()
+
+
+def _check_values(section: Section, algorithm: Algorithm) -> None:
+    """Let the estimator look at its parameters, as they are and with every value to be tried."""
+    source, path, kind = section.source, section.path, algorithm.kind
+    check_names(source, path, kind, algorithm.parameters)
+    checked(source, path, kind, algorithm.parameters)
+    at = (*path, "tune")
+    n_combinations = math.prod(
+        len(values) if isinstance(values, list) else 2 for values in algorithm.tune.values()
+    )
+    listed = {name: _examples(values) for name, values in algorithm.tune.items()}
+    trial = Algorithm(algorithm.name, kind, algorithm.parameters, listed)
+    if n_combinations <= _MOST_CHECKED:
+        tried = trial.candidates() if listed else []
+    else:
+        tried = [{name: value} for name, values in listed.items() for value in values]
+    for changes in tried:
+        for name in changes:
+            _check_reach(section, algorithm, name)
+        checked(source, at, kind, trial.with_values(changes))
+
+
+def _examples(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else [values["low"], values["high"]]
+
+
+def _check_reach(section: Section, algorithm: Algorithm, name: str) -> None:
+    """Raise where ``base.n_trees`` is tuned and there is no estimator ``base``."""
+    *outer, _ = name.split(".")
+    values: Any = algorithm.parameters
+    for part in outer:
+        values = values.get(part) if isinstance(values, dict) else None
+        if not isinstance(values, dict) or "kind" not in values:
+            message = f"there is no estimator '{part}' to tune. Give {part} = {{ kind = \"…\" }}."
+            raise section.source.error((*section.path, "tune", *name.split(".")), message)
+
+
+# The table ``[data]`` of an experiment: where its folds are, found out without reading them.
+
+
+PARTS = ("train", "vali", "test")
+_ORIGINS = ("folds", "train", "data", "bundled", "generate")
+_READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
+KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", "binarise", *_READING)
+PATH_KEYS = ("folds", "train", "vali", "test", "data")
+_SHARES = [0.6, 0.2, 0.2]
+_GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
+_NORMALISE = ("minmax", "zscore")
+
+
+def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
+    """The data source that ``[data]`` describes; relative paths start from ``folder``."""
+    origin = _origin(section)
+    reading = _reading_options(section)
+    normalise = section.one_of("normalise", "none", ("none", *_NORMALISE))
+    common: dict[str, Any] = {
+        "reading": reading,
+        "normalise": None if normalise == "none" else normalise,
+        "binarise": _least_relevant(section),
+    }
+    if origin == "folds":
+        return DataSource(_fold_files(section, folder), **common)
+    if origin == "train":
+        files = {part: _file(section, part, folder) for part in PARTS if part in section}
+        name = pathlib.Path(files["train"]).resolve().parent.name or "data"
+        return DataSource((FoldSource(name, files),), has_vali="vali" in files, **common)
+    whole = _whole(section, origin, folder)
+    cut, names, has_vali = _cut(section, origin, whole)
+    return DataSource(
+        tuple(FoldSource(name) for name in names), whole, cut, has_vali=has_vali, **common
+    )
+
+
+def _origin(section: Section) -> str:
+    """Which of the ways to say where data come from is used: exactly one."""
+    if isinstance(section.values.get("folds"), int):  # how many to make, not where they are
+        given = [name for name in _ORIGINS if name in section and name != "folds"]
+        if not given:
+            raise section.error(
+                "folds", "says how many folds to make; data, bundled or generate must say of what."
+            )
+    else:
+        given = [name for name in _ORIGINS if name in section]
+    if not given:
+        ways = "folds, or train with test, or data, or bundled, or generate"
+        raise section.error("", f"says nothing about where the data are. Give one of: {ways}.")
+    if len(given) > 1:
+        raise section.error(
+            given[1], f"contradicts {given[0]}: both say where the data are. Keep one of the two."
+        )
+    _refuse_what_does_not_apply(section, given[0])
+    return given[0]
+
+
+def _refuse_what_does_not_apply(section: Section, origin: str) -> None:
+    is_cut = origin in ("data", "bundled", "generate")
+    for key in ("split", "seed"):
+        if key in section and not is_cut:
+            raise section.error(key, f"contradicts {origin}, which has its own parts. Remove it.")
+    if "folds" in section and "split" in section:
+        raise section.error("split", "contradicts folds: data are cut by one of the two.")
+    if is_cut and isinstance(section.values.get("folds"), str):
+        raise section.error("folds", f"contradicts {origin}: both say where the data are.")
+    for key in ("vali", "test"):
+        if key in section and origin != "train":
+            raise section.error(key, f"contradicts {origin}. It goes with train.")
+    if origin == "train" and "test" not in section:
+        raise section.error("train", 'has no test beside it. Give test = "FILE" too.')
+    if origin == "train" and "folds" in section:
+        raise section.error("folds", "contradicts train: both say what the parts are.")
+    if "names" in section and origin != "folds":
+        raise section.error("names", f"goes with folds, not with {origin}.")
+
+
+def _reading_options(section: Section) -> dict[str, Any]:
+    """How files are read, as ``ReadOptions`` has it; only what was said."""
+    options: dict[str, Any] = {
+        name: section.text(name) for name in ("label", "query", "doc") if name in section
+    }
+    if "drop" in section:
+        options["drop"] = tuple(section.texts("drop"))
+    if "absent" in section:
+        options["absent"] = section.one_of("absent", "zero", ("zero", "missing"))
+    if "order" in section:
+        options["order"] = section.one_of("order", "ascending", ("ascending", "any"))
+    if "strict" in section:
+        options["strict"] = section.truth("strict", False)
+    return options
+
+
+def _least_relevant(section: Section) -> float | None:
+    """The label from which on a document is relevant, where labels are to be 0 and 1."""
+    value = section.values.get("binarise")
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise section.error("binarise", "must be a label above 0, from which on documents count 1.")
+    return float(value)
+
+
+def _fold_files(section: Section, folder: pathlib.Path) -> tuple[FoldSource, ...]:
+    from rankwood.data.folds import fold_files
+
+    names = tuple(section.texts("names")) if "names" in section else None
+    try:
+        found = fold_files(folder / section.text("folds"), names)  # type: ignore[arg-type]
+    except RankwoodError as error:
+        raise section.error("folds", str(error)) from None
+    return tuple(
+        FoldSource(name, {part: _absolute(path) for part, path in zip(PARTS, paths, strict=True)})
+        for name, paths in found.items()
+    )
+
+
+def _file(section: Section, key: str, folder: pathlib.Path) -> str:
+    path = folder / section.text(key)
+    if not path.is_file():
+        siblings = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, siblings, n=1)
+        hint = f" Did you mean {path.with_name(near[0])}?" if near else ""
+        raise section.error(key, f"there is no file {path}.{hint}")
+    return _absolute(path)
+
+
+def _absolute(path: pathlib.Path) -> str:
+    return str(path.absolute())
+
+
+def _whole(section: Section, origin: str, folder: pathlib.Path) -> dict[str, Any]:
+    if origin == "data":
+        return {"data": _file(section, "data", folder)}
+    if origin == "bundled":
+        from rankwood.experiments.cells import BUNDLED
+
+        return {"bundled": section.one_of("bundled", "", BUNDLED)}
+    return {"generate": _generated(section)}
+
+
+def _generated(section: Section) -> dict[str, Any]:
+    """The arguments of ``make_ranking``; its sizes have the names of ``rankwood data synth``."""
+    from rankwood.data.synthetic import make_ranking
+
+    others = set(inspect.signature(make_ranking).parameters) - set(_GENERATE.values())
+    table = Section(
+        section.source,
+        (*section.path, "generate"),
+        section.values["generate"],
+        [*_GENERATE, *others],
+    )
+    arguments = {_GENERATE.get(name, name): value for name, value in table.values.items()}
+    tiny = {"n_queries": 3, "docs_per_query": 2}  # wrong values are told before any data are made
+    try:
+        make_ranking(**{**arguments, **{k: v for k, v in tiny.items() if _is_number(arguments, k)}})
+    except (RankwoodError, TypeError) as error:
+        raise section.error("generate", str(error)) from None
+    return arguments
+
+
+def _is_number(arguments: dict[str, Any], name: str) -> bool:
+    value = arguments.get(name, 1)
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
+
+
+def _cut(
+    section: Section, origin: str, whole: dict[str, Any]
+) -> tuple[dict[str, Any], list[str], bool]:
+    """How the whole becomes folds, their names, and whether they have a validation part."""
+    seed = section.whole("seed", 0)
+    if "folds" in section:
+        count = section.whole("folds", 5, least=3)
+        return {"folds": count, "seed": seed}, [f"Fold{n + 1}" for n in range(count)], True
+    if origin == "bundled" and "split" not in section:
+        return {}, [whole["bundled"]], True  # it has parts of its own
+    shares = section.values.get("split", _SHARES)
+    is_list = isinstance(shares, list) and len(shares) in (2, 3)
+    if not is_list or not all(isinstance(one, int | float) and one > 0 for one in shares):
+        raise section.error(
+            "split",
+            "must be the shares of train, vali and test, as [0.6, 0.2, 0.2], or of train and test.",
+        )
+    if abs(sum(shares) - 1) > 1e-6:
+        raise section.error("split", f"must sum to 1, got {sum(shares):g}.")
+    return {"split": list(shares), "seed": seed}, ["split"], len(shares) == len(PARTS)

@@ -1,0 +1,286 @@
+"""Trees put together node by node from a file that is not to be trusted, and made into a forest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood.dtypes import Array
+from rankwood.errors import ModelError
+from rankwood.exports import rules as float_steps
+from rankwood.exports.rules import FileTrees, Rules
+from rankwood.models.forest import Forest
+
+MOST_FEATURES = 10_000_000  # a damaged number must not become an array of that many names
+_LEAF = -1
+_SIDES = ("left", "right", "missing")
+
+# A node still to be read, the position of its parent, and the sides it is on.
+Waiting = tuple[Any, int, tuple[str, ...]]
+
+
+def children_of(parent: int, left: Any, right: Any, missing_left: bool) -> list[Waiting]:
+    """Both children of a split, the one to be read first at the end."""
+    return [
+        (right, parent, ("right",) if missing_left else ("right", "missing")),
+        (left, parent, ("left", "missing") if missing_left else ("left",)),
+    ]
+
+
+@dataclass
+class TreeBuilder:
+    """Collects nodes in any order that has parents before children."""
+
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    cover: list[float] = field(default_factory=list)
+    gain: list[float] = field(default_factory=list)
+    roots: list[int] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+
+    def start_tree(self, weight: float = 1.0) -> None:
+        """Begin a tree; the next node is its root."""
+        self.roots.append(len(self.feature))
+        self.weights.append(weight)
+
+    def add_leaf(self, value: float, cover: float = 0.0) -> int:
+        """A leaf; gives its position."""
+        return self._add(_LEAF, 0.0, value, cover, 0.0)
+
+    def add_split(
+        self,
+        feature: int,
+        threshold: float,
+        value: float = 0.0,
+        cover: float = 0.0,
+        gain: float = 0.0,
+    ) -> int:
+        """A split whose children are still to come; gives its position."""
+        if not 0 <= feature < MOST_FEATURES:
+            raise ModelError(
+                f"a split tests feature {feature}; features from 0 to {MOST_FEATURES - 1:,} can be read."
+            )
+        return self._add(feature, threshold, value, cover, gain)
+
+    def join(self, parent: int, side: str, child: int) -> None:
+        """Make ``child`` the left, right or missing child of ``parent``."""
+        getattr(self, side)[parent] = child
+
+    def finish(
+        self,
+        *,
+        n_features: int,
+        feature_names: tuple[str, ...] | None = None,
+        groups: tuple[int, ...] | None = None,
+        divisor: float = 1.0,
+        base: float = 0.0,
+    ) -> FileTrees:
+        """The trees, in arrays."""
+        arrays: dict[str, Array] = {}
+        for name in ("feature", *_SIDES):
+            arrays[name] = np.array(getattr(self, name), np.int32)
+        for name in ("threshold", "value", "cover", "gain"):
+            arrays[name] = np.array(getattr(self, name), np.float64)
+        return FileTrees(
+            **arrays,
+            tree_offsets=np.array([*self.roots, len(self.feature)], np.int64),
+            tree_weights=np.array(self.weights, np.float64),
+            groups=groups,
+            divisor=divisor,
+            base=base,
+            n_features=n_features,
+            feature_names=feature_names,
+        )
+
+    @property
+    def n_features_seen(self) -> int:
+        """One more than the greatest feature that a split tests; at least 1."""
+        return max(0, *self.feature, 0) + 1 if self.feature else 1
+
+    def _add(self, feature: int, threshold: float, value: float, cover: float, gain: float) -> int:
+        # Infinite thresholds part missing values from all others; LightGBM has them.
+        if math.isnan(threshold) or threshold == -math.inf or not math.isfinite(value):
+            raise ModelError(f"a node has the threshold {threshold} and the value {value}.")
+        self.feature.append(feature)
+        self.threshold.append(threshold)
+        self.value.append(value)
+        self.cover.append(cover if math.isfinite(cover) and cover > 0 else 0.0)
+        self.gain.append(gain if math.isfinite(gain) else 0.0)
+        for side in _SIDES:
+            getattr(self, side).append(0)
+        return len(self.feature) - 1
+
+
+def into_forest(trees: FileTrees, rules: Rules) -> Forest:
+    """The forest that decides as the engine does for every float32 value, missing ones included.
+
+    A threshold of infinity becomes the greatest float32: of all values only infinity itself would go elsewhere.
+    """
+    is_inner = trees.feature >= 0
+    seen = rules.seen_thresholds(trees.threshold)
+    moved = _as_ours(seen.astype(np.float64), rules)
+    threshold = np.where(is_inner, moved, np.float32(0))
+    if not np.isfinite(threshold).all():
+        node = int(np.argmin(np.isfinite(threshold)))
+        raise ModelError(
+            f"node {node} has the threshold {float(trees.threshold[node]):g}: only -inf lies left of it, "
+            "which no threshold of ours says."
+        )
+    missing = trees.missing
+    if rules.missing == "zero":
+        zero_left = rules.goes_left(np.zeros(seen.size, rules.compared_in), seen)
+        missing = np.where(is_inner, np.where(zero_left, trees.left, trees.right), 0)
+    arrays: dict[str, Any] = {
+        name: getattr(trees, name).astype(np.int32) for name in ("feature", "left", "right")
+    }
+    value = trees.value.astype(rules.summed_in).astype(np.float64)
+    weights, average = _weights(trees, rules)
+    return Forest(
+        **arrays,
+        missing=missing.astype(np.int32),
+        threshold=threshold.astype(np.float32),
+        value=value,
+        cover=trees.cover,
+        gain=np.where(is_inner, trees.gain, 0.0),
+        tree_offsets=trees.tree_offsets,
+        tree_weights=weights,
+        base=float(rules.summed_in(trees.base)),
+        average=average,
+        n_features=trees.n_features,
+        feature_names=trees.feature_names,
+    )
+
+
+def _as_ours(seen: Array, rules: Rules) -> Array:
+    """Float32 thresholds for ``value <= threshold``."""
+    return float_steps.at_most(seen) if rules.comparison == "<=" else float_steps.below(seen)
+
+
+def _weights(trees: FileTrees, rules: Rules) -> tuple[Array, bool]:
+    """Tree weights, and whether trees are averaged; what is divided by anything but their weight is a sum."""
+    weights = trees.tree_weights.astype(rules.summed_in).astype(np.float64)
+    if trees.divisor == 1:
+        return weights, False
+    is_mean = trees.divisor == weights.sum() and weights.min(initial=0.0) >= 0
+    return (weights, True) if is_mean else (weights / trees.divisor, False)
+
+
+def renamed(trees: FileTrees, names: tuple[str, ...] | None, n_features: int | None) -> FileTrees:
+    """The trees with other names or more features than the file tells of."""
+    wanted = len(names) if names is not None else n_features
+    if wanted is None:
+        return trees
+    needed = int(trees.feature.max(initial=-1)) + 1
+    if wanted < needed:
+        what = "feature_names" if names is not None else "n_features"
+        raise ModelError(f"the trees test feature number {needed:,}, but {what} says {wanted:,}.")
+    return dataclasses.replace(
+        trees,
+        n_features=wanted,
+        feature_names=names or (trees.feature_names if wanted == trees.n_features else None),
+    )
+
+
+# Numbers and JSON out of files that are not to be trusted.
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_SHOWN = 30
+
+
+def text_of(content: bytes) -> str:
+    """The file as text."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"it is not text in UTF-8 (byte {error.start:,}).") from None
+
+
+def number_of(text: Any, what: str) -> float:
+    """A finite number from its text."""
+    if isinstance(text, str) and _NUMBER.fullmatch(text.strip()) and len(text) <= 1000:
+        number = float(text)
+        if math.isfinite(number):
+            return number
+    raise ModelError(f"{what} must be a finite number, got {_shown(text)}.")
+
+
+def whole_of(text: Any, what: str) -> int:
+    """A whole number from its text."""
+    if isinstance(text, str) and _WHOLE.fullmatch(text.strip()):
+        return int(text)
+    raise ModelError(f"{what} must be a whole number, got {_shown(text)}.")
+
+
+def json_of(content: bytes) -> Any:
+    """The value of a JSON file; NaN and infinity are refused, and so is what is nested too deep."""
+    try:
+        return json.loads(text_of(content), parse_constant=_refuse_constant, parse_int=_parse_int)
+    except json.JSONDecodeError as error:
+        raise ModelError(f"it is not valid JSON: line {error.lineno}: {error.msg}.") from None
+    except RecursionError:
+        raise ModelError("it is nested too deep to be read.") from None
+
+
+def _refuse_constant(text: str) -> float:
+    raise ModelError(f"it holds {text}; every number must be finite.")
+
+
+def _parse_int(text: str) -> int:
+    # Python takes quadratic time for integers of many digits, and refuses them with an error of its own.
+    if len(text) > 18:
+        raise ModelError(f"it holds a whole number of {len(text):,} digits.")
+    return int(text)
+
+
+def mapping(value: Any, what: str) -> dict[str, Any]:
+    """``value`` if it is a JSON object."""
+    if not isinstance(value, dict):
+        raise ModelError(f"{what} must be an object, got {_shown(value)}.")
+    return value
+
+
+def sequence(value: Any, what: str) -> list[Any]:
+    """``value`` if it is a JSON array."""
+    if not isinstance(value, list):
+        raise ModelError(f"{what} must be an array, got {_shown(value)}.")
+    return value
+
+
+def json_number(value: Any, what: str) -> float:
+    """``value`` if it is a finite JSON number."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise ModelError(f"{what} must be a finite number, got {_shown(value)}.")
+
+
+def json_whole(value: Any, what: str) -> int:
+    """``value`` if it is a whole JSON number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ModelError(f"{what} must be a whole number, got {_shown(value)}.")
+
+
+def json_text(value: Any, what: str) -> str:
+    """``value`` if it is a JSON string."""
+    if not isinstance(value, str):
+        raise ModelError(f"{what} must be a text, got {_shown(value)}.")
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

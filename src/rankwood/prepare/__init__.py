@@ -1,0 +1,1 @@
+"""Data made ready before training: missing values, and rows or columns of another collection."""

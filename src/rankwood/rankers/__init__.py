@@ -1,0 +1,1 @@
+"""Rankers: estimators with scikit-learn's contract on the one tree engine."""

@@ -1,0 +1,343 @@
+"""``AdaRank``: boosting of single features, guided by a measure of rankings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood._core.checks import read_only
+from rankwood._core.random import stream
+from rankwood._core.threads import in_order, resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import FEATURE, Floats, Rows
+from rankwood.errors import DataError, ParameterError
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.linear import LinearModel, Scaling
+from rankwood.rankers.linear import LinearRanker
+from rankwood.training.rounds import Callback, EarlyStopping, Watch, check_listeners
+from rankwood.training.scores import mean_value
+
+# Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
+_MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
+_WHEN_STALLED = ("stop", "exclude")
+_LEAST_LOSS = 1e-12  # so that a perfect ranker gets a finite weight
+
+
+class AdaRank(LinearRanker):
+    """Single features added one after another, each the best for the queries that still go wrong (Xu & Li 2007).
+
+    Every query has a weight, at first its own. A round takes the feature, or its negation, of the highest weighted
+    measure, adds it with a weight that grows with that measure, and then weighs queries by how badly the sum ranks
+    them. The measure of every feature in every query is computed once and kept: 16 bytes × queries × features.
+
+    A feature that is best under all weights is chosen for ever, which is the method's known stall. So it stops when a
+    feature has been chosen ``max_repeats`` times more without a new best training measure, when a round lowers that
+    measure by ``tolerance``, or when all queries are ranked perfectly. With ``when_stalled="exclude"`` it goes on
+    without that feature instead. The rounds up to the best training measure are kept.
+
+    Parameters
+    ----------
+    n_rounds
+        The most features that are added.
+    measure
+        What is maximised: any measure of rankings between -1 and 1, such as "map", "ndcg@10", "err@10" or "mrr".
+    scale
+        Whether features are added in units of their spread in the training data, so that none prevails by its scale
+        alone. False adds their values as they are.
+    tolerance
+        How far a round may lower the training measure.
+    max_repeats
+        How often a feature may be chosen again without a new best training measure.
+    when_stalled
+        "stop", or "exclude" the feature that made no progress, or a fall, and go on with the others.
+    early_stopping
+        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
+        the best value. Needs ``valid``.
+    seed
+        Of the order of documents that a feature does not tell apart.
+    n_threads, progress, callbacks
+        As for ``RandomForest``.
+
+    Attributes
+    ----------
+    linear_
+        The weights, as a ``LinearModel``. A missing value counts as the least of the training data.
+    train_history_, history_
+        The measure after each round on the training data, and on the validation data.
+    best_iteration_
+        How many rounds were kept.
+    stopped_because_
+        Why there were no more rounds.
+    feature_importances_
+        The share of each feature in Σ |weight| · spread, its standard deviation in the training data.
+    """
+
+    def __init__(
+        self,
+        n_rounds: int = 500,
+        measure: str = "map",
+        scale: bool = True,
+        tolerance: float = 0.002,  # RankLib's
+        max_repeats: int = 5,  # RankLib's
+        when_stalled: str = "stop",
+        early_stopping: int | None = None,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.measure = measure
+        self.scale = scale
+        self.tolerance = tolerance
+        self.max_repeats = max_repeats
+        self.when_stalled = when_stalled
+        self.early_stopping = early_stopping
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+
+    def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
+        if self.early_stopping is not None and valid is None:
+            raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
+        if data.row_weights is not None and (data.row_weights != 1).any():
+            raise DataError("AdaRank weighs queries, not documents: pass query_weight instead.")
+        rounds = self._start(data, valid)
+        self.stopped_because_ = self._run(rounds)
+        self.train_history_ = list(rounds.training)
+        self.history_ = list(rounds.stopping.history)
+        best = rounds.stopping if self.early_stopping is not None else _best_of(rounds.training)
+        self.best_iteration_ = best.best_iteration or len(rounds.chosen)
+        self.linear_ = rounds.model(self.best_iteration_)
+
+    def _start(self, data: RankingData, valid: RankingData | None) -> Rounds:
+        measure = parse_measure(self.measure)
+        n_threads = resolve_threads(self.n_threads)
+        of_rows = None if data.query_weights is None else data.query_weights[data.query_of_row]
+        scaling = Scaling.of(data.features, of_rows, n_threads)
+        judge = Judge(measure, data, self.seed)
+        varying = np.flatnonzero(scaling.spread)
+        weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
+        weights = weights[judge.is_counted]
+        if not weights.any():
+            raise DataError(f"every query that counts is empty, and {measure} leaves those out.")
+        rankers = WeakRankers.of(data, judge, varying, scaling.least, n_threads)
+        unit = scaling.inverse if self.scale else np.ones(data.n_features)
+        stopping = EarlyStopping(self.early_stopping, is_minimised=False)
+        return Rounds(
+            data, valid, measure, judge, rankers, scaling, unit, weights, stopping, n_threads
+        )
+
+    def _run(self, rounds: Rounds) -> str:
+        """Add rounds; gives the reason why there are no more (Xu & Li 2007, Figure 1)."""
+        callbacks = check_listeners(self.progress, self.callbacks)
+        watch = Watch(self.n_rounds, self.progress, callbacks)
+        excluded: set[int] = set()
+        P = normalised(rounds.query_weights)  # noqa: N806 - the paper's letters
+        for _ in range(self.n_rounds):
+            ranker = rounds.rankers.best(P, excluded)
+            if ranker is None:
+                return "no feature is left that makes progress"
+            rounds.add(ranker, weight_of(P, rounds.rankers.performance[ranker]))
+            E = rounds.performance()  # noqa: N806
+            trouble = rounds.trouble(ranker, self.tolerance, self.max_repeats)
+            if trouble is not None and self.when_stalled == "stop":
+                return trouble
+            if trouble is not None:
+                excluded.add(ranker)
+                continue
+            if watch.says_stop(len(rounds.chosen), rounds.validate()):
+                return "a callback asked for it"
+            if (E == 1.0).all():
+                return "every training query is ranked perfectly"
+            if rounds.stopping.is_over():
+                return (
+                    f"validation {rounds.measure} has not improved for {self.early_stopping} rounds"
+                )
+            P = normalised(rounds.query_weights * np.exp(-E))  # noqa: N806
+        return f"all {self.n_rounds:,} rounds were done"
+
+    def _as_chosen(self) -> dict[str, Any]:
+        return {"n_rounds": max(1, self.best_iteration_), "early_stopping": None}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.whole_number("seed", self.seed, 0)
+        checks.whole_number("n_rounds", self.n_rounds, 1)
+        checks.real_number("tolerance", self.tolerance, "[0, 1]")
+        checks.whole_number("max_repeats", self.max_repeats, 1)
+        checks.one_of("when_stalled", self.when_stalled, _WHEN_STALLED)
+        if self.early_stopping is not None:
+            checks.whole_number("early_stopping", self.early_stopping, 1)
+        measure = parse_measure(self.measure)
+        if measure.name not in _MEASURES:
+            raise ParameterError(
+                f"AdaRank needs a measure of rankings between -1 and 1, and {measure} is none. "
+                f"Known: {', '.join(_MEASURES)}."
+            )
+
+
+def weight_of(P: Floats, E: Floats) -> float:  # noqa: N803
+    """α = ½ ln(Σ P (1 + E) / Σ P (1 - E)): what a ranker of performance E counts."""
+    lost = max(float((P * (1.0 - E)).sum()), _LEAST_LOSS)
+    return 0.5 * math.log(float((P * (1.0 + E)).sum()) / lost)
+
+
+def normalised(weights: Floats) -> Floats:
+    """Weights that sum to 1."""
+    return weights / float(weights.sum())
+
+
+def _best_of(values: list[float]) -> EarlyStopping:
+    return EarlyStopping(None, is_minimised=False, history=values)
+
+
+@dataclass(eq=False)
+class Rounds:
+    """The rounds so far: the features chosen, their weights, and the measures after each."""
+
+    data: RankingData
+    valid: RankingData | None
+    measure: Measure
+    judge: Judge
+    rankers: WeakRankers
+    scaling: Scaling
+    unit: Floats  # what a feature is multiplied with before it is added
+    query_weights: Floats
+    stopping: EarlyStopping  # holds the validation measures
+    n_threads: int
+    chosen: list[tuple[int, float]] = field(default_factory=list)
+    training: list[float] = field(default_factory=list)
+    _choices: Counter[int] = field(default_factory=Counter)  # of rankers since the last new best
+
+    def add(self, ranker: int, weight: float) -> None:
+        """Add a ranker with its weight."""
+        if weight <= 0:
+            raise DataError(
+                f"no feature reaches a {self.measure} above 0 in any query: there is nothing to learn. "
+                "Look at the labels, and at what the measure takes for relevant."
+            )
+        self.chosen.append((ranker, weight))
+
+    def model(self, n_rounds: int | None = None) -> LinearModel:
+        """The sum of the first rankers, times their weights."""
+        weights = np.zeros(self.data.n_features)
+        for ranker, weight in self.chosen[:n_rounds]:
+            feature = self.rankers.features[ranker]
+            weights[feature] += self.rankers.signs[ranker] * weight * self.unit[feature]
+        scaling = self.scaling
+        return LinearModel(weights, scaling.least, scaling.spread, 0.0, self.data.feature_names)
+
+    def performance(self) -> Floats:
+        """E of the sum so far in each training query; the mean joins the history."""
+        scores = self.model().predict(self.data.features, n_threads=self.n_threads)
+        performance = self.judge(scores, self.n_threads)
+        self.training.append(float((normalised(self.query_weights) * performance).sum()))
+        return performance
+
+    def validate(self) -> float | None:
+        """The validation measure so far, if there are validation data."""
+        if self.valid is None:
+            return None
+        scores = self.model().predict(self.valid.features, n_threads=self.n_threads)
+        self.stopping.history.append(mean_value(self.measure, scores, self.valid))
+        return self.stopping.history[-1]
+
+    def trouble(self, ranker: int, tolerance: float, max_repeats: int) -> str | None:
+        """What speaks against the last round, which is then undone; None where nothing does."""
+        best = max(self.training[:-1], default=-math.inf)
+        if self.training[-1] > best:
+            self._choices.clear()
+        self._choices[ranker] += 1
+        fall = self.training[-2] - self.training[-1] if len(self.training) > 1 else 0.0
+        name = self.rankers.name(ranker, self.data.names)
+        if fall > 0 and fall >= tolerance:
+            reason = f"{name} lowered the training {self.measure} by {fall:.4f}"
+        elif self._choices[ranker] > max_repeats:
+            reason = (
+                f"it stalled: {name} was chosen {max_repeats} times more "
+                f"without a better training {self.measure}"
+            )
+        else:
+            return None
+        self.chosen.pop()
+        self.training.pop()
+        return reason
+
+
+# Single features as rankers: how well each, or its negation, ranks each query.
+
+
+class Judge:
+    """A measure of scores of the training rows, query by query.
+
+    Documents with equal scores stand in an order drawn once from the seed: in that of the data, a file sorted by label
+    would make a perfect ranker of a feature that is the same everywhere.
+    """
+
+    def __init__(self, measure: Measure, data: RankingData, seed: int) -> None:
+        # Labels that the measure cannot take are refused here, by the caller's row.
+        values = measure.per_query(np.zeros(data.n_documents), data)
+        self.is_counted = ~np.isnan(values)
+        self._measure = measure
+        chance = stream(seed, "ties").random(data.n_documents)
+        self._rows: Rows = np.lexsort((chance, data.query_of_row))
+        self._drawn = RankingData(
+            np.zeros((data.n_documents, 1), FEATURE),
+            data.labels[self._rows],
+            data.query_of_row[self._rows],  # ascending: queries keep their numbers
+            None if data.doc_ids is None else data.doc_ids[self._rows],
+        )
+
+    def __call__(self, scores: Floats, n_threads: int | None = None) -> Floats:
+        """The measure of each query that counts."""
+        drawn = read_only(scores[self._rows])
+        values = self._measure.per_query(drawn, self._drawn, n_threads=n_threads)
+        return values[self.is_counted]
+
+
+@dataclass(frozen=True, eq=False)
+class WeakRankers:
+    """Features that vary, each with both signs, and the measure of each: float64, rankers × queries."""
+
+    features: Rows
+    signs: Floats
+    performance: Floats
+
+    @classmethod
+    def of(
+        cls, data: RankingData, judge: Judge, varying: Rows, fill: Floats, n_threads: int
+    ) -> WeakRankers:
+        """The rankers of the ``varying`` features; a missing value counts as that of ``fill``."""
+        n_queries = int(judge.is_counted.sum())
+        performance = np.empty((2 * varying.size, n_queries))
+
+        def rank_by(place: int) -> None:
+            feature = int(varying[place])
+            values = data.features[:, feature].astype(np.float64)
+            values[np.isnan(values)] = fill[feature]
+            performance[place] = judge(values, 1)
+            performance[varying.size + place] = judge(-values, 1)
+
+        for _ in in_order(rank_by, range(varying.size), n_threads):
+            pass
+        signs = np.repeat([1.0, -1.0], varying.size)
+        return cls(np.tile(varying, 2), signs, performance)
+
+    def best(self, query_weights: Floats, excluded: Collection[int]) -> int | None:
+        """The ranker of the highest Σ P(q) · E(q) but for the excluded ones; of equal ones the first."""
+        sums = np.einsum("rq,q->r", self.performance, query_weights)
+        sums[list(excluded)] = -np.inf
+        return int(np.argmax(sums)) if len(excluded) < sums.size else None
+
+    def name(self, ranker: int, names: tuple[str, ...]) -> str:
+        """What a message calls a ranker."""
+        of_feature = f"feature '{names[self.features[ranker]]}'"
+        return of_feature if self.signs[ranker] > 0 else f"the negation of {of_feature}"

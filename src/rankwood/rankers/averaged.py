@@ -1,0 +1,189 @@
+"""``AveragedGBRT``: the mean of several runs of boosting that differ in their random features."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from rankwood._core import checks
+from rankwood._core.threads import resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.errors import DataWarning, ParameterError
+from rankwood.models.forest import Forest
+from rankwood.rankers.boosted import GBRT
+from rankwood.training.bags import stream_number
+from rankwood.training.boosting import (
+    BoostingPlan,
+    BoostingState,
+    Runs,
+    boost_side_by_side,
+    totals_of_runs,
+)
+from rankwood.training.checkpoint import Checkpoint
+from rankwood.training.inputs import TrainingSet
+from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.trees.policies import FeatureChoice
+
+
+class AveragedGBRT(GBRT):
+    """The mean of several runs of boosting, each with random features of its own (Mohan 2010, section 2.3.3).
+
+    Run r is a ``GBRT`` of ``n_trees`` trees with a seed that follows from ``seed`` and r. What makes the runs differ is
+    ``features_per_node`` (or ``subsample``): where neither draws anything, the runs would be equal and are refused.
+    The runs grow round by round, side by side on all cores, and the model is one forest: in each round the trees of
+    all runs, with weight ``learning_rate / n_runs``. Progress and ``early_stopping`` count rounds: growing stops when
+    the mean of all runs has not improved for so many, and every run keeps the rounds up to the best value.
+
+    Parameters
+    ----------
+    n_runs
+        Runs of boosting that are averaged; the source found 5 or more clearly better than fewer, and 20 best.
+    n_trees, max_leaves, max_depth, min_leaf, min_gain, learning_rate, l2, features_per_node, subsample, subsample_by
+        As for ``GBRT``.
+    start, early_stopping, measure, warm_start, missing, monotone
+        As for ``GBRT``.
+    max_bins, seed, n_threads, progress, callbacks, checkpoint
+        As for ``RandomForest``.
+
+    Attributes
+    ----------
+    history_
+        The measure on the validation data after each round.
+    best_iteration_
+        How many rounds gave the best value; all of them without validation data.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    """
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        n_runs: int = 20,
+        max_leaves: int | None = 31,
+        learning_rate: float = 0.1,
+        min_leaf: int = 20,
+        l2: float = 0.0,
+        max_depth: int | None = None,
+        min_gain: float = 0.0,
+        features_per_node: int | float | None = 0.3,
+        subsample: float = 1.0,
+        subsample_by: str = "row",
+        start: str = "mean",
+        early_stopping: int | None = None,
+        measure: str = "ndcg@10",
+        warm_start: bool = False,
+        missing: str = "learned",
+        monotone: Any = None,
+        max_bins: int = 255,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(
+            n_trees=n_trees,
+            max_leaves=max_leaves,
+            learning_rate=learning_rate,
+            min_leaf=min_leaf,
+            l2=l2,
+            max_depth=max_depth,
+            min_gain=min_gain,
+            features_per_node=features_per_node,
+            subsample=subsample,
+            subsample_by=subsample_by,
+            start=start,
+            early_stopping=early_stopping,
+            measure=measure,
+            warm_start=warm_start,
+            missing=missing,
+            monotone=monotone,
+            max_bins=max_bins,
+            seed=seed,
+            n_threads=n_threads,
+            progress=progress,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
+        self.n_runs = n_runs
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        self._refuse_nothing_to_stop_by(valid)
+        self._warn_of_equal_runs(train.data)
+        checkpoint = Checkpoint(self, train, valid)
+        loss = self._loss(train)
+        plan = self._plan(train)
+        earlier, history = self._earlier(train.data, checkpoint)
+        state = self._state(train, valid, plan, loss.start(), earlier)
+        state.stopping.history.extend(history)
+        runs = Runs(loss, [self._plan_of_run(plan, run) for run in range(self.n_runs)], state)
+        callbacks = check_listeners(self.progress, self.callbacks)
+        watch = Watch(self.n_trees, self.progress, callbacks, runs.n_rounds)
+        n_threads = resolve_threads(self.n_threads)
+        boost_side_by_side(runs, self.n_trees, n_threads, checkpoint, watch)
+        self._keep(state)
+
+    def _plan_of_run(self, plan: BoostingPlan, run: int) -> BoostingPlan:
+        """The plan of one run: a seed of its own, and one thread, since the runs stand side by side."""
+        seed = seed_of_run(self.seed, run)
+        bags = None if plan.bags is None else dataclasses.replace(plan.bags, seed=seed)
+        return dataclasses.replace(plan, seed=seed, bags=bags, n_threads=1)
+
+    def _state(
+        self,
+        train: TrainingSet,
+        valid: RankingData | None,
+        plan: BoostingPlan,
+        base: float,
+        earlier: Forest | None,
+    ) -> BoostingState:
+        state = super()._state(train, valid, plan, base, earlier)
+        state.trees.factor = plan.learning_rate / self.n_runs
+        totals = totals_of_runs(earlier, self.n_runs, plan.learning_rate, train.data)
+        return dataclasses.replace(state, totals=totals)
+
+    def _earlier(
+        self, data: RankingData, checkpoint: Checkpoint
+    ) -> tuple[Forest | None, list[float]]:
+        forest, history = super()._earlier(data, checkpoint)
+        if forest is not None and (forest.tree_weights != self.learning_rate / self.n_runs).any():
+            raise ParameterError(
+                "warm_start goes on with the same n_runs and learning_rate; "
+                "set warm_start=False to start afresh."
+            )
+        return forest, history
+
+    def _trees_of(self, n_rounds: int) -> int:
+        return n_rounds * self.n_runs
+
+    def _rounds_of(self, n_trees: int) -> int:
+        return n_trees // self.n_runs
+
+    def _warn_of_equal_runs(self, data: RankingData) -> None:
+        sees_all = FeatureChoice(self.features_per_node).count(data.n_features) == data.n_features
+        if self.n_runs > 1 and sees_all and self.subsample == 1.0:
+            warnings.warn(
+                f"with features_per_node={self.features_per_node!r} of {data.n_features} features every node "
+                f"sees all of them: the {self.n_runs} runs are equal. Ask for fewer, or set subsample below 1.",
+                DataWarning,
+                stacklevel=3,
+            )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.whole_number("n_runs", self.n_runs, 1)
+        sees_all = self.features_per_node is None or self.features_per_node == 1.0
+        is_share = not isinstance(self.features_per_node, int)
+        if self.n_runs > 1 and sees_all and is_share and self.subsample == 1.0:
+            raise ParameterError(
+                f"with features_per_node={self.features_per_node!r} and subsample=1.0 nothing is random and all "
+                f"{self.n_runs} runs are equal. Set features_per_node, to 0.3 say, or subsample, or use GBRT."
+            )
+
+
+def seed_of_run(seed: int, run: int) -> int:
+    """The seed of one run; each is the model of a ``GBRT`` with it."""
+    return stream_number(seed, "run", run)

@@ -1,0 +1,180 @@
+"""``Ranker``: what all estimators share, on scikit-learn's contract."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from rankwood import __version__
+from rankwood._core import checks
+from rankwood._core.threads import resolve_threads
+from rankwood.binning.binned import BinnedData
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
+from rankwood.measures.measure import parse_measure
+from rankwood.models.forest import Forest
+from rankwood.training.inputs import (
+    TrainingSet,
+    features_with_missing,
+    ranking_data,
+    refuse_other_than_tables,
+    refuse_other_width,
+    remember_features,
+    training_set,
+    validation_data,
+)
+from rankwood.training.rounds import check_listeners
+from rankwood.training.scores import mean_value
+
+SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What gives documents scores: the higher, the more relevant.
+
+    The constructor keeps its arguments as they are; ``fit`` checks them. What it learns is one model, in the attribute
+    that ``_model`` names: ``forest_`` for ensembles of trees, ``linear_`` for a weight per feature.
+
+    Attributes
+    ----------
+    forest_
+        The trees, as a ``Forest``.
+    n_features_in_, feature_names_in_
+        How many features, and their names if the training data had names.
+    training_
+        What the model was trained on: rows, queries, features, how many of them had missing values, seconds, version.
+    """
+
+    _model = "forest_"  # the attribute that holds what was learned
+    _regresses = False  # whether scores are estimates of the labels themselves
+    forest_: Forest
+    max_bins: int
+    seed: int
+    n_threads: int | None
+    progress: Any
+    callbacks: Any
+    missing: str
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: Any = None,
+        qid: Any = None,
+        *,
+        valid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+    ) -> Self:
+        """Learn from labelled documents; gives the estimator itself.
+
+        Parameters
+        ----------
+        X
+            RankingData, BinnedData (both bring labels, queries and weights with them), or rows × features: an array,
+            a frame, a sparse matrix. NaN is a missing value.
+        y
+            Labels: finite, not negative.
+        qid
+            The query of each row, in any order. Point-wise methods need it for whatever looks at queries only.
+        valid
+            Validation data: RankingData, or (X, y, qid).
+        sample_weight, query_weight
+            A weight per row; a weight per query, by first appearance or as a mapping from its id. They multiply.
+        """
+        start = time.perf_counter()
+        data = ranking_data(X, y, qid, sample_weight, query_weight)
+        self._check_parameters()
+        valid_data = validation_data(valid, data)
+        self._learn(X, data, valid_data)
+        self._remember(data, time.perf_counter() - start)
+        return self
+
+    def predict(self, X: Any) -> Floats:  # noqa: N803
+        """The score of each row, in the caller's order.
+
+        Columns with names are put in the order of those ``fit`` saw; other names are refused. A bare array is taken
+        by position.
+        """
+        table = self._table(X)
+        scores: Floats = getattr(self, self._model).predict(table, n_threads=self.n_threads)
+        return scores
+
+    def _table(self, X: Any) -> Any:  # noqa: N803
+        """What ``predict`` was given, as the model takes it."""
+        check_is_fitted(self, self._model)
+        if isinstance(X, BinnedData):
+            X = X.data  # noqa: N806
+        refuse_other_than_tables(X)
+        refuse_other_width(X, self)
+        return X
+
+    def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
+        """NDCG@10 over the queries; without queries, the coefficient of determination R²."""
+        data = ranking_data(X, y, qid, sample_weight)
+        scores = self.predict(X)
+        if data.query_ids is not None:
+            return mean_value(parse_measure(SCORED_BY), scores, data)
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(data.labels, scores, sample_weight=data.row_weights))
+
+    def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
+        """Fit the model to ``data``: trees see it binned, as it is already where ``X`` is ``BinnedData``."""
+        train = training_set(X, data, self.max_bins, self.n_threads)
+        self._features_with_missing = features_with_missing(train)
+        self._fit(train, valid)
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        """Grow the trees and set the attributes that follow from them."""
+        raise NotImplementedError
+
+    def _chosen(self) -> dict[str, Any]:
+        """Parameters that a further fit needs to end where this one did."""
+        return {"n_trees": self.forest_.n_trees}
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters that are wrong whatever the data; the rest is checked where it is used."""
+        checks.whole_number("seed", self.seed, 0)
+        resolve_threads(self.n_threads)
+        check_listeners(self.progress, self.callbacks)
+
+    def _as_chosen(self) -> dict[str, Any]:
+        """Parameters that give the model there is, with nothing left to be chosen on validation data."""
+        return self._with_trees(self.forest_.n_trees)
+
+    def _with_trees(self, n_trees: int) -> dict[str, Any]:
+        """Parameters that give so many trees in all."""
+        return {"n_trees": n_trees, "early_stopping": None}
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The share of each feature in the gain of all splits."""
+        if not hasattr(self, self._model):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
+        gains: Floats = getattr(self, self._model).importance("gain")
+        total = float(gains.sum())
+        return gains / total if total > 0 else gains
+
+    def _remember(self, data: RankingData, seconds: float) -> None:
+        remember_features(self, data.n_features, data.feature_names)
+        self.training_ = {
+            "rows": data.n_documents,
+            "queries": None if data.query_ids is None else data.n_queries,
+            "features": data.n_features,
+            "seconds": seconds,
+            "version": __version__,
+        }
+        n_missing = getattr(self, "_features_with_missing", None)
+        if n_missing is not None:
+            self.training_["features_with_missing"] = n_missing
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        return tags

@@ -1,0 +1,1 @@
+"""BROOF: boosted random forests for ranking."""

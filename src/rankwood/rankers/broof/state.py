@@ -1,0 +1,420 @@
+"""What a BROOF has so far: its forests, what they say together, the weights of the rows, the record of its rounds."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood._core.checks import read_only
+from rankwood._core.random import stream
+from rankwood._core.threads import in_order, run_blocks
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats, Rows
+from rankwood.errors import DataError, ParameterError
+from rankwood.measures.measure import Measure
+from rankwood.models.forest import Forest
+from rankwood.training.bags import Bags
+from rankwood.training.checkpoint import Checkpoint, Resumed
+from rankwood.training.forest import Collected, ForestPlan, Pace
+from rankwood.training.inputs import TrainingSet
+from rankwood.training.rounds import EarlyStopping
+from rankwood.training.scores import OutOfBag, add_leaf_values, mean_value
+from rankwood.trees.grower import Tree
+from rankwood.trees.policies import Policies
+
+Record = dict[str, float | int | None]
+_FIGURES = ("error", "beta", "oob", "valid", "without_oob")
+_SAVED = ("weights", "scores", "sums", "masses", "best", "history", "is_over")
+
+
+def add_known(totals: Floats, values: Floats) -> None:
+    """Add the values that are there."""
+    is_known = ~np.isnan(values)
+    if is_known.all():  # as a rule; masked sums take several times as long
+        totals += values
+    else:
+        np.add(totals, values, out=totals, where=is_known)
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """What the forests so far say together about some rows; a forest that has no say in a row leaves it as it is."""
+
+    is_additive: bool
+    sums: Floats
+    masses: Floats  # the sum of the coefficients of the forests that had a say
+
+    @classmethod
+    def of(cls, is_additive: bool, n_rows: int) -> Combination:
+        """No forest yet."""
+        return cls(is_additive, np.zeros(n_rows), np.zeros(n_rows))
+
+    def add(self, predictions: Floats, coefficient: float) -> None:
+        """Add a forest."""
+        add_known(self.sums, coefficient * predictions)
+        add_known(self.masses, np.where(np.isnan(predictions), np.nan, coefficient))
+
+    @property
+    def scores(self) -> Floats:
+        """``Σ η·RF(x)``, or ``Σ ln(1/β)·RF(x) / Σ ln(1/β)``; NaN where no forest had a say."""
+        scores: Floats = np.full(self.sums.size, np.nan)
+        divisors = np.ones(1) if self.is_additive else self.masses
+        np.divide(self.sums, divisors, out=scores, where=self.masses > 0)
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """The measure, and the data it is taken on; None where it is not wanted or makes no sense."""
+
+    measure: Measure
+    train: RankingData | None
+    valid: RankingData | None
+    present: Array | None
+    stop: str | None
+    n_threads: int
+
+    def held_out(self, scores: Floats) -> float | None:
+        """The measure of the training rows that have a score, as lists without the others."""
+        if self.train is None:
+            return None
+        is_known = ~np.isnan(scores)
+        if is_known.all():
+            return _finite(mean_value(self.measure, read_only(scores), self.train))
+        rows = np.flatnonzero(is_known)
+        if rows.size == 0:
+            return None
+        part = without_features(self.train, rows)
+        return _finite(mean_value(self.measure, read_only(scores[rows]), part))
+
+    def validation(self, scores: Floats) -> float | None:
+        """The measure of the validation rows."""
+        if self.valid is None:
+            return None
+        return _finite(mean_value(self.measure, read_only(scores), self.valid))
+
+
+@dataclass(eq=False)
+class BroofState:
+    """A BROOF while it grows."""
+
+    weights: Floats  # Σ = 1
+    scores: Floats  # of the training rows, from the predictions of the validation set: examples are taken at them
+    held_out: Combination  # of the training rows, from out-of-bag predictions
+    of_valid: Combination | None
+    judge: Judge
+    stopping: EarlyStopping
+    forests: list[Forest] = field(default_factory=list)
+    history: list[Record] = field(default_factory=list)
+    best_held_out: Floats = field(default_factory=lambda: np.zeros(0))
+    is_over: bool = False
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether forests are summed."""
+        return self.held_out.is_additive
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds whose forest was kept."""
+        return len(self.forests)
+
+    @property
+    def n_kept(self) -> int:
+        """Rounds up to the best value, where stopping looks at one; else all."""
+        return self.stopping.best_iteration or self.n_rounds
+
+    def add(self, forest: RoundForest, predictions: Floats, error: float, beta: float) -> None:
+        """Keep a round's forest, and put down what is known of it."""
+        self.forests.append(forest.forest)
+        coefficient = beta if self.is_additive else math.log(1 / beta)
+        if self.is_additive:
+            add_known(self.scores, beta * predictions)
+        self.held_out.add(forest.held_out, coefficient)
+        if self.of_valid is not None and self.judge.valid is not None:
+            found = forest.forest.predict(self.judge.valid, n_threads=self.judge.n_threads)
+            self.of_valid.add(found, coefficient)
+        self._put_down(forest, error, beta)
+
+    def _put_down(self, forest: RoundForest, error: float, beta: float) -> None:
+        scores, present = self.held_out.scores, self.judge.present
+        asked = forest.held_out if present is None else forest.held_out[present]
+        record: Record = {
+            "error": _finite(error),
+            "beta": beta,
+            "oob": self.judge.held_out(scores),
+            "valid": None if self.of_valid is None else self.judge.validation(self.of_valid.scores),
+            "without_oob": int(np.isnan(asked).sum()),
+        }
+        self.history.append(record)
+        looked_at = None if self.judge.stop is None else record[self.judge.stop]
+        if self.judge.stop is not None:
+            self.stopping.history.append(math.nan if looked_at is None else float(looked_at))
+        if self.n_kept == self.n_rounds:
+            self.best_held_out = scores
+
+    def discard(self, error: float) -> None:
+        """Put down that the round's forest was not kept; it was the last."""
+        self.history.append(dict.fromkeys(_FIGURES) | {"error": _finite(error)})
+        self.is_over = True
+
+    def forest(self) -> Forest:
+        """All trees of the kept rounds, each with its share of its forest's coefficient."""
+        rounds = self.forests[: self.n_kept]
+        betas = np.array([record["beta"] for record in self.history[: len(rounds)]], np.float64)
+        n_trees = np.array([forest.n_trees for forest in rounds])
+        if self.is_additive:
+            coefficients = betas / n_trees
+        else:
+            logarithms = np.log(1 / betas)
+            coefficients = logarithms / logarithms.max()  # one round alone is a plain forest
+        whole = Forest.concatenate(rounds)
+        weights = np.repeat(coefficients, n_trees)
+        return dataclasses.replace(whole, tree_weights=weights, average=not self.is_additive)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write the trees, and all that cannot be found again from them."""
+        figures = [[record[name] for name in _FIGURES] for record in self.history[: self.n_rounds]]
+        arrays = {
+            "weights": self.weights,
+            "scores": self.scores,
+            "sums": self.held_out.sums,
+            "masses": self.held_out.masses,
+            "best": self.best_held_out,
+            "history": np.array(figures, np.float64).reshape(-1, len(_FIGURES)),
+            "is_over": np.array([self.is_over]),
+        }
+        checkpoint.write(Forest.concatenate(self.forests), arrays)
+
+    def resume(self, saved: Resumed, n_trees: int) -> None:
+        """Take over what a checkpoint holds."""
+        arrays = saved.arrays
+        self.weights, self.scores = arrays["weights"], arrays["scores"]
+        self.held_out = Combination(self.is_additive, arrays["sums"], arrays["masses"])
+        self.best_held_out, self.is_over = arrays["best"], bool(arrays["is_over"][0])
+        for number, figures in enumerate(arrays["history"].tolist()):
+            trees = slice(number * n_trees, (number + 1) * n_trees)
+            self.forests.append(saved.forest.take_trees(trees))
+            record: Record = {
+                name: _finite(value) for name, value in zip(_FIGURES, figures, strict=True)
+            }
+            record["without_oob"] = int(figures[-1])
+            self.history.append(record)
+            if self.judge.stop is not None:
+                self.stopping.history.append(figures[_FIGURES.index(self.judge.stop)])
+            if self.of_valid is not None and self.judge.valid is not None:
+                beta = figures[_FIGURES.index("beta")]
+                found = self.forests[-1].predict(self.judge.valid, n_threads=self.judge.n_threads)
+                self.of_valid.add(found, beta if self.is_additive else math.log(1 / beta))
+
+    @staticmethod
+    def arrays() -> tuple[str, ...]:
+        """What a checkpoint holds besides trees."""
+        return _SAVED
+
+
+def without_features(data: RankingData, rows: Array) -> RankingData:
+    """Labels, queries and query weights of some rows: all that a measure looks at."""
+    weights = None
+    if data.query_weights is not None:
+        weights = dict(zip(data.queries.tolist(), data.query_weights.tolist(), strict=True))
+    features = np.zeros((rows.size, 1), np.float32)
+    ids = None if data.query_ids is None else data.query_ids[rows]
+    documents = None if data.doc_ids is None else data.doc_ids[rows]
+    return RankingData(
+        features,
+        data.labels[rows],
+        ids,
+        documents,
+        query_weights=weights,  # type: ignore[arg-type]
+    )
+
+
+def _finite(value: Any) -> float | None:
+    """A number, or None for what is none: JSON has no NaN."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+# The forests of BROOF's rounds: grown like a ``RandomForest``, on bins and buffers that all rounds share.
+
+
+_LEAST_ROWS = 50_000  # per thread: fewer are added up faster than a thread starts
+
+
+@dataclass(frozen=True, eq=False)
+class RoundForest:
+    """The forest of a round, and what it says about the training rows: NaN where it must not be asked."""
+
+    forest: Forest
+    held_out: Floats  # the mean of the trees that have not seen the row
+    training: Floats  # the mean of all trees; empty where nobody wants to know
+
+
+@dataclass(frozen=True, eq=False)
+class QueryFolds:
+    """Queries dealt into folds: tree ``number`` sees no query of fold ``number % n_folds``."""
+
+    fold_of_row: Rows
+    n_folds: int
+
+    @classmethod
+    def deal(cls, train: TrainingSet, n_folds: int, seed: int) -> QueryFolds:
+        """Folds of as many queries each, drawn from those that have rows of any weight."""
+        query_of_row = train.data.query_of_row
+        counted = query_of_row if train.weights is None else query_of_row[train.weights > 0]
+        queries = np.unique(counted)
+        if queries.size < n_folds:
+            raise DataError(
+                f"{n_folds} query folds need as many queries, but there are {queries.size:,}. "
+                "Pass fewer n_folds, or validation='oob'."
+            )
+        fold_of_query = np.zeros(train.data.n_queries, np.int64)
+        shuffled = stream(seed, "query-folds").permutation(queries)
+        fold_of_query[shuffled] = np.arange(queries.size) % n_folds
+        return cls(fold_of_query[query_of_row], n_folds)
+
+    def is_seen(self, number: int) -> Array:
+        """Which rows tree ``number`` may see."""
+        seen: Array = self.fold_of_row != number % self.n_folds
+        return seen
+
+
+@dataclass(frozen=True, eq=False)
+class RoundForests:
+    """All that the forests of every round follow from, but for targets and weights."""
+
+    train: TrainingSet
+    policies: Policies
+    n_trees: int  # per round
+    bag: str
+    bag_share: float
+    resamples: bool  # weights are chances of being drawn; else they count in the trees
+    folds: QueryFolds | None
+    wants_training: bool
+    seed: int
+    n_threads: int
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def present(self) -> Array | None:
+        """The rows that have a weight at all; None where all have."""
+        weights = self.train.weights
+        return None if weights is None or weights.min() > 0 else weights > 0
+
+    def fit(
+        self, round_number: int, targets: Floats, masses: Floats | None, weights: Floats
+    ) -> RoundForest:
+        """The forest of a round, on rows that weigh ``weights``; ``masses`` count in splits and leaves beside them.
+
+        Trees are numbered through all rounds, so the first round is what a RandomForest of the same seed is.
+        """
+        first = round_number * self.n_trees
+        is_even = _all_alike(weights if self.present is None else weights[self.present])
+        if not is_even and not self.resamples:
+            scaled = weights * weights.size
+            masses = scaled if masses is None else masses * scaled
+        drawn_by = weights if self.resamples and not is_even else None
+        plan = self._plan(targets, masses, drawn_by)
+        growing = _Growing(self.train.data.n_documents, self.wants_training, self.n_threads)
+        data = self.train.data
+        trees = Collected(
+            data.n_features, data.feature_names, average=True, n_expected=self.n_trees
+        )
+        numbers = range(first, first + self.n_trees)
+        grow = plan.grow if self.folds is None else _InFolds(plan, self.folds, self.present).grow
+        with contextlib.closing(in_order(grow, numbers, self.n_threads)) as grown:
+            for tree, counts in grown:
+                trees.add(tree)
+                growing.add(tree, counts)
+        return RoundForest(trees.forest(), *growing.predictions(self.present, self.n_trees))
+
+    def _plan(self, targets: Floats, masses: Floats | None, drawn_by: Floats | None) -> ForestPlan:
+        query_of_row = self.train.data.query_of_row if self.bag == "query" else None
+        bags = Bags(
+            self.train.data.n_documents,
+            query_of_row,
+            self.bag_share,
+            weights=drawn_by,
+            present=self.present,
+            seed=self.seed,
+        )
+        return ForestPlan(
+            self.train.matrix,
+            np.ascontiguousarray(targets),
+            masses,
+            self.policies,
+            bags,
+            None,
+            self.n_trees,
+            self.seed,
+            self.n_threads,
+            pace=self.pace,
+        )
+
+
+class _InFolds:
+    """A plan whose trees leave out a fold of queries each."""
+
+    def __init__(self, plan: ForestPlan, folds: QueryFolds, present: Array | None) -> None:
+        assert plan.bags is not None
+        self._folds = folds
+        self._plans = []
+        for fold in range(folds.n_folds):
+            seen = folds.is_seen(fold)
+            bags = dataclasses.replace(
+                plan.bags, present=seen if present is None else seen & present
+            )
+            self._plans.append(dataclasses.replace(plan, bags=bags))
+
+    def grow(self, number: int) -> tuple[Tree, Array]:
+        """Tree ``number``, and 1 for the rows of the folds it may see: its held-out rows are those of the other."""
+        tree, _ = self._plans[number % self._folds.n_folds].grow(number)
+        return tree, self._folds.is_seen(number).astype(np.int32)
+
+
+class _Growing:
+    """Sums of what the trees of a round say about the training rows."""
+
+    def __init__(self, n_rows: int, wants_training: bool, n_threads: int) -> None:
+        self._out_of_bag = OutOfBag.empty(n_rows)
+        self._totals = np.zeros(n_rows if wants_training else 0)
+        self._n_threads = n_threads
+
+    def add(self, tree: Tree, counts: Array | None) -> None:
+        assert counts is not None
+        self._out_of_bag.add(tree, counts)
+        run_blocks(
+            add_leaf_values,
+            self._totals.size,
+            tree.leaf_of_row,
+            tree.value,
+            1.0,
+            self._totals,
+            n_threads=self._n_threads,
+            least=_LEAST_ROWS,
+        )
+
+    def predictions(self, present: Array | None, n_trees: int) -> tuple[Floats, Floats]:
+        """Held-out and training predictions; rows without weight are no part of the data."""
+        held_out, training = self._out_of_bag.scores, self._totals / n_trees
+        if present is not None:
+            held_out[~present] = np.nan
+            training[~present[: training.size]] = np.nan
+        return held_out, training
+
+
+def check_folds(n_folds: int, n_trees: int) -> None:
+    """Raise unless every fold has a tree that leaves it out."""
+    if n_trees < n_folds:
+        raise ParameterError(
+            f"{n_folds} query folds need at least as many trees per round, got n_trees={n_trees}."
+        )
+
+
+def _all_alike(weights: Floats) -> bool:
+    return bool(weights.min() == weights.max())

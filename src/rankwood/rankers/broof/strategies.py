@@ -1,0 +1,385 @@
+"""The five extension points of BROOF, as functions and small objects.
+
+A round of the loop (``broof.broof``) asks, in this order:
+
+1. ``initialize_weights``  what each row weighs at first; once, before the first round
+2. ``update_examples``     what the round's forest fits
+3. ``validation_set``      whose predictions of the training rows errors are taken from
+4. ``learner_weights``     how wrong each row is, how wrong the forest is, what it weighs
+5. ``update_weights``      what each row weighs in the next round
+
+Words used here
+    prediction   what one forest says about a training row; NaN where it may not be asked
+    score        what all forests so far say about a training row together
+    error        of a row, 0 is right; divided by the greatest of the round, so that 1 is as wrong as it gets
+    ε            the weighted mean error of a round;  β  what follows from it: a forest weighs ln(1/β)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rankwood._core.random import stream
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats
+from rankwood.errors import ParameterError
+from rankwood.losses.loss import Loss, SquaredLoss
+from rankwood.losses.placement import height_errors, median_errors
+from rankwood.rankers.broof.state import RoundForest
+
+# β is kept this far from 0 and 1: a forest without error must not outweigh all others beyond measure, and one that
+# guesses must still weigh something.
+LEAST_BETA = 1e-6
+WORST_ERROR = 0.5  # a forest that is more wrong than this is discarded: ln(1/β) would be negative
+
+Errors = Callable[[Floats], Floats]  # from predictions; NaN where these are NaN
+Predictions = Callable[[RoundForest], Floats]
+
+
+class Kind(Protocol):
+    """What a loss decides: what forests fit, how wrong they are, and how they are added up."""
+
+    is_additive: bool  # Σ η·RF(x); else the mean of the forests, weighed by ln(1/β)
+
+    def examples(self, scores: Floats) -> tuple[Floats, Floats | None]:
+        """What the next forest fits, and what each row weighs in its trees' splits and leaves (None: all alike)."""
+        ...
+
+    def errors(self, targets: Floats, predictions: Floats) -> Floats:
+        """How wrong the predictions are, row by row; NaN where they are."""
+        ...
+
+    def weight(self, error: float) -> float:
+        """β of a forest with mean error ε."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighting:
+    """Every forest fits the labels; rows that the last one got wrong weigh more (absolute, median, height)."""
+
+    labels: Floats
+    errors_of: Errors
+    learning_rate: float
+    is_additive = False
+
+    def examples(self, scores: Floats) -> tuple[Floats, Floats | None]:  # noqa: ARG002 - Kind's
+        """The labels: ``identity``."""
+        return self.labels, None
+
+    def errors(self, targets: Floats, predictions: Floats) -> Floats:  # noqa: ARG002
+        """What the loss says of the predictions."""
+        return self.errors_of(predictions)
+
+    def weight(self, error: float) -> float:
+        """``η·ε / (1 - ε)``, away from 0 and 1."""
+        beta = self.learning_rate * error / (1 - error) if error < 1 else 1.0
+        return min(max(beta, LEAST_BETA), 1 - LEAST_BETA)
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """Every forest fits what a loss says is left at the scores so far (gradient, lambda)."""
+
+    loss: Loss
+    learning_rate: float
+    is_additive = True
+
+    def examples(self, scores: Floats) -> tuple[Floats, Floats | None]:
+        """The residues, or a loss's Newton steps with their hessians."""
+        return self.loss.targets(scores)
+
+    def errors(self, targets: Floats, predictions: Floats) -> Floats:
+        """What the forest leaves of its targets."""
+        errors: Floats = np.abs(targets - self.learning_rate * predictions)
+        return errors
+
+    def weight(self, error: float) -> float:  # noqa: ARG002 - Kind's
+        """The learning rate, whatever the error."""
+        return self.learning_rate
+
+
+# 1. initialize_weights
+
+
+def uniform(data: RankingData, seed: int) -> Floats:  # noqa: ARG001 - as dirichlet
+    """All rows alike."""
+    return np.ones(data.n_documents)
+
+
+def dirichlet(data: RankingData, seed: int) -> Floats:
+    """A draw from Dirichlet(1, …, 1), uniform over all weights that sum to 1: exponentials over their sum."""
+    drawn = stream(seed, "dirichlet").standard_exponential(data.n_documents)
+    weights: Floats = drawn / drawn.sum()
+    return weights
+
+
+INITIAL_WEIGHTS = {"uniform": uniform, "dirichlet": dirichlet}
+
+
+def initialize_weights(
+    choice: Any, data: RankingData, sample_weights: Floats | None, seed: int
+) -> Floats:
+    """What each row weighs at first: the choice, times what the caller says it weighs; the sum is 1."""
+    if isinstance(choice, str):
+        weights = INITIAL_WEIGHTS[choice](data, seed)
+    else:
+        weights = checked_weights("initial_weights", choice(data), data.n_documents)
+    if sample_weights is not None:
+        weights = weights * (sample_weights / sample_weights.max())  # which may be extreme
+    scaled: Floats = weights / weights.sum()
+    return scaled
+
+
+# 2. update_examples
+
+
+@dataclass(frozen=True)
+class KindSettings:
+    """What the kinds are made with, beside the data."""
+
+    learning_rate: float
+    region: str
+    measure: Any
+    present: Array | None  # the rows that have a weight; None where all have
+    n_threads: int
+
+
+def absolute_errors(data: RankingData, predictions: Floats) -> Floats:
+    """How far each prediction is from the label."""
+    errors: Floats = np.abs(data.labels - predictions)
+    return errors
+
+
+def kind_of(loss: Any, data: RankingData, settings: KindSettings) -> Kind:
+    """The kind that ``loss`` names, or that a function or object of the user's makes."""
+    rate = settings.learning_rate
+    if loss == "gradient":
+        return Additive(SquaredLoss(data.labels, starts_at_mean=False), rate)
+    if loss == "lambda":
+        return Additive(_lambdas(data, settings), rate)
+    if not isinstance(loss, str) and hasattr(loss, "targets"):
+        return Additive(UsersLoss(loss, data), rate)
+    functions: dict[str, Any] = {
+        "absolute": absolute_errors,
+        "median": functools.partial(
+            median_errors, region=settings.region, n_threads=settings.n_threads
+        ),
+        "height": functools.partial(height_errors, n_threads=settings.n_threads),
+    }
+    errors_of = functions[loss] if isinstance(loss, str) else checked_errors(loss)
+    return Reweighting(data.labels, functools.partial(errors_of, data), rate)
+
+
+def _lambdas(data: RankingData, settings: KindSettings) -> Loss:
+    """LambdaRank's gradients of the measure; rows that are no part of the data are in no pair."""
+    from rankwood.losses.lambdarank import LambdaRank
+
+    present = settings.present
+    weights = None if present is None else present.astype(np.float64)
+    return LambdaRank(data, settings.measure, weights, n_threads=settings.n_threads)
+
+
+# 3. validation_set
+
+
+def held_out(forest: RoundForest) -> Floats:
+    """Each row as the trees see it that have not seen it: out of their bag, or out of their query fold."""
+    return forest.held_out
+
+
+def training(forest: RoundForest) -> Floats:
+    """Each row as all trees see it."""
+    return forest.training
+
+
+VALIDATIONS: dict[str, Predictions] = {
+    "oob": held_out,
+    "train": training,
+    "query-folds": held_out,
+}
+
+
+# 4. learner_weights
+
+
+def mean_error(errors: Floats, weights: Floats) -> float:
+    """ε: the mean error, by weight, of the rows that have one; NaN where none has."""
+    products = errors * weights
+    is_known = ~np.isnan(errors)
+    if not is_known.all():
+        products, weights = products[is_known], weights[is_known]
+    total = float(weights.sum())
+    return float(products.sum()) / total if total > 0 else math.nan
+
+
+def over_greatest(errors: Floats) -> Floats:
+    """Errors divided by the greatest of them, as AdaBoost.R2 does (Drucker 1997); all 0 stay 0."""
+    greatest = float(np.fmax.reduce(errors, initial=0.0))
+    return errors / greatest if greatest > 0 else errors
+
+
+NORMALIZATIONS: dict[str | None, Callable[[Floats], Floats]] = {
+    "max": over_greatest,
+    None: lambda errors: errors,
+}
+
+
+# 5. update_weights
+
+
+def reweight(weights: Floats, errors: Floats, beta: float) -> Floats:
+    """``w·β^(1 - e)``, then scaled so that the rows with an error weigh together what they did before.
+
+    Rows without an error keep their weight to the bit, and Σ w stays 1.
+    """
+    is_known = ~np.isnan(errors)
+    powers = (1 - errors[is_known]) * math.log(beta)
+    if powers.size == 0:
+        return weights
+    before = weights[is_known]
+    after = before * np.exp(powers - powers.max())  # from the greatest, so that none is infinite
+    changed = weights.copy()
+    if after.sum() > 0:
+        changed[is_known] = after * (before.sum() / after.sum())
+    return changed
+
+
+def constant(weights: Floats, errors: Floats, beta: float) -> Floats:  # noqa: ARG001 - as reweight
+    """The weights as they are."""
+    return weights
+
+
+# Whose predictions the errors are of that weights follow, and how they follow them.
+UPDATES: dict[str, tuple[Predictions, Callable[[Floats, Floats, float], Floats]]] = {
+    "oob": (held_out, reweight),
+    "train": (training, reweight),
+    "constant": (held_out, constant),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A choice for each extension point; the first is made before the loop begins."""
+
+    kind: Kind
+    validation_set: Predictions
+    normalize: Callable[[Floats], Floats]
+    update_set: Predictions
+    update: Callable[[Floats, Floats, float], Floats]
+
+    def update_examples(self, scores: Floats) -> tuple[Floats, Floats | None]:
+        """What the next forest fits, and what rows weigh in its trees."""
+        return self.kind.examples(scores)
+
+    def learner_weights(
+        self, targets: Floats, predictions: Floats, weights: Floats
+    ) -> tuple[Floats, float, float]:
+        """The rows' errors, their mean ε, and β."""
+        errors = self.normalize(self.kind.errors(targets, predictions))
+        error = mean_error(errors, weights)
+        return errors, error, self.kind.weight(error)
+
+    def is_too_wrong(self, error: float) -> bool:
+        """Whether a forest of mean error ε is of no use; where none could be found, it is."""
+        return not self.kind.is_additive and not error < WORST_ERROR
+
+    def update_weights(
+        self, weights: Floats, targets: Floats, forest: RoundForest, found: tuple[Floats, float]
+    ) -> Floats:
+        """The weights of the next round; ``found`` are the errors and β of this one."""
+        errors, beta = found
+        if self.update is not constant and self.update_set is not self.validation_set:
+            errors = self.normalize(self.kind.errors(targets, self.update_set(forest)))
+        return self.update(weights, errors, beta)
+
+
+# What a user's own extension points give, looked at before it is used.
+
+
+@dataclass(frozen=True, eq=False)
+class UsersLoss:
+    """A user's object with ``targets(data, scores)``, as a ``Loss`` of these data."""
+
+    users: Any
+    data: RankingData
+
+    def start(self) -> float:
+        """Additive kinds begin at 0."""
+        return 0.0
+
+    def targets(self, scores: Floats) -> tuple[Floats, Floats | None]:
+        """What the user's object says that the next forest should fit; it may give weights beside it."""
+        found = self.users.targets(self.data, scores)
+        targets, weights = found if isinstance(found, tuple) else (found, None)
+        n_rows = self.data.n_documents
+        targets = _numbers("the targets of loss", targets, n_rows)
+        if weights is not None:
+            weights = checked_weights("the weights of loss", weights, n_rows)
+        return targets, weights
+
+
+def checked_errors(errors_of: Callable[..., Any]) -> Callable[[RankingData, Floats], Floats]:
+    """A user's function ``errors(data, predictions)``, whose answers are looked at."""
+    name = f"the errors of {getattr(errors_of, '__name__', 'loss')}"
+
+    def errors(data: RankingData, predictions: Floats) -> Floats:
+        is_unknown = np.isnan(predictions)
+        found = _numbers(name, errors_of(data, predictions), data.n_documents, is_unknown)
+        if (found < 0).any():
+            raise ParameterError(f"{name} must not be negative.")
+        return np.where(is_unknown, np.nan, found)
+
+    return errors
+
+
+def checked_update(
+    function: Callable[..., Any],
+) -> Callable[[Floats, Floats, float], Floats]:
+    """A user's function ``weights(weights, errors, beta)``; its answers are scaled to a sum of 1."""
+
+    def update(weights: Floats, errors: Floats, beta: float) -> Floats:
+        found = checked_weights("update_weights", function(weights, errors, beta), weights.size)
+        scaled: Floats = found / found.sum()
+        return scaled
+
+    return update
+
+
+def checked_predictions(function: Callable[..., Any]) -> Callable[[Any], Floats]:
+    """A user's function ``predictions(forest)``; NaN where a row has none."""
+
+    def predictions(forest: Any) -> Floats:
+        n_rows = forest.held_out.size
+        return _numbers("validation", function(forest), n_rows, np.ones(n_rows, bool))
+
+    return predictions
+
+
+def checked_weights(name: str, values: Any, n_rows: int) -> Floats:
+    """One weight per row, none negative, not all 0."""
+    weights = _numbers(name, values, n_rows)
+    if weights.min() < 0 or not weights.any():
+        raise ParameterError(f"{name} must not be negative, and not all 0.")
+    return weights
+
+
+def _numbers(name: str, values: Any, n_rows: int, may_be_nan: Array | None = None) -> Floats:
+    """One number per row, or an error that says what was given instead."""
+    try:
+        found = np.ascontiguousarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be numbers, got {type(values).__name__}.") from None
+    if found.shape != (n_rows,):
+        shape = " × ".join(f"{length:,}" for length in found.shape) or "one"
+        raise ParameterError(f"{name} must be one number for each of {n_rows:,} rows, got {shape}.")
+    is_missing = np.zeros(n_rows, bool) if may_be_nan is None else np.isnan(found) & may_be_nan
+    if not (np.isfinite(found) | is_missing).all():
+        raise ParameterError(f"{name} must be finite wherever there is a prediction.")
+    return found

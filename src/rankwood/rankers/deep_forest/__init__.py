@@ -1,0 +1,1 @@
+"""Deep forests: cascades of layers of forests."""

@@ -1,0 +1,192 @@
+"""What the layers of a cascade see: the original features' codes, and behind them those of the augmented columns.
+
+The growing kernels want one contiguous array of features × rows. So it is allocated once with room for the augmented
+columns, and each layer overwrites those of the layer before: the original codes are never copied. Only
+``keep_augmented`` makes the array anew, one layer wider, as often as it is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood.binning.binned import BinnedData
+from rankwood.binning.bins import CODE, Bins
+from rankwood.binning.fit import fit_bins
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import FEATURE, OFFSET, Bytes, Features, Floats, Rows
+from rankwood.errors import DataError
+from rankwood.models.cascade import as_feature
+from rankwood.models.inputs import features_in_order
+from rankwood.training.inputs import TrainingSet, weights_of_rows
+from rankwood.trees.row_order import lay_out, lay_out_together
+
+
+@dataclass(eq=False)
+class Part:
+    """Rows of one part of the data, training or validation, with all their columns."""
+
+    data: RankingData  # with its own features, in the training data's order
+    codes: Bytes  # (features and room, rows)
+    source_of_row: Rows  # the data's row behind each row of ``codes``
+    heads: Bytes | None = None  # codes of original features, row by row, if the layout has them
+    augmented: list[Features] = field(
+        default_factory=list
+    )  # kept only where a learner wants values
+
+    def write(self, place: int, codes: Bytes) -> None:
+        """Write one column's codes, which stand in the data's order."""
+        self.codes[place] = codes.take(self.source_of_row)
+
+    def make_room(self, width: int, n_columns: int) -> None:
+        """See to it that ``n_columns`` fit behind the first ``width``."""
+        if width + n_columns > len(self.codes):
+            wider = np.empty((width + n_columns, self.codes.shape[1]), CODE)
+            wider[:width] = self.codes[:width]
+            self.codes = wider
+
+    def by_source(self, scores: Floats) -> Floats:
+        """Scores of the rows of ``codes``, in the data's order."""
+        found: Floats = np.empty_like(scores)
+        found[self.source_of_row] = scores
+        return found
+
+    def values(self) -> Features:
+        """All columns as numbers, for learners that do not know bins: rows × columns."""
+        if not self.augmented:
+            return self.data.features
+        return np.hstack([self.data.features, np.stack(self.augmented, axis=1)])
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A column in bins: the codes of the training rows, then those of the validation rows, if there are any."""
+
+    bins: Bins
+    codes: list[Bytes]
+    values: list[Features]  # the numbers behind them, where a learner wants those
+
+
+@dataclass(eq=False)
+class Columns:
+    """The columns of the layer at hand: those of the training rows, and of the validation rows if there are any."""
+
+    train: Part
+    valid: Part | None
+    original: Bins
+    added: list[Bins]  # of the augmented columns
+    wants_values: bool  # whether a learner needs the augmented columns as numbers too
+    max_bins: int
+    n_threads: int | None
+
+    @property
+    def width(self) -> int:
+        """How many columns a layer sees."""
+        return self.original.n_features + len(self.added)
+
+    @property
+    def bins(self) -> Bins:
+        """The cut points of all columns."""
+        every = [self.original, *self.added]
+        counts = np.concatenate([np.diff(bins.offsets) for bins in every])
+        offsets = np.zeros(counts.size + 1, OFFSET)
+        np.cumsum(counts, out=offsets[1:])
+        thresholds = np.concatenate([bins.thresholds for bins in every])
+        return Bins(thresholds, offsets, np.concatenate([bins.has_missing for bins in every]))
+
+    def encode(self, of_train: Floats, of_valid: Floats | None) -> Encoded:
+        """A further column, given for the training rows and for the validation rows, in bins of its own."""
+        values = [as_feature(scores) for scores in (of_train, of_valid) if scores is not None]
+        bins = fit_bins(values[0][:, np.newaxis], max_bins=self.max_bins, n_threads=1)
+        codes = [bins.transform(column[:, np.newaxis], self.n_threads)[0] for column in values]
+        return Encoded(bins, codes, values if self.wants_values else [])
+
+    def take(self, encoded: Sequence[Encoded], *, keep: bool) -> None:
+        """Put columns behind the original features, or with ``keep`` behind all that there are."""
+        if not keep:
+            self.added = []
+        for place, part in enumerate(self._parts):
+            part.make_room(self.width, len(encoded))
+            if not keep:
+                part.augmented = []
+            for number, column in enumerate(encoded):
+                part.write(self.width + number, column.codes[place])
+                part.augmented += column.values[place : place + 1]
+        self.added = self.added + [column.bins for column in encoded]
+
+    def training_set(self, is_trained: Any) -> TrainingSet:
+        """The training rows as the layer's learners see them; rows that are not ``is_trained`` have no weight."""
+        data = self.train.data
+        bins = self.bins
+        train = self.train
+        matrix = lay_out(train.codes[: self.width], bins, train.source_of_row, train.heads)
+        row_weights, weights = data.row_weights, weights_of_rows(data)
+        if not is_trained.all():
+            row_weights = np.where(is_trained, 1.0 if row_weights is None else row_weights, 0.0)
+            weights = np.where(is_trained, 1.0 if weights is None else weights, 0.0)
+        return TrainingSet(_as_wide(data, self.width, row_weights), bins, matrix, weights)
+
+    @property
+    def _parts(self) -> list[Part]:
+        return [self.train] if self.valid is None else [self.train, self.valid]
+
+
+@dataclass(frozen=True)
+class Room:
+    """How columns are made: bins, room for augmented ones, and whether they are needed as numbers."""
+
+    max_bins: int
+    n_augmented: int
+    wants_values: bool
+    n_threads: int | None
+
+
+def original_columns(X: Any, data: RankingData, valid: RankingData | None, room: Room) -> Columns:  # noqa: N803
+    """The columns of the first layer: the features of ``data``, as they are binned already where X is BinnedData."""
+    if data.n_documents == 0:
+        raise DataError("there are no rows to learn from.")
+    codes = np.empty((data.n_features + room.n_augmented, data.n_documents), CODE)
+    own = codes[: data.n_features]
+    if isinstance(X, BinnedData):
+        bins = X.bins
+        own[:] = X.codes  # the caller's codes stay as they are
+    else:
+        weights = weights_of_rows(data)
+        is_whole = weights is None or weights.min() > 0
+        counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
+        bins = fit_bins(counted, max_bins=room.max_bins, n_threads=room.n_threads)
+        bins.transform_into(data.features, own, room.n_threads)
+    matrix = lay_out_together(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
+    train = Part(data, codes, matrix.source_of_row, matrix.heads)
+    held_out = None if valid is None else _validation_part(valid, data, bins, room)
+    return Columns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
+
+
+def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Room) -> Part:
+    matrix = features_in_order(valid, data.n_features, data.feature_names)
+    codes = np.empty((data.n_features + room.n_augmented, len(matrix)), CODE)
+    bins.transform_into(matrix, codes[: data.n_features], room.n_threads)
+    in_order = _with(valid, features=matrix, feature_names=data.feature_names)
+    return Part(in_order, codes, np.arange(len(matrix)))
+
+
+def _as_wide(data: RankingData, width: int, row_weights: Floats | None) -> RankingData:
+    """The rows as data of ``width`` columns without values: who trains on bins never looks at them.
+
+    They are NaN without taking memory. The columns have no names, since augmented ones have none.
+    """
+    features = np.broadcast_to(FEATURE(np.nan), (data.n_documents, width))
+    return _with(data, features=features, feature_names=None, row_weights=row_weights)
+
+
+def _with(data: RankingData, **changes: Any) -> RankingData:
+    """``data`` with other attributes, and without another look at those that were checked already."""
+    if data.query_ids is not None:
+        _ = data.grouping  # found once, for all copies
+    copied = object.__new__(RankingData)
+    copied.__dict__.update(data.__dict__)
+    copied.__dict__.update(changes)
+    return copied

@@ -1,0 +1,302 @@
+"""``DeepForest``: layers of forests, each of which also sees what the layer before it said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
+from rankwood.errors import DataError, ParameterError
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.cascade import Cascade
+from rankwood.rankers.base import SCORED_BY, Ranker
+from rankwood.rankers.boosted import LambdaMART
+from rankwood.rankers.deep_forest.columns import Columns, Room, original_columns
+from rankwood.rankers.deep_forest.growing import (
+    BOOSTS,
+    CascadePlan,
+    CascadeState,
+    Selection,
+    grow_cascade,
+    held_out_value,
+    trimmed,
+)
+from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged, sees_bins
+from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
+from rankwood.training.inputs import weights_of_rows
+from rankwood.training.rounds import Callback, EarlyStopping, Watch, check_listeners
+from rankwood.training.scores import is_minimised
+
+_LAYERS = ("forests", "lambdamart")
+_N_TREES = {"forests": 80, "lambdamart": 300}  # the paper's best on large collections
+_AUGMENTS = ("forests", "trees")
+_SELECTS = ("pareto",)
+_MOST_LAYERS = 100
+_REFUSED = {  # parameters of a base learner that a layer cannot honour, and why
+    "monotone": "scores of later layers follow augmented features, for which nothing was promised",
+    "early_stopping": "a layer has no validation data of its own",
+    "checkpoint": "all layers would share it",
+}
+
+
+class DeepForest(Ranker):
+    """Layers of forests: each layer sees the features and the scores of the layer before it (Deep Forest for ranking).
+
+    Scores of training rows come from trees, or models, that have not seen the row. After each layer the cascade is
+    measured as if it ended there; it ends at the best layer once ``patience`` further ones have not beaten it.
+
+    Parameters
+    ----------
+    layer
+        The rankers of a layer: "forests" (half random forests, half completely random ones, all on bootstrap samples),
+        "lambdamart" (LambdaMARTs that differ by seed, 0.8 of the queries per tree and half the features per node), or
+        a list of rankers, which may be scikit-learn regressors or LightGBM rankers.
+    n_forests
+        Rankers per layer; of an odd number of forests the greater half is random forests. Not for a list.
+    n_trees
+        Trees of each ranker; None is 80 for "forests", 300 for "lambdamart". Not for a list.
+    max_leaves
+        Leaves of a tree of the random forests of "forests"; None is no limit, as in the source.
+    min_split
+        Different rows a node of the completely random forests of "forests" must have to be split; 1 is no limit, as in
+        the source.
+    features_per_node
+        Features a node of the random forests of "forests" looks at: a number, a share, or None for all.
+    max_layers
+        Most layers, at most 100.
+    patience
+        Layers without improvement after which growing ends; None grows ``max_layers`` and keeps them all.
+    measure
+        What layers are compared by: on the validation data, else on held-out scores of the training data. Without
+        query ids it is rmse.
+    n_folds
+        Parts of the queries (of the rows, without query ids) for held-out scores of rankers that have no bags.
+    augment
+        What goes to the next layer: the score of each ranker ("forests") or of each tree ("trees"; bagged forests
+        only).
+    select
+        "pareto" passes on those trees only that no other beats in both out-of-bag NDCG@10 and mean correlation.
+    keep_augmented
+        Whether scores go to all later layers, not to the next one only.
+    boost
+        "query": only queries with an NDCG@10 below ``alpha`` train the next layer. "document": only documents whose
+        share of wrong neighbours is above ``beta``.
+    alpha, beta
+        The limits of ``boost``.
+    max_bins, seed, n_threads, progress, callbacks
+        As for ``RandomForest``; seeds of the rankers of a list follow from ``seed``. Callbacks are told of every
+        ranker, and a wish to stop is heard at the end of its layer.
+
+    Attributes
+    ----------
+    cascade_
+        The layers kept, as a ``Cascade``.
+    layers_
+        For each layer grown: its measure, seconds, rows, models, trees, leaves, bytes, how many columns it passed on,
+        whether it was kept, and a note where ``boost`` left it no rows.
+    history_
+        The measure on the validation data after each layer; empty without validation data.
+    best_iteration_
+        How many layers were kept.
+    stopped_because_
+        Why there are no more layers.
+    oob_scores_, oob_ndcg_
+        Held-out scores of the training rows by the last layer kept, and their NDCG@10.
+    feature_importances_
+        The share of each feature in the gain of all splits; those on scores of earlier layers are left out.
+    """
+
+    _model = "cascade_"
+    cascade_: Cascade
+
+    def __init__(
+        self,
+        layer: str | Sequence[Any] = "forests",
+        n_forests: int = 8,
+        n_trees: int | None = None,
+        max_leaves: int | None = 100,
+        min_split: int = 11,
+        features_per_node: int | float | None = 0.3,
+        max_layers: int = 20,
+        patience: int | None = 3,
+        measure: str = "ndcg@10",
+        n_folds: int = 3,
+        augment: str = "forests",
+        select: str | None = None,
+        keep_augmented: bool = False,
+        boost: str | None = None,
+        alpha: float = 0.3,
+        beta: float = 0.7,
+        max_bins: int = 255,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.layer = layer
+        self.n_forests = n_forests
+        self.n_trees = n_trees
+        self.max_leaves = max_leaves
+        self.min_split = min_split
+        self.features_per_node = features_per_node
+        self.max_layers = max_layers
+        self.patience = patience
+        self.measure = measure
+        self.n_folds = n_folds
+        self.augment = augment
+        self.select = select
+        self.keep_augmented = keep_augmented
+        self.boost = boost
+        self.alpha = alpha
+        self.beta = beta
+        self.max_bins = max_bins
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+
+    @classmethod
+    def lambdamart(cls, n: int = 8, n_trees: int = 300, **parameters: Any) -> Self:
+        """DF-LM: a cascade whose layers are ``n`` LambdaMARTs of ``n_trees`` trees."""
+        return cls("lambdamart", n, n_trees, **parameters)
+
+    def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
+        learners = self._learners()
+        measure = self._measure(data, valid)
+        room = Room(
+            self.max_bins,
+            self._n_augmented(learners),
+            not all(sees_bins(learner) for learner in learners),
+            self.n_threads,
+        )
+        columns = original_columns(X, data, valid, room)
+        plan = CascadePlan(
+            LayerPlan(learners, self.n_folds, self.seed, self.n_threads),
+            Selection(self.boost, float(self.alpha), float(self.beta)),
+            self.augment,
+            self.select,
+            bool(self.keep_augmented),
+            measure,
+            self.max_layers,
+        )
+        self._grow(plan, columns)
+
+    def _grow(self, plan: CascadePlan, columns: Columns) -> None:
+        """Grow the cascade and set the attributes that follow from it."""
+        data = columns.train.data
+        weights = weights_of_rows(data)
+        is_trained = np.ones(data.n_documents, bool) if weights is None else weights > 0
+        state = CascadeState(EarlyStopping(self.patience, is_minimised(plan.measure)), is_trained)
+        callbacks = check_listeners(self.progress, self.callbacks)
+        watch = Watch(plan.max_layers * len(plan.layer.learners), self.progress, callbacks)
+        grow_cascade(plan, columns, state, watch)
+        self.cascade_ = trimmed(state, data, plan)
+        self.best_iteration_ = state.n_kept
+        for number, report in enumerate(state.reports, start=1):
+            report["kept"] = number <= state.n_kept
+        self.layers_ = state.reports
+        self.history_ = [] if columns.valid is None else list(state.stopping.history)
+        self.stopped_because_ = state.stopped_because
+        self.oob_scores_ = state.held_out
+        self.oob_ndcg_ = None
+        if data.query_ids is not None and state.held_out is not None:
+            self.oob_ndcg_ = held_out_value(parse_measure(SCORED_BY), state.held_out, data)
+
+    def predict_layers(self, X: Any) -> Floats:  # noqa: N803 - scikit-learn's name
+        """The scores that each layer gives, as if it were the last: rows × layers."""
+        table = self._table(X)
+        return self.cascade_.predict_layers(table, n_threads=self.n_threads)
+
+    def _learners(self) -> list[Any]:
+        """The rankers of a layer, unfitted."""
+        if not isinstance(self.layer, str):
+            return list(self.layer)
+        n_trees = _N_TREES[self.layer] if self.n_trees is None else self.n_trees
+        if self.layer == "lambdamart":
+            base = LambdaMART(n_trees, subsample=0.8, subsample_by="query", features_per_node=0.5)
+            return [base] * self.n_forests
+        n_blind = self.n_forests // 2
+        return [
+            *[
+                RandomForest(
+                    n_trees, max_leaves=self.max_leaves, features_per_node=self.features_per_node
+                )
+            ]
+            * (self.n_forests - n_blind),
+            *[CompletelyRandomForest(n_trees, bag="row", min_split=self.min_split)] * n_blind,
+        ]
+
+    def _n_augmented(self, learners: Sequence[Any]) -> int:
+        """How many columns a layer passes on, at most."""
+        if self.max_layers == 1:
+            return 0
+        passes_trees = self.augment == "trees" or self.select is not None
+        return sum(learner.n_trees if passes_trees else 1 for learner in learners)
+
+    def _measure(self, data: RankingData, valid: RankingData | None) -> Measure:
+        if data.query_ids is None:
+            return parse_measure("rmse")
+        measure = parse_measure(self.measure)
+        if valid is not None and valid.query_ids is None and measure.name != "rmse":
+            raise DataError(
+                f"valid has no query ids, which {measure} needs. Pass (X, y, qid), or measure='rmse'."
+            )
+        return measure
+
+    def _as_chosen(self) -> dict[str, Any]:
+        return {"max_layers": self.cascade_.n_layers, "patience": None}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.layer, str):
+            checks.one_of("layer", self.layer, _LAYERS)
+            checks.whole_number("n_forests", self.n_forests, 1)
+            if self.n_trees is not None:
+                checks.whole_number("n_trees", self.n_trees, 1)
+        elif not isinstance(self.layer, list | tuple) or not self.layer:
+            raise ParameterError(
+                f"layer must be one of {', '.join(_LAYERS)}, or a list of at least one ranker, "
+                f"got {checks.plain(self.layer)}."
+            )
+        checks.whole_number("max_layers", self.max_layers, 1, _MOST_LAYERS)
+        if self.patience is not None:
+            checks.whole_number("patience", self.patience, 1)
+        parse_measure(self.measure)
+        checks.whole_number("n_folds", self.n_folds, 2)
+        checks.one_of("augment", self.augment, _AUGMENTS)
+        if self.select is not None:
+            checks.one_of("select", self.select, _SELECTS)
+        checks.true_or_false("keep_augmented", self.keep_augmented)
+        if self.boost is not None:
+            checks.one_of("boost", self.boost, BOOSTS)
+        checks.real_number("alpha", self.alpha, "[0, 1]")
+        checks.real_number("beta", self.beta, "[0, 1]")
+        for place, learner in enumerate(self._learners()):
+            self._check_learner(place, learner)
+
+    def _check_learner(self, place: int, learner: Any) -> None:
+        """Raise for what cannot be a ranker of a layer."""
+        name = type(learner).__name__
+        is_ranker = all(callable(getattr(learner, verb, None)) for verb in ("fit", "predict"))
+        if isinstance(learner, type) or not is_ranker:
+            shown = f"the class {learner.__name__}" if isinstance(learner, type) else name
+            raise ParameterError(
+                f"layer[{place}] must be an object with fit and predict, got {shown}."
+            )
+        if isinstance(learner, DeepForest):
+            raise ParameterError(f"layer[{place}] is a DeepForest; cascades do not nest.")
+        for parameter, why in _REFUSED.items():
+            if isinstance(learner, Ranker) and getattr(learner, parameter, None) is not None:
+                raise ParameterError(f"layer[{place}] ({name}) has {parameter} set, but {why}.")
+        if isinstance(learner, Ranker):
+            learner._check_parameters()
+        passes_trees = self.augment == "trees" or self.select is not None
+        if passes_trees and not is_bagged(learner):
+            raise ParameterError(
+                f"layer[{place}] ({name}) is no forest with bags: its trees have seen every row and would give the "
+                "labels away. Use augment='forests', or forests with bag='row'."
+            )

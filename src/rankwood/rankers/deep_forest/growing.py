@@ -1,0 +1,351 @@
+"""Growing a cascade: layer after layer, until the best has not been beaten for a while."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Bytes, Floats
+from rankwood.errors import DataWarning
+from rankwood.measures.gains import LARGEST_EXPONENT
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.cascade import WHOLE, Cascade, Layer
+from rankwood.models.forest import Forest
+from rankwood.models.validate import ARRAYS
+from rankwood.rankers.deep_forest.columns import Columns
+from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_layer
+from rankwood.training.inputs import weights_of_rows
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, EarlyStopping, Watch
+from rankwood.training.scores import OutOfBag, mean_value
+
+_NO_OUTPUTS = np.zeros((0, 2), np.int32)
+ALL_LAYERS = ALL_ROUNDS.replace("rounds", "layers")
+NO_BETTER = "the measure has not improved"
+KEPT_ROWS = "no rows of two grades were left: trained on the rows of the layer before"
+
+
+@dataclass(frozen=True)
+class CascadePlan:
+    """All that a cascade follows from, but its data."""
+
+    layer: LayerPlan
+    selection: Selection
+    augment: str
+    select: str | None
+    keep_augmented: bool
+    measure: Measure
+    max_layers: int
+
+
+@dataclass(eq=False)
+class CascadeState:
+    """The layers so far, and what is known of them."""
+
+    stopping: EarlyStopping
+    is_trained: Array  # rows that train the layer at hand
+    layers: list[Layer] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    held_out: Floats | None = None  # scores of the training rows by the best layer
+    note: str | None = None  # on the rows of the layer at hand
+    stopped_because: str = ALL_LAYERS
+
+    @property
+    def n_kept(self) -> int:
+        """Layers up to the best; all of them where nothing is to be chosen."""
+        if self.stopping.patience is None:
+            return len(self.layers)
+        return max(1, self.stopping.best_iteration)
+
+    def add(self, fitted: FittedLayer, measure: float, report: dict[str, Any]) -> None:
+        """Keep a layer's models, its measure and its report; scores of single rows only of the best."""
+        models = tuple(learner.model for learner in fitted.learners)
+        self.layers.append(Layer(models, _NO_OUTPUTS))
+        self.stopping.history.append(measure)
+        self.reports.append(report)
+        if self.n_kept == len(self.layers):
+            self.held_out = fitted.held_out
+
+
+def grow_cascade(plan: CascadePlan, columns: Columns, state: CascadeState, watch: Watch) -> None:
+    """Add layers until the best has not been beaten for ``patience`` layers (section 3.1 of the paper)."""
+    for number in range(plan.max_layers):
+        start = time.perf_counter()
+        layer = fit_layer(
+            plan.layer, number, columns, state.is_trained, _teller(plan, number, watch)
+        )
+        measure = evaluate_layer(plan.measure, layer, columns)
+        state.add(layer, measure, _report(layer, state, measure))
+        if _is_over(plan, state, watch):
+            state.reports[-1]["seconds"] = time.perf_counter() - start
+            return
+        outputs = outputs_of(layer, columns, plan.augment, plan.select)
+        # All are in bins before the first is written: trees are asked through the columns they saw.
+        augmented = [columns.encode(*each) for each in columns_of(layer, columns, outputs)]
+        columns.take(augmented, keep=plan.keep_augmented)
+        state.layers[-1] = Layer(state.layers[-1].models, outputs)
+        state.reports[-1] |= {"augmented": len(outputs), "seconds": time.perf_counter() - start}
+        _choose_rows(plan.selection, layer, columns.train.data, state)
+
+
+def evaluate_layer(measure: Measure, layer: FittedLayer, columns: Columns) -> float:
+    """The measure of a layer as the last one: on the validation data, else on held-out scores."""
+    if columns.valid is not None:
+        return mean_value(measure, layer.of_valid, columns.valid.data)
+    return held_out_value(measure, layer.held_out, columns.train.data)
+
+
+def held_out_value(measure: Measure, scores: Floats, data: RankingData) -> float:
+    """The measure over the training rows that have a held-out score, and the queries that have such rows.
+
+    NaN where there are none, or where labels are too large for a gain.
+    """
+    weights = weights_of_rows(data)
+    is_known = ~np.isnan(scores) if weights is None else ~np.isnan(scores) & (weights > 0)
+    rows = np.flatnonzero(is_known)
+    labels = data.labels[rows]
+    has_gains = data.query_ids is None or measure.name == "rmse"
+    if rows.size == 0 or (not has_gains and labels.max() > LARGEST_EXPONENT):
+        return math.nan
+    if data.query_ids is None:
+        return float(np.sqrt(np.mean((scores[rows] - labels) ** 2)))
+    of_query: Any = None
+    if data.query_weights is not None:
+        of_query = dict(zip(data.queries.tolist(), data.query_weights.tolist(), strict=True))
+    part = RankingData(
+        np.zeros((rows.size, 1), np.float32), labels, data.query_ids[rows], query_weights=of_query
+    )
+    return mean_value(measure, np.ascontiguousarray(scores[rows]), part)
+
+
+def trimmed(state: CascadeState, data: RankingData, plan: CascadePlan) -> Cascade:
+    """The layers up to the best, as a model."""
+    kept = state.layers[: state.n_kept]
+    last = Layer(kept[-1].models, _NO_OUTPUTS)
+    return Cascade((*kept[:-1], last), data.n_features, plan.keep_augmented, data.feature_names)
+
+
+def _is_over(plan: CascadePlan, state: CascadeState, watch: Watch) -> bool:
+    """Whether there are to be no more layers, and why."""
+    if watch.was_stopped:
+        state.stopped_because = ASKED_TO
+    elif state.stopping.is_over():
+        state.stopped_because = NO_BETTER
+    else:
+        return len(state.layers) >= plan.max_layers
+    return True
+
+
+def _choose_rows(
+    selection: Selection, layer: FittedLayer, data: RankingData, state: CascadeState
+) -> None:
+    """The rows that train the next layer; where the rule leaves nothing to learn from, those of this layer again."""
+    state.note = None
+    if selection.boost is None:
+        return
+    weights = weights_of_rows(data)
+    is_chosen = selection.rows(layer.held_out, data)
+    if weights is not None:
+        is_chosen &= weights > 0
+    if np.unique(data.labels[is_chosen]).size < 2:
+        state.note = KEPT_ROWS
+        warnings.warn(
+            f"layer {len(state.layers) + 1}: boost='{selection.boost}' left {int(is_chosen.sum()):,} rows of fewer "
+            "than two grades, so the layer trains on the rows of the layer before.",
+            DataWarning,
+            stacklevel=2,
+        )
+        return
+    state.is_trained = is_chosen
+
+
+def _teller(plan: CascadePlan, number: int, watch: Watch) -> Any:
+    """Tells whoever listens of every learner of a layer; a wish to stop is heard at the end of the layer."""
+    n_learners = len(plan.layer.learners)
+
+    def tell(n_done: int) -> None:
+        wants_stop = watch.was_stopped
+        watch.says_stop(number * n_learners + n_done)
+        watch.was_stopped |= wants_stop
+
+    return tell
+
+
+def _report(layer: FittedLayer, state: CascadeState, measure: float) -> dict[str, Any]:
+    """What ``layers_`` says of a layer."""
+    models = [learner.model for learner in layer.learners]
+    forests = [model for model in models if isinstance(model, Forest)]
+    return {
+        "measure": None if math.isnan(measure) else measure,
+        "rows": int(state.is_trained.sum()),
+        "models": len(models),
+        "trees": sum(forest.n_trees for forest in forests),
+        "leaves": sum(forest.n_leaves for forest in forests),
+        "bytes": sum(getattr(forest, name).nbytes for forest in forests for name in ARRAYS),
+        "augmented": 0,
+        "kept": True,
+        "note": state.note,
+    }
+
+
+# Which rows train the next layer of a cascade: all, or those that the layer before ranked badly.
+
+
+BOOSTS = ("query", "document")
+_NDCG = "ndcg@10"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Queries with an NDCG@10 below ``alpha`` (S3.3.1), or documents with an error above ``beta`` (S3.3.2)."""
+
+    boost: str | None
+    alpha: float
+    beta: float
+
+    def rows(self, scores: Floats, data: RankingData) -> Array:
+        """One truth value per row: whether it is to train the next layer. Rows without a score are not."""
+        if self.boost is None:
+            return np.ones(data.n_documents, bool)
+        is_known = ~np.isnan(scores)
+        if self.boost == "query":
+            lowest = float(scores[is_known].min(initial=0.0)) - 1.0
+            ndcg = parse_measure(_NDCG).per_query(np.where(is_known, scores, lowest), data)
+            is_chosen: Array = (ndcg < self.alpha)[data.query_of_row]
+        else:
+            is_chosen = height_errors(np.where(is_known, scores, -np.inf), data) > self.beta
+        return is_chosen & is_known
+
+
+def height_errors(scores: Floats, data: RankingData) -> Floats:
+    """The share of documents of other grades that stand on the wrong side of each document, in its query.
+
+    Those above it with a lower label and those below it with a higher one, over all with another label; 0 where all
+    labels are equal. Equal scores keep the data's order.
+    """
+    errors: Floats = np.zeros(data.n_documents)
+    for _, rows in data.iter_queries():
+        ranking = rows[np.argsort(-scores[rows], kind="stable")]
+        errors[ranking] = _errors_of_ranking(data.labels[ranking])
+    return errors
+
+
+def _errors_of_ranking(labels: Floats) -> Floats:
+    """``height_errors`` of one query's documents, best score first."""
+    errors: Floats = np.zeros(labels.size)
+    for grade in np.unique(labels):
+        ranks = np.flatnonzero(labels == grade)
+        others = labels.size - ranks.size
+        if others == 0:
+            continue
+        lower_above = np.cumsum(labels < grade)[ranks]
+        is_higher = labels > grade
+        higher_below = is_higher.sum() - np.cumsum(is_higher)[ranks]
+        errors[ranks] = (lower_above + higher_below) / others
+    return errors
+
+
+# What a layer of a cascade passes on: the score of each model, of each tree, or of a Pareto front of the trees.
+
+
+_SAMPLED_ROWS = 5000  # that correlations are taken from: they need all trees' scores at once
+
+Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
+
+
+def outputs_of(layer: FittedLayer, columns: Columns, augment: str, select: str | None) -> Array:
+    """The outputs as pairs (model, tree): every model, every tree (S3.1), or the chosen trees (S3.1.1)."""
+    if select is None and augment == "forests":
+        pairs = [(model, WHOLE) for model in range(len(layer.learners))]
+    else:
+        pairs = [
+            (model, tree)
+            for model, learner in enumerate(layer.learners)
+            for tree in range(learner.model.n_trees)
+        ]
+    outputs = np.array(pairs, np.int32).reshape(-1, 2)
+    if select == "pareto":
+        outputs = outputs[pareto_front(*_qualities(layer, columns, outputs))]
+    return outputs
+
+
+def columns_of(layer: FittedLayer, columns: Columns, outputs: Array) -> Iterator[Column]:
+    """The column of each output, made when it is asked for: all trees' at once would not fit."""
+    for model, tree in outputs.tolist():
+        learner = layer.learners[model]
+        if tree == WHOLE:
+            yield learner.held_out, learner.of_valid
+        else:
+            yield _column_of_tree(learner, tree, columns)[0]
+
+
+def pareto_front(quality: Floats, likeness: Floats) -> Array:
+    """The places that none beats: no other has as much quality and as little likeness, and more or less of one."""
+    found = []
+    for place in range(quality.size):
+        is_as_good = (quality >= quality[place]) & (likeness <= likeness[place])
+        is_better = (quality > quality[place]) | (likeness < likeness[place])
+        if not (is_as_good & is_better).any():
+            found.append(place)
+    return np.array(found, np.int64)
+
+
+def mean_correlations(scores: Floats) -> Floats:
+    """The mean absolute Pearson correlation of each row of ``scores`` with all the others.
+
+    A row that is constant correlates with nothing; it counts as 1, since it tells nothing either. Missing scores
+    count as their row's mean.
+    """
+    n_rows = len(scores)
+    if n_rows == 1:
+        return np.zeros(1)
+    centred = scores - np.nanmean(scores, axis=1, keepdims=True)
+    centred[np.isnan(centred)] = 0.0
+    norms = np.sqrt((centred**2).sum(axis=1))
+    is_constant = norms <= 1e-12 * np.abs(scores).max(initial=1.0, where=~np.isnan(scores))
+    centred /= np.where(is_constant, 1.0, norms)[:, np.newaxis]
+    # Not by a BLAS, whose sums depend on how many threads it has.
+    products = np.abs(np.einsum("ir,jr->ij", centred, centred))
+    np.fill_diagonal(products, 0.0)
+    means: Floats = products.sum(axis=1) / (n_rows - 1)
+    return np.where(is_constant, 1.0, means)
+
+
+def _qualities(layer: FittedLayer, columns: Columns, outputs: Array) -> tuple[Floats, Floats]:
+    """Out-of-bag NDCG@10 of each tree, and its mean correlation with the others."""
+    data = columns.train.data
+    rows = np.arange(0, data.n_documents, max(1, data.n_documents // _SAMPLED_ROWS))
+    quality: Floats = np.empty(len(outputs))
+    sampled: Floats = np.empty((len(outputs), rows.size))
+    for place, (model, tree) in enumerate(outputs.tolist()):
+        (of_train, _), is_out = _column_of_tree(layer.learners[model], tree, columns)
+        known = OutOfBag(np.where(is_out, of_train, 0.0), is_out.astype(np.int32))
+        found = known.ndcg(data)
+        quality[place] = 0.0 if found is None or np.isnan(found) else found
+        sampled[place] = of_train[rows]
+    return quality, mean_correlations(sampled)
+
+
+def _column_of_tree(learner: Fitted, tree: int, columns: Columns) -> tuple[Column, Array]:
+    """What one tree says about every row, and which rows it has not seen.
+
+    For rows that it has seen, its forest's out-of-bag score stands in: the tree would give the row's own label away.
+    """
+    assert learner.bags is not None  # only bagged forests pass their trees on
+    forest: Any = learner.model
+    one = dataclasses.replace(forest.take_trees([tree]), tree_weights=np.ones(1), base=0.0)
+    of_train = columns.train.by_source(_score(one, columns.train.codes, columns))
+    is_out = learner.bags.counts(tree) == 0
+    of_valid = None if columns.valid is None else _score(one, columns.valid.codes, columns)
+    return (np.where(is_out, of_train, learner.held_out), of_valid), is_out
+
+
+def _score(forest: Forest, codes: Bytes, columns: Columns) -> Floats:
+    return forest.predict_binned(codes[: columns.width], columns.bins, n_threads=columns.n_threads)

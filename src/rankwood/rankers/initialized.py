@@ -1,0 +1,245 @@
+"""``InitializedGBRT``: boosting that starts from a random forest's predictions."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood.data.dataset import RankingData
+from rankwood.errors import ParameterError
+from rankwood.losses.loss import SquaredLoss
+from rankwood.models.forest import Forest
+from rankwood.rankers.boosted import Boosted
+from rankwood.rankers.forests import RandomForest
+from rankwood.training.bags import UNITS
+from rankwood.training.boosting import BoostingState, boost
+from rankwood.training.checkpoint import Checkpoint
+from rankwood.training.forest import Collected, ForestState, grow_forest, totals_of
+from rankwood.training.inputs import TrainingSet
+from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.scores import OutOfBag
+
+_RESIDUALS = ("oob", "in-bag")
+_NAMES_HERE = {  # of the random forest's parameters
+    "n_trees": "forest_trees",
+    "max_leaves": "forest_leaves",
+    "max_depth": "forest_depth",
+    "min_leaf": "forest_min_leaf",
+    "features_per_node": "forest_features",
+}
+
+
+class InitializedGBRT(Boosted):
+    """Boosted trees for squared loss that start from a random forest: H = F + α Σ h (Mohan 2010, Algorithm 4).
+
+    The first ``forest_trees`` trees are those of a ``RandomForest`` with the same seed, each with weight
+    1 / ``forest_trees``; then come ``n_trees`` boosted trees with weight ``learning_rate``. Together they are one
+    forest. ``early_stopping`` looks at the forest alone too: where no boosted tree improves on it, none is kept.
+
+    Parameters
+    ----------
+    forest_trees, forest_leaves, forest_depth, forest_min_leaf
+        The random forest that boosting starts from: its number of trees, and where they end.
+    forest_features
+        Features a node of the random forest looks at: a number (int), a share (float), or None for all.
+    forest_bag
+        What is drawn for a tree of the random forest, with replacement: "row" or "query" (whole queries).
+    residuals
+        What boosting takes as the forest's prediction of a training row: the mean of the trees that have not seen it
+        ("oob"), or of all trees ("in-bag", as in the source), which makes residuals smaller than on new documents. A
+        row that every tree has seen, which with few trees is common, has its in-bag prediction in either case.
+    n_trees, max_leaves, max_depth, min_leaf, min_gain, learning_rate, l2, features_per_node, subsample, subsample_by
+        As for ``GBRT``.
+    early_stopping, measure, warm_start, missing, monotone
+        As for ``GBRT``.
+    max_bins, seed, n_threads, progress, callbacks, checkpoint
+        As for ``RandomForest``.
+
+    Attributes
+    ----------
+    history_
+        The measure on the validation data after each boosted tree.
+    forest_measure_
+        The measure of the random forest alone; NaN without validation data.
+    best_iteration_
+        How many boosted trees gave the best value, 0 for the forest alone; all of them without validation data.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    """
+
+    _regresses = True
+    _least_trees = 0  # the forest alone is a model
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        max_leaves: int | None = 31,
+        learning_rate: float = 0.1,
+        min_leaf: int = 20,
+        l2: float = 0.0,
+        max_depth: int | None = None,
+        min_gain: float = 0.0,
+        features_per_node: int | float | None = None,
+        subsample: float = 1.0,
+        subsample_by: str = "row",
+        forest_trees: int = 300,
+        forest_leaves: int | None = 100,
+        forest_depth: int | None = None,
+        forest_min_leaf: int = 1,
+        forest_features: int | float | None = 0.3,
+        forest_bag: str = "row",
+        residuals: str = "oob",
+        early_stopping: int | None = None,
+        measure: str = "ndcg@10",
+        warm_start: bool = False,
+        missing: str = "learned",
+        monotone: Any = None,
+        max_bins: int = 255,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_leaves = max_leaves
+        self.learning_rate = learning_rate
+        self.min_leaf = min_leaf
+        self.l2 = l2
+        self.max_depth = max_depth
+        self.min_gain = min_gain
+        self.features_per_node = features_per_node
+        self.subsample = subsample
+        self.subsample_by = subsample_by
+        self.forest_trees = forest_trees
+        self.forest_leaves = forest_leaves
+        self.forest_depth = forest_depth
+        self.forest_min_leaf = forest_min_leaf
+        self.forest_features = forest_features
+        self.forest_bag = forest_bag
+        self.residuals = residuals
+        self.early_stopping = early_stopping
+        self.measure = measure
+        self.warm_start = warm_start
+        self.missing = missing
+        self.monotone = monotone
+        self.max_bins = max_bins
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        self._refuse_nothing_to_stop_by(valid)
+        checkpoint = Checkpoint(self, train, valid)
+        earlier, history = self._earlier(train.data, checkpoint)
+        plan = self._plan(train)
+        callbacks = check_listeners(self.progress, self.callbacks)
+        n_before = 0 if earlier is None else earlier.n_trees
+        watch = Watch(plan.n_trees, self.progress, callbacks, n_before)
+        grown = self._grow_forest(train, earlier, checkpoint, watch)
+        forest = _summed(grown.trees.forest())  # F
+        if earlier is None or earlier.n_trees <= forest.n_trees:
+            earlier = forest
+        state = self._state(train, valid, plan, 0.0, earlier)
+        state.stopping.history.extend(history)
+        state = self._from_forest(state, forest, grown.out_of_bag, train.data)
+        if not watch.was_stopped:
+            boost(self._loss(train), plan, state, checkpoint, watch)  # + α Σ h
+        self.forest_measure_ = state.stopping.start
+        self._keep(state)
+
+    def _loss(self, train: TrainingSet) -> SquaredLoss:
+        return SquaredLoss(train.labels, train.weights, starts_at_mean=False)
+
+    def _grow_forest(
+        self, train: TrainingSet, earlier: Forest | None, checkpoint: Checkpoint, watch: Watch
+    ) -> ForestState:
+        """The random forest: what there is of it already, and the trees that lack."""
+        data, plan = train.data, self._forest_estimator()._plan(train)
+        assert plan.bags is not None
+        there = None if earlier is None else _averaged(earlier, self.forest_trees)
+        trees = Collected(data.n_features, data.feature_names, average=True, earlier=there)
+        out_of_bag = None
+        if self.residuals == "oob" and there is not None:
+            out_of_bag = OutOfBag.of_forest(there, plan.bags, data)
+        elif self.residuals == "oob":
+            out_of_bag = OutOfBag.empty(data.n_documents)
+        state = ForestState(trees, out_of_bag, None, [])
+        if len(trees) < self.forest_trees:
+            grow_forest(plan, state, checkpoint, watch)
+        return state
+
+    def _from_forest(
+        self, state: BoostingState, forest: Forest, out_of_bag: OutOfBag | None, data: RankingData
+    ) -> BoostingState:
+        """Boosting's state with the forest's predictions as the start of each row."""
+        starts = totals_of(forest, data)
+        if out_of_bag is not None:
+            starts = np.where(out_of_bag.n_trees > 0, out_of_bag.scores, starts)
+        boosted = state.trees.forest().take_trees(slice(forest.n_trees, None))
+        if state.validation is not None:
+            of_forest = totals_of(forest, state.validation.data)
+            alone = dataclasses.replace(state.validation, totals=of_forest)
+            state.stopping.start = alone.value()
+        return dataclasses.replace(state, totals=totals_of(boosted, data), starts=starts)
+
+    def _forest_estimator(self) -> RandomForest:
+        return RandomForest(
+            self.forest_trees,
+            self.forest_leaves,
+            self.forest_depth,
+            self.forest_min_leaf,
+            features_per_node=self.forest_features,
+            bag=self.forest_bag,
+            missing=self.missing,
+            monotone=self.monotone,
+            seed=self.seed,
+            n_threads=self.n_threads,
+        )
+
+    def _earlier(
+        self, data: RankingData, checkpoint: Checkpoint
+    ) -> tuple[Forest | None, list[float]]:
+        forest, history = super()._earlier(data, checkpoint)
+        if forest is not None and not forest.average:
+            n_trees = min(forest.n_trees, self.forest_trees)
+            if (forest.tree_weights[:n_trees] != 1 / n_trees).any():
+                raise ParameterError(
+                    "warm_start goes on with the same forest_trees; set warm_start=False to start afresh."
+                )
+        return forest, history
+
+    def _trees_of(self, n_rounds: int) -> int:
+        return self.forest_trees + n_rounds
+
+    def _rounds_of(self, n_trees: int) -> int:
+        return max(0, n_trees - self.forest_trees)
+
+    def _check_parameters(self) -> None:
+        checks.one_of("residuals", self.residuals, _RESIDUALS)
+        checks.one_of("forest_bag", self.forest_bag, UNITS)
+        try:
+            self._forest_estimator()._check_parameters()
+        except ParameterError as error:  # in the words of this estimator
+            name, _, rest = str(error).partition(" ")
+            raise ParameterError(f"{_NAMES_HERE.get(name, name)} {rest}") from None
+        super()._check_parameters()
+
+
+def _summed(forest: Forest) -> Forest:
+    """The mean of the trees, written as a sum."""
+    weights = np.full(forest.n_trees, 1 / forest.n_trees)
+    return dataclasses.replace(forest, tree_weights=weights, average=False)
+
+
+def _averaged(forest: Forest, n_trees: int) -> Forest:
+    """The first trees of a sum, as the random forest they were."""
+    trees = forest.take_trees(slice(0, n_trees))
+    return dataclasses.replace(trees, tree_weights=np.ones(trees.n_trees), average=True)

@@ -1,0 +1,231 @@
+"""``LinearRanker``: what estimators share that learn a weight per feature."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from rankwood._core import checks
+from rankwood._core.threads import resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
+from rankwood.errors import DataError, ParameterError
+from rankwood.losses.ranksvm import PairHinge
+from rankwood.measures.measure import parse_measure
+from rankwood.models.inputs import features_in_order
+from rankwood.models.linear import LinearModel, Scaling
+from rankwood.rankers.base import Ranker
+from rankwood.training.inputs import weights_of_rows
+from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.scores import mean_value
+
+
+class LinearRanker(Ranker):
+    """A ranker whose score is a weighted sum of the features; it needs queries, and no bins.
+
+    Attributes
+    ----------
+    linear_
+        The weights, as a ``LinearModel``.
+    """
+
+    _model = "linear_"
+
+    linear_: LinearModel
+
+    def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: ARG002, N803
+        if data.n_documents == 0:
+            raise DataError("there are no rows to learn from.")
+        refuse_without_pairs(data)
+        if valid is not None:
+            valid = in_order_of(data, valid)
+        self._fit_rows(data, valid)
+
+    def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
+        """Learn the weights and set the attributes that follow from them."""
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        resolve_threads(self.n_threads)
+        check_listeners(self.progress, self.callbacks)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The share of each feature in Σ |weight| · spread, its standard deviation in the training data."""
+        if not hasattr(self, "linear_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
+        parts = self.linear_.importance()
+        total = float(parts.sum())
+        return parts / total if total > 0 else parts
+
+
+def refuse_without_pairs(data: RankingData) -> None:
+    """Raise unless a query that counts has documents of different labels: else there is nothing to learn."""
+    counts = np.ones(data.n_documents, bool)
+    if data.row_weights is not None:
+        counts &= data.row_weights > 0
+    if data.query_weights is not None:
+        counts &= data.query_weights[data.query_of_row] > 0
+    if not counts.any():
+        raise DataError(
+            "weights (sample_weight × query_weight) are all zero; at least one must be positive."
+        )
+    rows = np.flatnonzero(counts)
+    least = np.full(data.n_queries, np.inf)
+    greatest = np.full(data.n_queries, -np.inf)
+    np.minimum.at(least, data.query_of_row[rows], data.labels[rows])
+    np.maximum.at(greatest, data.query_of_row[rows], data.labels[rows])
+    if not (least < greatest).any():
+        raise DataError(
+            "no query has documents of different labels, so no document is better than another and there is "
+            "nothing to learn. Look at the labels and the query ids."
+        )
+
+
+def in_order_of(train: RankingData, valid: RankingData) -> RankingData:
+    """Validation rows with their features in the order of the training rows'."""
+    features = features_in_order(valid, train.n_features, train.feature_names)
+    if features is valid.features:
+        return valid
+    return RankingData(
+        features,
+        valid.labels,
+        valid.query_ids,
+        valid.doc_ids,
+        valid.row_weights,
+        valid.query_weights,
+        train.feature_names,
+    )
+
+
+# ``RankSVM``: a linear ranker with a large margin between documents of different labels.
+
+
+class RankSVM(LinearRanker):
+    """A weight per feature that puts better documents ahead of worse ones by a margin (Joachims 2002; Lee & Lin 2014).
+
+    It minimises ``½ ‖w‖² + C Σ max(0, 1 - (s_better - s_worse))²`` over all pairs of documents of a query whose
+    labels differ. Features are standardised inside, over the training rows, and the weights folded back; a constant
+    feature has weight 0, a missing value counts as the mean. No pair is ever listed: a step costs some passes over the
+    documents and a sort of each query. A row weight counts a document that many times, a query weight its query.
+
+    Parameters
+    ----------
+    C
+        What a pair's error counts against the size of the weights. The errors of all pairs are summed, as in
+        scikit-learn's ``LinearSVC``, so that more data need a smaller C.
+    tol
+        Stop when the gradient's norm has fallen to this share of that of no weights at all.
+    max_iter
+        The most steps of the solver.
+    measure
+        What is told of the validation data, if there are any; nothing is chosen by it.
+    n_threads, progress, callbacks
+        As for ``RandomForest``.
+
+    Attributes
+    ----------
+    linear_
+        The weights, as a ``LinearModel``.
+    objective_, n_iter_
+        The value that was reached, and the steps it took.
+    history_
+        The measure on the validation data.
+    stopped_because_
+        Why the solver stopped.
+    feature_importances_
+        The share of each feature in Σ |weight| · spread, its standard deviation in the training data.
+    """
+
+    def __init__(
+        self,
+        C: float = 1e-4,  # noqa: N803 - the name in all of the literature
+        tol: float = 1e-4,
+        max_iter: int = 100,
+        measure: str = "ndcg@10",
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.measure = measure
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+
+    def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
+        n_threads = resolve_threads(self.n_threads)
+        scaling = Scaling.of(data.features, weights_of_rows(data), n_threads)
+        objective = PairHinge(data, scaling, float(self.C), n_threads)
+        weights = self._minimise(objective, data.n_features)
+        self.linear_ = scaling.model(weights, data.feature_names)
+        self.history_ = []
+        if valid is not None:
+            measure = parse_measure(self.measure)
+            self.history_ = [mean_value(measure, self.linear_.predict(valid), valid)]
+
+    def _minimise(self, objective: PairHinge, n_features: int) -> Floats:
+        """The weights, in units of spread, at which the objective is least: a truncated Newton in a trust region."""
+        from scipy.optimize import minimize  # takes half a second to load
+
+        start = np.zeros(n_features)
+        value, gradient = objective.value_and_gradient(start)
+        steepest = float(np.linalg.norm(gradient))
+        if steepest == 0.0:  # no feature tells documents of a pair apart
+            self.n_iter_, self.objective_ = 0, value
+            self.stopped_because_ = "no feature tells better documents from worse ones"
+            return start
+        watch = Watch(self.max_iter, self.progress, check_listeners(self.progress, self.callbacks))
+        steps = 0
+
+        def tell(_: Floats) -> None:
+            nonlocal steps
+            steps += 1
+            if watch.says_stop(steps):
+                raise StopIteration
+
+        found = minimize(
+            objective.value_and_gradient,
+            start,
+            method="trust-ncg",
+            jac=True,
+            hessp=objective.curvature,
+            callback=tell,
+            options={"gtol": self.tol * steepest, "maxiter": self.max_iter},
+        )
+        self.n_iter_, self.objective_ = int(found.nit), float(found.fun)
+        self.stopped_because_ = self._reason(found, steepest)
+        return np.asarray(found.x)
+
+    def _reason(self, found: Any, steepest: float) -> str:
+        share = float(np.linalg.norm(found.jac)) / steepest
+        if share <= self.tol:
+            return f"the gradient has fallen to {share:.1e} of what it was"
+        if found.nit < self.max_iter:
+            return "a callback asked for it" if found.status == 99 else str(found.message)
+        warnings.warn(
+            f"RankSVM took max_iter={self.max_iter} steps and has not converged: the gradient has fallen to "
+            f"{share:.1e} of what it was, not to tol={self.tol:g}. Raise max_iter, or lower C.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        return f"max_iter={self.max_iter} steps were taken"
+
+    def _as_chosen(self) -> dict[str, Any]:
+        return {}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.real_number("C", self.C, "(0, inf)")
+        checks.real_number("tol", self.tol, "(0, 1)")
+        checks.whole_number("max_iter", self.max_iter, 1)
+        if parse_measure(self.measure).name == "rmse":
+            raise ParameterError(
+                "rmse says nothing about scores that are not on the labels' scale."
+            )

@@ -1,0 +1,503 @@
+"""``MLPRanker``: a neural network, the baseline that tree ensembles are compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks, random
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Features, Floats, Rows
+from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
+from rankwood.losses.ndcg_loss2 import MU, gains_over_ideal, ndcg_loss2pp
+from rankwood.measures.measure import parse_measure
+from rankwood.models.neural import NeuralModel, refuse_infinite, signed_logarithm, standardise
+from rankwood.rankers.base import Ranker
+from rankwood.rankers.linear import in_order_of, refuse_without_pairs
+from rankwood.training.inputs import weights_of_rows
+from rankwood.training.rounds import (
+    ALL_ROUNDS,
+    ASKED_TO,
+    NO_BETTER,
+    Callback,
+    EarlyStopping,
+    Watch,
+    check_listeners,
+)
+from rankwood.training.scores import mean_value
+
+_MOST_UNITS = 1_000_000
+DEVICES = ("auto", "cpu", "cuda")
+
+
+class MLPRanker(Ranker):
+    """A multilayer perceptron trained for NDCG with the loss NDCGLoss2++ (Wang et al. 2018; Pobrotyn et al. 2020).
+
+    Training needs PyTorch, which the extra ``neural`` brings; a trained model scores without it. Features are
+    standardised inside, skewed ones after their logarithm; a missing value counts as the mean. On the processor the
+    same data and seed give the same model, for which PyTorch is kept to one thread.
+
+    Parameters
+    ----------
+    hidden
+        Units of each hidden layer: a list of numbers, or a text such as "256-128".
+    dropout
+        The share of hidden units that a step of training leaves out.
+    learning_rate
+        The step size of the optimiser, Adam; for trees, what is taken of each.
+    n_epochs
+        How often training goes through all queries, or the most it may with ``early_stopping``.
+    batch_size
+        Queries in a step.
+    max_list
+        The most documents of a query in a step; of longer queries so many are drawn anew in each epoch.
+    sigma, mu
+        The steepness of the loss, and what the distance of two ranks counts in it.
+    early_stopping
+        Stop when the measure on the validation data has not improved for so many epochs. None trains all. Needs
+        ``valid``. Where there are validation data, the best epoch is kept in any case.
+    measure
+        What is looked at on the validation data.
+    device
+        Where to train: "cpu", "cuda" (a graphics card; bits may differ), or "auto": a card if there is one.
+    seed, n_threads, progress, callbacks
+        As for ``RandomForest``. Threads are for scoring.
+
+    Attributes
+    ----------
+    neural_
+        The network, as a ``NeuralModel``.
+    history_
+        The measure on the validation data after each epoch.
+    train_history_
+        The mean loss of a query in each epoch, with dropout.
+    best_iteration_
+        How many epochs gave the best value; all of them without validation data.
+    stopped_because_
+        Why training stopped.
+    """
+
+    _model = "neural_"
+    neural_: NeuralModel
+
+    def __init__(
+        self,
+        hidden: Any = (256, 512, 1024, 512, 256),
+        dropout: float = 0.3,
+        learning_rate: float = 1e-3,
+        n_epochs: int = 100,
+        batch_size: int = 64,
+        max_list: int = 1000,
+        sigma: float = 1.0,
+        mu: float = MU,
+        early_stopping: int | None = None,
+        measure: str = "ndcg@10",
+        device: str = "auto",
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.hidden = hidden
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.max_list = max_list
+        self.sigma = sigma
+        self.mu = mu
+        self.early_stopping = early_stopping
+        self.measure = measure
+        self.device = device
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+
+    def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: ARG002, N803
+        import_torch()
+        if data.n_documents == 0:
+            raise DataError("there are no rows to learn from.")
+        refuse_without_pairs(data)
+        if self.early_stopping is not None and valid is None:
+            raise ParameterError("early_stopping needs validation data: pass valid.")
+        if valid is not None:
+            if valid.query_ids is None:
+                raise DataError(f"valid has no query ids, which {self.measure} needs.")
+            valid = in_order_of(data, valid)
+        standards = Standards.of(data.features, weights_of_rows(data))
+        lists = Lists.of(data, standards)
+        with one_thread():
+            training = Training(self._plan(data), lists, device_of(self.device))
+            self._train(training, data, standards, valid)
+
+    def _train(
+        self, training: Training, data: RankingData, standards: Standards, valid: RankingData | None
+    ) -> None:
+        """Epoch after epoch, until there are enough or the measure no longer improves; the best one is kept."""
+        watch = Watch(self.n_epochs, self.progress, check_listeners(self.progress, self.callbacks))
+        measure, stopping = parse_measure(self.measure), EarlyStopping(self.early_stopping, False)
+        self.train_history_: list[float] = []
+        self.stopped_because_ = ALL_ROUNDS
+        for epoch in range(1, self.n_epochs + 1):
+            self.train_history_.append(training.epoch(epoch - 1))
+            value = None
+            if valid is not None:
+                model = self._network(training.arrays(), data, standards)
+                scores = model.predict(valid, n_threads=self.n_threads)
+                value = mean_value(measure, scores, valid)
+                stopping.history.append(value)
+            if stopping.best_iteration in (0, epoch):  # 0: nothing to choose by
+                self.best_iteration_, arrays = epoch, training.arrays()
+            if watch.says_stop(epoch, value):
+                self.stopped_because_ = ASKED_TO
+                break
+            if valid is not None and stopping.is_over():
+                self.stopped_because_ = NO_BETTER
+                break
+        self.history_ = stopping.history
+        self.neural_ = self._network(arrays, data, standards)
+
+    def _network(
+        self, arrays: tuple[Array, Array], data: RankingData, standards: Standards
+    ) -> NeuralModel:
+        """The model of weights and biases."""
+        return NeuralModel(
+            np.array(self._plan(data).widths, np.int64),
+            *arrays,
+            standards.centre,
+            standards.spread,
+            standards.is_skewed,
+            data.feature_names,
+        )
+
+    def _plan(self, data: RankingData) -> Plan:
+        return Plan(
+            (data.n_features, *widths_of(self.hidden), 1),
+            float(self.dropout),
+            float(self.learning_rate),
+            self.batch_size,
+            self.max_list,
+            float(self.sigma),
+            float(self.mu),
+            self.seed,
+        )
+
+    def _as_chosen(self) -> dict[str, Any]:
+        return {"n_epochs": self.best_iteration_, "early_stopping": None}
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """A network has none."""
+        raise AttributeError("a network does not tell how much each feature contributes.")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        widths_of(self.hidden)
+        checks.real_number("dropout", self.dropout, "[0, 1)")
+        checks.real_number("learning_rate", self.learning_rate, "(0, inf)")
+        for name in ("n_epochs", "batch_size"):
+            checks.whole_number(name, getattr(self, name), 1)
+        checks.whole_number("max_list", self.max_list, 2)
+        checks.real_number("sigma", self.sigma, "(0, inf)")
+        checks.real_number("mu", self.mu, "[0, inf)")
+        if self.early_stopping is not None:
+            checks.whole_number("early_stopping", self.early_stopping, 1)
+        checks.one_of("device", self.device, DEVICES)
+        if parse_measure(self.measure).name == "rmse":
+            raise ParameterError(
+                "rmse says nothing about scores that are not on the labels' scale."
+            )
+
+
+def widths_of(hidden: Any) -> tuple[int, ...]:
+    """Units of each hidden layer: from numbers, one number, or a text such as "256-128"; at least one layer."""
+    given = hidden.replace(",", "-").split("-") if isinstance(hidden, str) else hidden
+    listed = [given] if isinstance(given, int | np.integer) else given
+    try:
+        widths = [int(width) if isinstance(width, str) else width for width in listed]
+        found = tuple(checks.whole_number("hidden", width, 1, _MOST_UNITS) for width in widths)
+    except (TypeError, ValueError):
+        found = ()
+    if not found:
+        raise ParameterError(
+            f"hidden must be numbers of units from 1 to {_MOST_UNITS:,}, such as (256, 128) or '256-128'; "
+            f"got {hidden!r}."
+        )
+    return found
+
+
+# What a network is trained on: standardised features, gains, and batches of whole queries.
+
+
+_SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
+_PAIRS_AT_ONCE = 4_000_000  # cells of lists × places × places in memory: 16 MB per array
+
+
+@dataclass(frozen=True, eq=False)
+class Standards:
+    """Mean and standard deviation of each feature, and whether its logarithm is taken first."""
+
+    centre: Floats
+    spread: Floats
+    is_skewed: Array
+
+    @classmethod
+    def of(cls, features: Features, weights: Floats | None) -> Standards:
+        """The standards of rows that weigh so much; missing values and rows without weight count nowhere."""
+        n_features = features.shape[1]
+        found = cls(np.zeros(n_features), np.zeros(n_features), np.zeros(n_features, np.uint8))
+        of_rows = np.ones(len(features)) if weights is None else weights
+        refuse_infinite(features[of_rows > 0])
+        for feature in range(n_features):
+            column = features[:, feature].astype(np.float64)
+            counts = ~np.isnan(column) & (of_rows > 0)
+            values, weight = column[counts], of_rows[counts]
+            if values.size == 0 or values.min() == values.max():
+                found.centre[feature] = values[0] if values.size else 0.0
+                continue
+            plain, logarithm = (
+                _moments(each, weight) for each in (values, signed_logarithm(values))
+            )
+            takes_logarithm = abs(plain[2]) > max(_SKEWED, abs(logarithm[2]))
+            found.is_skewed[feature] = takes_logarithm
+            found.centre[feature], found.spread[feature], _ = (
+                logarithm if takes_logarithm else plain
+            )
+        return found
+
+    def apply(self, features: Features) -> Features:
+        """The features as the network sees them."""
+        return standardise(features, self.centre, self.spread, self.is_skewed)
+
+
+def _moments(values: Floats, weights: Floats) -> tuple[float, float, float]:
+    """Mean, standard deviation and skewness."""
+    centre = float(np.average(values, weights=weights))
+    spread = float(np.sqrt(np.average((values - centre) ** 2, weights=weights)))
+    if spread == 0.0:
+        return centre, 0.0, 0.0
+    return centre, spread, float(np.average(((values - centre) / spread) ** 3, weights=weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some lists of a batch, padded to the longest of them.
+
+    ``rows`` are rows of the data; ``places`` say where each goes among the lists × longest places.
+    """
+
+    rows: Rows
+    places: Rows
+    n_lists: int
+    longest: int
+    weights: Floats  # of lists
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The lists to learn from: queries that have pairs and a weight."""
+
+    features: Features  # standardised, in the order of the data's rows
+    gains: Floats
+    row_weights: Floats | None
+    lists: tuple[Rows, ...]  # the rows of each
+    weights: Floats  # of lists
+
+    @classmethod
+    def of(cls, data: RankingData, standards: Standards) -> Lists:
+        """The lists of ``data``; rows without weight are no part of them."""
+        gains = np.zeros(data.n_documents)
+        of_place = gains_over_ideal(
+            np.ascontiguousarray(data.labels[data.row_order]), data.query_offsets
+        )
+        gains[data.row_order] = of_place
+        weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
+        lists, of_lists = [], []
+        for number, (_, rows) in enumerate(data.iter_queries()):
+            counted = rows if data.row_weights is None else rows[data.row_weights[rows] > 0]
+            has_pairs = counted.size > 1 and np.ptp(gains[counted]) > 0
+            if has_pairs and weights[number] > 0:
+                lists.append(counted)
+                of_lists.append(weights[number])
+        features = standards.apply(data.features)
+        return cls(features, gains, data.row_weights, tuple(lists), np.array(of_lists))
+
+    def batches(
+        self, epoch: int, batch_size: int, max_list: int, seed: int
+    ) -> Iterator[list[Chunk]]:
+        """The lists in an order drawn for the epoch, ``batch_size`` at a time, as chunks that fit in memory.
+
+        Of a list longer than ``max_list`` so many documents are drawn, others in each epoch.
+        """
+        generator = random.stream(seed, "epoch", epoch)
+        order = generator.permutation(len(self.lists))
+        for first in range(0, order.size, batch_size):
+            numbers = order[first : first + batch_size]
+            drawn = [_at_most(self.lists[number], max_list, generator) for number in numbers]
+            by_length = sorted(range(numbers.size), key=lambda place: drawn[place].size)
+            yield [
+                _chunk([drawn[place] for place in part], self.weights[numbers[part]])
+                for part in _parts([drawn[place].size for place in by_length], by_length)
+            ]
+
+
+def _at_most(rows: Rows, most: int, generator: np.random.Generator) -> Rows:
+    return rows if rows.size <= most else np.sort(generator.choice(rows, most, replace=False))
+
+
+def _parts(lengths: list[int], lists: list[int]) -> Iterator[list[int]]:
+    """Lists by ascending length, cut where the next one would make the pairs too many."""
+    part: list[int] = []
+    for length, each in zip(lengths, lists, strict=True):
+        if part and (len(part) + 1) * length**2 > _PAIRS_AT_ONCE:
+            yield part
+            part = []
+        part.append(each)
+    if part:
+        yield part
+
+
+def _chunk(lists: list[Rows], weights: Floats) -> Chunk:
+    longest = max(rows.size for rows in lists)
+    places = [np.arange(rows.size) + number * longest for number, rows in enumerate(lists)]
+    return Chunk(np.concatenate(lists), np.concatenate(places), len(lists), longest, weights)
+
+
+# Training a network with PyTorch, which the extra ``neural`` brings. Nothing else in the package imports it.
+
+
+def import_torch() -> Any:
+    """PyTorch, or an error that names the extra."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("torch", "neural", "MLPRanker") from None
+    return torch
+
+
+def device_of(name: str) -> Any:
+    """The device to train on; "auto" is a graphics card if there is one."""
+    torch = import_torch()
+    has_card = torch.cuda.is_available()
+    if name == "cuda" and not has_card:
+        raise ParameterError(
+            "device='cuda' needs a graphics card that PyTorch can use; there is none."
+        )
+    return torch.device("cuda" if name == "cuda" or (name == "auto" and has_card) else "cpu")
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread: with another number it may add in another order, and give other bits."""
+    torch = import_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a network is trained."""
+
+    widths: tuple[int, ...]  # features, hidden units, 1
+    dropout: float
+    learning_rate: float
+    batch_size: int
+    max_list: int
+    sigma: float
+    mu: float
+    seed: int
+
+
+class Training:
+    """A network on its way: its weights, and an epoch at a time."""
+
+    def __init__(self, plan: Plan, lists: Lists, device: Any) -> None:
+        torch = import_torch()
+        self._plan, self._lists, self._device = plan, lists, device
+        drawn = [array for layer in _first_weights(plan) for array in layer]
+        self._parameters = [
+            torch.tensor(array, device=device, requires_grad=True) for array in drawn
+        ]
+        self._optimiser = torch.optim.Adam(self._parameters, lr=plan.learning_rate)
+        # A generator of its own: what others draw from PyTorch's changes nothing here.
+        self._generator = torch.Generator(device=device)
+        self._generator.manual_seed(int(random.stream(plan.seed, "dropout").integers(2**62)))
+
+    def epoch(self, number: int) -> float:
+        """Go through all lists once; the mean loss of a list."""
+        plan, total = self._plan, 0.0
+        for batch in self._lists.batches(number, plan.batch_size, plan.max_list, plan.seed):
+            weight = sum(float(chunk.weights.sum()) for chunk in batch)
+            self._optimiser.zero_grad()
+            for chunk in batch:
+                loss = self._loss(chunk)
+                (loss / weight).backward()
+                total += float(loss.detach())
+            self._optimiser.step()
+        mean = total / float(self._lists.weights.sum())
+        if not math.isfinite(mean):
+            raise RunError(
+                f"training diverged in epoch {number + 1}: the loss is {mean}. Lower learning_rate."
+            )
+        return mean
+
+    def arrays(self) -> tuple[Array, Array]:
+        """Weights and biases of all layers, one after the other, as models keep them."""
+        found = [parameter.detach().cpu().numpy().ravel() for parameter in self._parameters]
+        return np.concatenate(found[::2]), np.concatenate(found[1::2])
+
+    def _loss(self, chunk: Chunk) -> Any:
+        """The weighted sum of the losses of a chunk's lists."""
+        torch, lists, plan = import_torch(), self._lists, self._plan
+        scores = self._forward(self._tensor(lists.features[chunk.rows]))
+        places = torch.as_tensor(chunk.places, device=self._device)
+        shape = (chunk.n_lists, chunk.longest)
+
+        def padded(values: Any) -> Any:
+            empty = torch.zeros(shape[0] * shape[1], dtype=values.dtype, device=self._device)
+            return empty.scatter(0, places, values).reshape(shape)
+
+        of_rows = lists.row_weights
+        losses = ndcg_loss2pp(
+            padded(scores),
+            padded(self._tensor(lists.gains[chunk.rows])),
+            padded(torch.ones(chunk.rows.size, dtype=torch.bool, device=self._device)),
+            sigma=plan.sigma,
+            mu=plan.mu,
+            weights=None if of_rows is None else padded(self._tensor(of_rows[chunk.rows])),
+        )
+        return (losses * self._tensor(chunk.weights)).sum()
+
+    def _forward(self, values: Any) -> Any:
+        """The scores of rows; each hidden unit is left out with probability ``dropout``."""
+        torch, share = import_torch(), self._plan.dropout
+        *hidden, last = zip(self._parameters[::2], self._parameters[1::2], strict=True)
+        for weights, biases in hidden:
+            values = torch.relu(values @ weights + biases)
+            if share > 0.0:
+                drawn = torch.rand(values.shape, generator=self._generator, device=self._device)
+                values = values * (drawn >= share) / (1.0 - share)
+        weights, biases = last
+        return (values @ weights + biases).squeeze(1)
+
+    def _tensor(self, array: Array) -> Any:
+        return import_torch().as_tensor(np.asarray(array, np.float32), device=self._device)
+
+
+def _first_weights(plan: Plan) -> Iterator[tuple[Array, Array]]:
+    """Weights and biases uniform in ±1/√inputs, PyTorch's own choice, drawn by our streams."""
+    for layer, (n_inputs, n_units) in enumerate(itertools.pairwise(plan.widths)):
+        generator, bound = random.stream(plan.seed, "weights", layer), 1.0 / math.sqrt(n_inputs)
+        drawn = generator.uniform(-bound, bound, (n_inputs + 1, n_units)).astype(np.float32)
+        yield drawn[:-1], drawn[-1]

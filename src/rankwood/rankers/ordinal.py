@@ -1,0 +1,366 @@
+"""``OrdinalRanker``: ranking by ordinal classification, over any estimator that regresses.
+
+Words used here
+    grade        a value that labels have; there are K of them, in ascending order
+    cumulative   T_c, the probability that a document's grade is c or lower, as a model of the labels [y ≤ c] gives it
+    worth        F(c), what a grade counts in the score
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwood._core import checks
+from rankwood._core.threads import resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
+from rankwood.errors import DataError, ParameterError
+from rankwood.measures.gains import LARGEST_EXPONENT
+from rankwood.measures.measure import parse_measure
+from rankwood.models.forest import Forest
+from rankwood.models.ordinal import OrdinalModel
+from rankwood.rankers.base import Ranker
+from rankwood.rankers.forests import RandomForest
+from rankwood.training.checkpoint import path_of
+from rankwood.training.inputs import TrainingSet, weights_of_rows
+from rankwood.training.rounds import Callback, Progress, Watch, check_listeners
+from rankwood.training.scores import OutOfBag
+
+LEAST_SQUARES = "least_squares"
+_WORTHS: dict[str, Callable[[Floats], Floats]] = {
+    "expected": lambda grades: grades,
+    "squared": lambda grades: grades**2,
+    "exponential": lambda grades: 2.0**grades,
+}
+_SCORINGS = (*_WORTHS, LEAST_SQUARES)
+_FITTED_ON = ("train", "valid", "both")
+MOST_GRADES = 100  # each is a model of its own: labels with more values are no grades
+
+
+class OrdinalRanker(Ranker):
+    """Ranking by ordinal classification: one model per grade but the highest (Li et al. 2007; Mohan 2010, chapter 3).
+
+    For the K grades that the labels have, K - 1 copies of ``base`` learn T_c = P(y ≤ c) from labels 1 where y ≤ c and
+    0 elsewhere. Then P(y = c) = T_c - T_{c-1}, and the score is Σ F(c) · P(y = c). All copies have the seed of
+    ``base``, and with it the same bags. Training takes K - 1 times as long as that of ``base``; rows are binned once.
+
+    Parameters
+    ----------
+    base
+        The estimator that learns each T_c: a forest, GBRT, AveragedGBRT or InitializedGBRT; None is RandomForest().
+        On the command line its name; options that OrdinalRanker does not know are its own.
+    scoring
+        F(c), what a grade counts: "expected" (c itself, the expected label), "squared" (c²), "exponential" (2^c), or
+        "least_squares" (the weights of T_c and a constant that fit the labels best).
+    clip
+        Whether probabilities below 0 become 0, and the others are scaled to a sum of 1. Then the score is no weighted
+        sum of trees any more: the model cannot be exported as one.
+    fitted_on
+        What the weights of "least_squares" are fitted on: "train" (out-of-bag estimates, so base needs bags), "valid",
+        or "both".
+    n_threads, progress, callbacks
+        As for ``RandomForest``; a callback that returns True ends the growing of the model at hand.
+    checkpoint
+        As for ``RandomForest``: there is one file per model, with .0, .1 and so on after the name.
+
+    Attributes
+    ----------
+    ordinal_
+        The trees of all T_c, as an ``OrdinalModel``.
+    forest_
+        The score as one weighted sum of trees, unless ``clip``.
+    grades_, worths_
+        The values that labels have, and F of each.
+    weights_
+        The weights of T_0 to T_{K-2}, and the constant: the score is their weighted sum.
+    oob_scores_, oob_ndcg_
+        Out-of-bag scores and their NDCG@10, where base has out-of-bag estimates, else None.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    """
+
+    _model = "ordinal_"
+    ordinal_: OrdinalModel
+
+    def __init__(
+        self,
+        base: Ranker | None = None,
+        scoring: str = "expected",
+        clip: bool = False,
+        fitted_on: str = "train",
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.base = base
+        self.scoring = scoring
+        self.clip = clip
+        self.fitted_on = fitted_on
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        self._refuse_no_validation_data(valid)
+        grades = _grades(train)
+        relay = _Relay(grades.size - 1, self.progress, self.callbacks)
+        models = []
+        for place, grade in enumerate(grades[:-1].tolist()):
+            model = self._copy_of_base(place, relay)
+            model._fit(_at_most(grade, train), self._valid_at_most(grade, valid))
+            models.append(model)
+        empty = Forest.from_trees(
+            [], n_features=train.data.n_features, feature_names=train.data.feature_names
+        )
+        forests = [model.forest_ for model in models]
+        cumulative = OrdinalModel.of_forests(forests, empty, grades, grades, bool(self.clip))
+        out_of_bag = _out_of_bag(models, train)
+        worths = self._worths(cumulative, out_of_bag, train, valid)
+        self.ordinal_ = dataclasses.replace(cumulative, worths=worths)
+        self._estimate(out_of_bag, train.data)
+
+    def _copy_of_base(self, place: int, relay: _Relay) -> Any:
+        """The estimator of one cumulative model; whoever listens to base, or to all of the fit, listens to it."""
+        base = self._base()
+        changes: dict[str, Any] = {
+            "progress": base.progress,  # cloning would have made copies of the listeners
+            "callbacks": [*base.callbacks, relay.of_model(place)],
+        }
+        if self.n_threads is not None:
+            changes["n_threads"] = self.n_threads
+        if self.checkpoint is not None:
+            changes["checkpoint"] = f"{os.fspath(self.checkpoint)}.{place}"
+        return clone(base).set_params(**changes)
+
+    def _valid_at_most(self, grade: float, valid: RankingData | None) -> RankingData | None:
+        """Validation data with labels 1 where y ≤ ``grade``; only early stopping has a use for them."""
+        if valid is None or getattr(self._base(), "early_stopping", None) is None:
+            return None
+        return _relabelled(valid, grade)
+
+    def _worths(
+        self,
+        cumulative: OrdinalModel,
+        out_of_bag: Floats | None,
+        train: TrainingSet,
+        valid: RankingData | None,
+    ) -> Floats:
+        """F of each grade: given by the scoring function, or by least squares."""
+        grades = cumulative.grades
+        if self.scoring != LEAST_SQUARES:
+            with np.errstate(over="ignore"):
+                worths = _WORTHS[self.scoring](grades)
+        else:
+            parts = []
+            if self.fitted_on != "valid":
+                assert out_of_bag is not None  # ``_check_parameters`` saw to it
+                parts.append((out_of_bag, train.labels, train.weights))
+            if self.fitted_on != "train":
+                assert valid is not None
+                of_valid = cumulative.cumulative(valid, n_threads=self.n_threads)
+                parts.append((of_valid, valid.labels, weights_of_rows(valid)))
+            worths = least_squares_worths(parts)
+        if not (np.abs(worths) <= 2.0**LARGEST_EXPONENT).all():
+            raise DataError(
+                f"the greatest label is {grades[-1]:g}, which scoring='{self.scoring}' turns into more than "
+                f"2^{LARGEST_EXPONENT}. Use scoring='expected', or map the labels to a few small grades."
+            )
+        return worths
+
+    def _estimate(self, out_of_bag: Floats | None, data: RankingData) -> None:
+        """Set the out-of-bag scores and their NDCG."""
+        self.oob_scores_ = self.oob_ndcg_ = None
+        if out_of_bag is not None:
+            self.oob_scores_ = self.ordinal_.expected_worth(out_of_bag)
+            is_known = ~np.isnan(self.oob_scores_)
+            sums = np.where(is_known, self.oob_scores_, 0.0)
+            self.oob_ndcg_ = OutOfBag(sums, is_known.astype(np.int32)).ndcg(data)
+
+    def probabilities(self, X: Any) -> Floats:  # noqa: N803 - scikit-learn's name
+        """P(y = c) of each row for each of ``grades_``: rows × K.
+
+        Rows sum to 1. Without ``clip`` values below 0 and above 1 occur: the models do not know of each other.
+        """
+        table = self._table(X)
+        return self.ordinal_.probabilities(table, n_threads=self.n_threads)
+
+    def cumulative(self, X: Any) -> Floats:  # noqa: N803
+        """T_c = P(y ≤ c) of each row for each of ``grades_`` but the highest: rows × K - 1."""
+        table = self._table(X)
+        return self.ordinal_.cumulative(table, n_threads=self.n_threads)
+
+    @property
+    def forest_(self) -> Forest:  # type: ignore[override]
+        """The score as one weighted sum of trees."""
+        return self._learned.forest
+
+    @property
+    def grades_(self) -> Floats:
+        """The values that labels have, ascending."""
+        return self._learned.grades
+
+    @property
+    def worths_(self) -> Floats:
+        """F of each grade."""
+        return self._learned.worths
+
+    @property
+    def weights_(self) -> Floats:
+        """The weights of T_0 to T_{K-2}, and the constant."""
+        worths = self._learned.worths
+        return np.append(-np.diff(worths), worths[-1])
+
+    @property
+    def _learned(self) -> OrdinalModel:
+        if not hasattr(self, "ordinal_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
+        return self.ordinal_
+
+    @property
+    def max_bins(self) -> int:  # type: ignore[override]
+        """Base's: rows are binned once for all models."""
+        max_bins: int = self._base().max_bins
+        return max_bins
+
+    def _base(self) -> Any:
+        return RandomForest() if self.base is None else self.base
+
+    def _as_chosen(self) -> dict[str, Any]:
+        """Models may have stopped at different numbers of trees: then all get their mean."""
+        base = clone(self._base())
+        counts = self.ordinal_.tree_counts
+        if counts.size:
+            known = base.get_params(deep=False)
+            chosen = base._with_trees(round(float(counts.mean())))
+            base.set_params(**{name: chosen[name] for name in chosen if name in known})
+        return {"base": base, "fitted_on": "train"}
+
+    def _check_parameters(self) -> None:
+        base = self._base()
+        if not isinstance(base, Ranker) or not base._regresses:
+            shown = type(base).__name__ if isinstance(base, Ranker) else checks.plain(base)
+            raise ParameterError(
+                f"base must be an estimator whose scores estimate labels (a forest, GBRT, AveragedGBRT, "
+                f"InitializedGBRT), got {shown}."
+            )
+        base._check_parameters()
+        checks.one_of("scoring", self.scoring, _SCORINGS)
+        checks.one_of("fitted_on", self.fitted_on, _FITTED_ON)
+        if not isinstance(self.clip, bool | np.bool_):
+            raise ParameterError(f"clip must be True or False, got {checks.plain(self.clip)}.")
+        resolve_threads(self.n_threads)
+        check_listeners(self.progress, self.callbacks)
+        path_of(self.checkpoint)
+        self._check_what_base_can_do(base)
+
+    def _check_what_base_can_do(self, base: Any) -> None:
+        if base.checkpoint is not None:
+            raise ParameterError(
+                "base must have no checkpoint, since all models would share it: pass checkpoint to OrdinalRanker."
+            )
+        needs_bags = self.scoring == LEAST_SQUARES and self.fitted_on != "valid"
+        if needs_bags and getattr(base, "bag", None) is None:
+            raise ParameterError(
+                f"scoring='least_squares' on fitted_on='{self.fitted_on}' needs out-of-bag estimates, which "
+                f"this {type(base).__name__} does not have. Use fitted_on='valid', or a forest with bags."
+            )
+        stops = getattr(base, "early_stopping", None) is not None
+        if stops and parse_measure(base.measure).name != "rmse":
+            raise ParameterError(
+                "the models behind an OrdinalRanker learn probabilities, so their early stopping looks at rmse: "
+                f"pass measure='rmse' to base, not '{base.measure}'."
+            )
+
+    def _refuse_no_validation_data(self, valid: RankingData | None) -> None:
+        if valid is not None:
+            return
+        if self.scoring == LEAST_SQUARES and self.fitted_on != "train":
+            raise ParameterError(
+                f"fitted_on='{self.fitted_on}' needs validation data: pass valid= to fit."
+            )
+        if getattr(self._base(), "early_stopping", None) is not None:
+            raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
+
+
+def least_squares_worths(parts: Sequence[tuple[Floats, Floats, Floats | None]]) -> Floats:
+    """F of each grade from the least squares fit of labels to [T_0 … T_{K-2}, 1] (Mohan 2010, Eq. 3.8).
+
+    ``parts`` are T (rows × K - 1), labels and weights; rows without an estimate are left out. The weight of T_c is
+    F(c) - F(c + 1), and the constant is F of the highest grade.
+    """
+    gram, moments = 0.0, 0.0
+    for cumulative, labels, weights in parts:
+        rows = ~np.isnan(cumulative).any(axis=1)
+        inputs = np.column_stack([cumulative, np.ones(len(cumulative))])[rows]
+        weighted = inputs if weights is None else inputs * weights[rows, np.newaxis]
+        # Sums in numpy's own loops: a BLAS would order them by how many threads it has.
+        gram = gram + np.einsum("ic,id->cd", weighted, inputs)
+        moments = moments + np.einsum("ic,i->c", weighted, labels[rows])
+    if not np.any(gram):
+        raise DataError(
+            "no row has an out-of-bag estimate to fit least squares on. Grow more trees, or use fitted_on='valid'."
+        )
+    fitted, *_ = np.linalg.lstsq(gram, moments, rcond=None)
+    worths: Floats = np.cumsum(fitted[::-1])[::-1]
+    return worths
+
+
+class _Relay:
+    """Tells of the trees of all models as of the trees of one fit."""
+
+    def __init__(
+        self, n_models: int, progress: Callback | None, callbacks: Sequence[Callback]
+    ) -> None:
+        self._n_models = n_models
+        self._listeners = (progress, tuple(callbacks))
+        self._watch: Watch | None = (
+            None  # how many trees there will be is known when the first is told of
+        )
+
+    def of_model(self, place: int) -> Callback:
+        """The callback of one model."""
+
+        def tell(news: Progress) -> bool:
+            if self._watch is None:
+                n_before = place * news.total + news.iteration - 1
+                self._watch = Watch(self._n_models * news.total, *self._listeners, n_before)
+            return self._watch.says_stop(place * news.total + news.iteration)
+
+        return tell
+
+
+def _grades(train: TrainingSet) -> Floats:
+    """The values that labels of rows with weight have, ascending."""
+    labels = train.labels if train.weights is None else train.labels[train.weights > 0]
+    grades: Floats = np.unique(labels)
+    if grades.size > MOST_GRADES:
+        raise DataError(
+            f"labels have {grades.size:,} different values, and each is a grade with a model of its own; at most "
+            f"{MOST_GRADES} are allowed. Round the labels to a few grades, or use an estimator that regresses."
+        )
+    return grades
+
+
+def _at_most(grade: float, train: TrainingSet) -> TrainingSet:
+    """The training set with labels 1 where y ≤ ``grade`` and 0 elsewhere; bins and layout are shared."""
+    return dataclasses.replace(train, data=_relabelled(train.data, grade))
+
+
+def _relabelled(data: RankingData, grade: float) -> RankingData:
+    return dataclasses.replace(data, labels=(data.labels <= grade).astype(np.float64))
+
+
+def _out_of_bag(models: Sequence[Any], train: TrainingSet) -> Floats | None:
+    """Out-of-bag estimates of every T_c: rows × K - 1; None where the models have none."""
+    if not all(hasattr(model, "oob_scores_") for model in models):
+        return None
+    columns = [model.oob_scores_ for model in models]
+    return np.stack(columns, axis=1) if columns else np.zeros((train.labels.size, 0))

@@ -1,0 +1,221 @@
+"""Estimators to and from model files: ``save`` and ``load``."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array
+from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.models.format import KINDS, kind_of, load_model, save_model
+from rankwood.models.inputs import features_in_order
+from rankwood.rankers.base import Ranker
+from rankwood.training.checkpoint import plain_parameters
+
+# Estimators that a file may name, and where they live. A file can name nothing else.
+_MODULE_OF = {
+    "AdaBoost": "rankwood.rankers.adaboost",
+    "AdaRank": "rankwood.rankers.adarank",
+    "AveragedGBRT": "rankwood.rankers.averaged",
+    "BROOF": "rankwood.rankers.broof.broof",
+    "BoostingTree": "rankwood.rankers.search.boosting_tree",
+    "CompletelyRandomForest": "rankwood.rankers.forests",
+    "DeepForest": "rankwood.rankers.deep_forest.deep_forest",
+    "Exp3P": "rankwood.rankers.search.bandit",
+    "ExtraTrees": "rankwood.rankers.forests",
+    "GBRT": "rankwood.rankers.boosted",
+    "InitializedGBRT": "rankwood.rankers.initialized",
+    "LambdaMART": "rankwood.rankers.boosted",
+    "MLPRanker": "rankwood.rankers.mlp",
+    "NDCGBoost": "rankwood.rankers.pairs",
+    "OrdinalRanker": "rankwood.rankers.ordinal",
+    "RandomForest": "rankwood.rankers.forests",
+    "RankBoost": "rankwood.rankers.pairs",
+    "RankSVM": "rankwood.rankers.linear",
+}
+# What a fit found out besides the model, where an estimator has it.
+_FOUND = (
+    "history_",
+    "train_history_",
+    "best_iteration_",
+    "stopped_because_",
+    "n_iter_",
+    "n_rounds_",
+    "objective_",
+    "layers_",
+)
+
+
+def estimators() -> dict[str, Any]:
+    """Every estimator by name."""
+    return {
+        name: getattr(importlib.import_module(module), name) for name, module in _MODULE_OF.items()
+    }
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator, or a bare model such as a forest, to a model file.
+
+    The file holds the trees or weights, the parameters and a record of the training, and no code. The same model
+    trained again gives the same bytes, so the time the training took is not in it; out-of-bag scores of single rows
+    are not either.
+    """
+    if kind_of(model) is not None:
+        save_model(model, path)
+        return
+    if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
+        raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
+    if not hasattr(model, model._model):
+        raise ModelError(
+            f"this {type(model).__name__} is not fitted yet: there is nothing to save."
+        )
+    training = {name: value for name, value in model.training_.items() if name != "seconds"}
+    for name in _FOUND:
+        if hasattr(model, name):
+            training[name.rstrip("_")] = _without_nan(getattr(model, name))
+    measures = {}
+    found = getattr(model, "oob_ndcg_", None)
+    if found is not None and not math.isnan(found):
+        measures["oob_ndcg@10"] = found
+    meta = {
+        "estimator": type(model).__name__,
+        "parameters": plain_parameters(model),
+        "training": training,
+        "measures": measures,
+    }
+    save_model(getattr(model, model._model), path, meta)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The estimator of a model file, which predicts the same to the bit; a bare model where the file has no more."""
+    stored, meta = load_model(path)
+    name = meta.get("estimator")
+    if name is None:
+        return stored
+    model = _rebuilt(name, meta.get("parameters") or {}, path)
+    if model._model != f"{kind_of(stored)}_":
+        noun = KINDS[str(kind_of(stored))].noun
+        raise ModelError(f"{os.fspath(path)} holds a model of another kind than {name}: {noun}.")
+    _set_fitted(model, stored, meta.get("training") or {})
+    return model
+
+
+def _rebuilt(name: str, parameters: dict[str, Any], path: str | os.PathLike[str]) -> Any:
+    """The estimator that a file names, unfitted; estimators among its parameters are rebuilt likewise."""
+    if name not in _MODULE_OF:
+        known = ", ".join(sorted(_MODULE_OF))
+        raise ModelError(
+            f"{os.fspath(path)} holds a '{name}', which this version does not know. Known: {known}."
+        )
+    kind = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    unknown = sorted(set(parameters) - set(kind().get_params()))
+    if unknown:
+        raise ModelError(f"{os.fspath(path)}: {name} has no parameter '{unknown[0]}'.")
+    return kind(**{key: _rebuilt_value(value, path) for key, value in parameters.items()})
+
+
+def _rebuilt_value(value: Any, path: str | os.PathLike[str]) -> Any:
+    """A parameter as it was, where it is an estimator or a list of them."""
+    if isinstance(value, list):
+        return [_rebuilt_value(item, path) for item in value]
+    if _is_estimator(value):
+        return _rebuilt(value["estimator"], value["parameters"], path)
+    return value
+
+
+def _is_estimator(value: Any) -> bool:
+    """Whether a parameter in a file is an estimator with parameters of its own."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"estimator", "parameters"}
+        and isinstance(value["estimator"], str)
+        and isinstance(value["parameters"], dict)
+    )
+
+
+def n_features_of(model: Any) -> int:
+    """How many features a loaded model, an estimator or a bare one, knows."""
+    return int(getattr(model, "n_features_in_", None) or model.n_features)
+
+
+def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
+    setattr(model, model._model, stored)
+    model.n_features_in_ = stored.n_features
+    if stored.feature_names is not None:
+        model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+    record = dict(training)
+    for name in _FOUND:
+        value = record.pop(name.rstrip("_"), None)
+        if isinstance(value, list):
+            value = [math.nan if item is None else item for item in value]
+        if value is not None:
+            setattr(model, name, value)
+    model.training_ = record
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: a figure that is none becomes null. Times are left out."""
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items() if name != "seconds"}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+# ``refit``: the chosen model once more, on all the data there are.
+
+
+def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
+    """A new model of the same kind on training and validation data together.
+
+    It has as many trees, or rounds, as ``estimator`` ended up with, so that nothing is left to be chosen on
+    validation data. The queries of the two parts stay apart, even where they share an id.
+    """
+    if not hasattr(estimator, estimator._model):
+        raise ParameterError(
+            f"this {type(estimator).__name__} is not fitted yet: refit needs to know what was chosen."
+        )
+    model = clone(estimator)
+    known = model.get_params()
+    # A checkpoint of the fit before belongs to other data.
+    changes = {**estimator._as_chosen(), "warm_start": False, "checkpoint": None}
+    model.set_params(**{name: value for name, value in changes.items() if name in known})
+    return model.fit(join(train, valid))
+
+
+def join(one: RankingData, other: RankingData) -> RankingData:
+    """The rows of both, one after the other; their queries are numbered anew."""
+    if (one.query_ids is None) != (other.query_ids is None):
+        raise DataError("one part has query ids and the other has none.")
+    features = features_in_order(other, one.n_features, one.feature_names)
+    query_ids = query_weights = None
+    if one.query_ids is not None:
+        query_ids = np.concatenate([one.query_of_row, other.query_of_row + one.n_queries])
+        if one.query_weights is not None or other.query_weights is not None:
+            query_weights = np.concatenate([_weights_of_queries(one), _weights_of_queries(other)])
+    row_weights = None
+    if one.row_weights is not None or other.row_weights is not None:
+        row_weights = np.concatenate([_weights_of_rows(one), _weights_of_rows(other)])
+    return RankingData(
+        np.concatenate([one.features, features]),
+        np.concatenate([one.labels, other.labels]),
+        query_ids,
+        None,
+        row_weights,
+        query_weights,
+        one.feature_names,
+    )
+
+
+def _weights_of_rows(data: RankingData) -> Array:
+    return np.ones(data.n_documents) if data.row_weights is None else data.row_weights
+
+
+def _weights_of_queries(data: RankingData) -> Array:
+    return np.ones(data.n_queries) if data.query_weights is None else data.query_weights

@@ -1,0 +1,1 @@
+"""Searches over boosting sequences: BoostingTree and Exp3.P."""

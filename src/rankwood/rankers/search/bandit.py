@@ -1,0 +1,277 @@
+"""``Exp3P``: boosting whose features are drawn by a bandit (Busa-Fekete & Kégl 2010; Kocsis, György & Bán 2013).
+
+Words used here
+    weight      ω of a feature, kept as its logarithm
+    reward      the change of the measure on the training data that a round brought
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwood._core import checks
+from rankwood._core.random import stream
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats
+from rankwood.errors import DataError
+from rankwood.losses.loss import Loss
+from rankwood.measures.compute import RepeatedMeasure, tie_averaged
+from rankwood.measures.measure import parse_measure
+from rankwood.models.forest import Forest
+from rankwood.rankers.base import Ranker
+from rankwood.rankers.boosted import InRounds, LambdaMART
+from rankwood.rankers.search.steps import BaseBooster, Constraint, booster_of, check_base
+from rankwood.training.bags import stream_number
+from rankwood.training.boosting import BoostingPlan, BoostingState
+from rankwood.training.checkpoint import Checkpoint
+from rankwood.training.inputs import TrainingSet
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, Watch
+from rankwood.training.scores import is_minimised
+from rankwood.trees.grower import Tree
+
+NOTHING_LEFT = "no hypothesis was found under a hundred constraints"
+_MOST_DRAWS = 100  # of constraints, for one hypothesis
+
+
+@dataclass(eq=False)
+class Bandit:
+    """Probabilities of the features, learned from rewards."""
+
+    log_weights: Floats  # of the features
+    exploration: float  # λ
+    smoothing: float  # η
+
+    @property
+    def probabilities(self) -> Floats:
+        """``p_k = (1 - λ) · ω_k / Σ ω + λ / K``."""
+        shares = np.exp(self.log_weights - self.log_weights.max())
+        shares /= shares.sum()
+        found: Floats = (1.0 - self.exploration) * shares + self.exploration / shares.size
+        return found
+
+    def learn(self, features: Array, reward: float) -> None:
+        """``ω_k ← ω_k · exp(λ / 3K · (ρ_k + η / (p_k √K)))``; ρ is reward / p for the ``features`` drawn, else 0."""
+        probabilities = self.probabilities
+        count = probabilities.size
+        gained = np.zeros(count)
+        gained[features] = reward / probabilities[features]
+        gained += self.smoothing / (probabilities * math.sqrt(count))
+        self.log_weights += self.exploration / (3.0 * count) * gained
+        self.log_weights -= self.log_weights.max()  # only their differences count
+
+
+def exp3p(
+    booster: BaseBooster,
+    bandit: Bandit,
+    state: BoostingState,
+    rounds: Rounds,
+    checkpoint: Checkpoint,
+    watch: Watch,
+) -> str:
+    """Add hypotheses to ``state``, each under a constraint that the bandit has drawn; gives why it stopped."""
+    before = rounds.value(state)
+    for number in range(len(state.trees), rounds.n_rounds):
+        if state.stopping.is_over():
+            return NO_BETTER
+        weights = booster.weights(state.scores, number)
+        found = rounds.draw(booster, bandit, state.scores, weights)
+        if found is None:
+            return NOTHING_LEFT
+        tree, factor = found
+        measure = state.add(tree, booster.plan.n_threads, factor)
+        after = rounds.value(state)
+        bandit.learn(np.unique(tree.feature[tree.feature >= 0]), after - before)
+        before = after
+        if checkpoint.is_due():
+            save(state, bandit, checkpoint)
+        if watch.says_stop(number + 1, measure):
+            return ASKED_TO
+    return ALL_ROUNDS
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What a round needs besides the model: the measure that rewards, and where constraints come from."""
+
+    n_rounds: int
+    seed: int
+    measure: RepeatedMeasure
+    sign: float  # -1 where less of the measure is better
+
+    def value(self, state: BoostingState) -> float:
+        """The measure on the training data, such that more is better; 0 where it is no number."""
+        found = self.sign * self.measure.value(state.scores)
+        return 0.0 if math.isnan(found) else found
+
+    def draw(
+        self, booster: BaseBooster, bandit: Bandit, scores: Floats, weights: Any
+    ) -> tuple[Tree, float] | None:
+        """A hypothesis under a drawn constraint; where there is none under it, under the next one."""
+        probabilities = bandit.probabilities
+        for attempt in range(_MOST_DRAWS):
+            number = weights.number * _MOST_DRAWS + attempt
+            if booster.grower.grows_stumps:
+                random = stream(self.seed, "bandit", number).random()
+                place = np.searchsorted(np.cumsum(probabilities), random, side="right")
+                constraint = Constraint(min(int(place), probabilities.size - 1))
+            else:
+                constraint = Constraint(stream_number(self.seed, "bandit", number), probabilities)
+            found = booster.step(scores, weights, booster.fit(weights, constraint))
+            if found is not None:
+                return found
+        return None
+
+
+def save(state: BoostingState, bandit: Bandit, checkpoint: Checkpoint) -> None:
+    """Write the trees, the history and what the bandit has learned."""
+    history = np.array(state.stopping.history)
+    arrays = {"history": history, "log_weights": bandit.log_weights}
+    checkpoint.write(state.trees.forest(), arrays)
+
+
+class Exp3P(InRounds):
+    """Boosting on few features at a time, drawn by a bandit that learns which of them pay (Busa-Fekete & Kégl 2010).
+
+    Every node of a tree looks at one feature, drawn by probabilities ``p_k = (1 - λ) · ω_k / Σ ω + λ / K``. After each
+    round the features of the tree are rewarded with the change of the training measure, and all weights grow by
+    ``exp(λ / 3K · (ρ_k + η / (p_k √K)))``, where ρ is reward / p for those features and 0 for the others.
+
+    Parameters
+    ----------
+    base
+        The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
+        LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
+        name; options that Exp3P does not know are its own.
+    n_rounds
+        Number of hypotheses, or the most there may be with ``early_stopping``.
+    exploration
+        λ, the share of draws that go to all features alike.
+    smoothing
+        η, what features that were not drawn gain.
+    measure
+        Whose change on the training data is the reward, as a mean over all orders of documents with equal scores; also
+        what is looked at on the validation data. rmse is to fall, the others are to rise.
+    early_stopping
+        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
+        the best value. None goes on to the end. Needs ``valid``.
+    seed, n_threads, progress, callbacks, checkpoint
+        As for ``RandomForest``.
+
+    Attributes
+    ----------
+    probabilities_
+        p of each feature after the last round.
+    history_
+        The measure on the validation data after each round.
+    best_iteration_
+        How many rounds gave the best value; all of them without validation data.
+    stopped_because_
+        Why there are no more rounds.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    """
+
+    _default_base = "LambdaMART"  # what the command line makes of options without a base
+    warm_start = False  # what the bandit has learned is no part of the model
+
+    def __init__(
+        self,
+        base: Ranker | None = None,
+        n_rounds: int = 1000,
+        exploration: float = 0.3,
+        smoothing: float = 0.1,
+        measure: str = "ndcg@10",
+        early_stopping: int | None = None,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.base = base
+        self.n_rounds = n_rounds
+        self.exploration = exploration
+        self.smoothing = smoothing
+        self.measure = measure
+        self.early_stopping = early_stopping
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        measure = tie_averaged(parse_measure(self.measure))
+        if train.data.query_ids is None and measure.name != "rmse":
+            raise DataError(
+                f"the training data have no query ids, which {measure.name} needs. Pass qid, or measure='rmse'."
+            )
+        base = self._base()
+        if self.n_threads is not None:
+            base = clone(base).set_params(n_threads=self.n_threads)
+        self._booster = booster_of(base, train)
+        sign = -1.0 if is_minimised(measure) else 1.0
+        repeated = RepeatedMeasure.of(measure, train.data, self._booster.plan.n_threads)
+        self._rounds = Rounds(self.n_rounds, self.seed, repeated, sign)
+        zeros = np.zeros(train.data.n_features)
+        self._bandit = Bandit(zeros, float(self.exploration), float(self.smoothing))
+        try:
+            super()._fit(train, valid)
+            self.probabilities_ = self._bandit.probabilities
+        finally:
+            del self._booster, self._rounds, self._bandit  # as large as the data
+
+    def _loss(self, train: TrainingSet) -> Loss:  # noqa: ARG002 - the booster has it
+        loss: Loss = self._booster.loss
+        return loss
+
+    def _plan(self, train: TrainingSet) -> BoostingPlan:  # noqa: ARG002
+        return self._booster.plan
+
+    def _earlier(
+        self,
+        data: RankingData,  # noqa: ARG002
+        checkpoint: Checkpoint,
+    ) -> tuple[Forest | None, list[float]]:
+        saved = checkpoint.load("history", "log_weights")
+        if saved is None:
+            return None, []
+        self._bandit.log_weights[:] = saved.arrays["log_weights"]
+        return saved.forest, saved.arrays["history"].tolist()
+
+    def _boost(
+        self,
+        loss: Any,  # noqa: ARG002 - the booster has them
+        plan: BoostingPlan,  # noqa: ARG002
+        state: BoostingState,
+        checkpoint: Checkpoint,
+        watch: Watch,
+    ) -> None:
+        self.stopped_because_ = exp3p(
+            self._booster, self._bandit, state, self._rounds, checkpoint, watch
+        )
+        if checkpoint.is_kept:
+            save(state, self._bandit, checkpoint)
+
+    @property
+    def max_bins(self) -> int:  # type: ignore[override]
+        """Base's."""
+        max_bins: int = self._base().max_bins
+        return max_bins
+
+    def _base(self) -> Any:
+        return LambdaMART(max_leaves=2, learning_rate=0.2) if self.base is None else self.base
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_base(self._base())
+        tie_averaged(parse_measure(self.measure))
+        checks.real_number("exploration", self.exploration, "[0, 1]")
+        checks.real_number("smoothing", self.smoothing, "[0, inf)")

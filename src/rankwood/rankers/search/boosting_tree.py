@@ -1,0 +1,430 @@
+"""``BoostingTree``: a search for small, strong models among boosting sequences (Kocsis, György & Bán 2013)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood._core.threads import resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.errors import DataError, ParameterError
+from rankwood.measures.compute import RepeatedMeasure, tie_averaged
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoint
+from rankwood.models.forest import Forest
+from rankwood.rankers.base import Ranker
+from rankwood.rankers.boosted import LambdaMART
+from rankwood.rankers.search.models import Constraints, Part, ScoredModels
+from rankwood.rankers.search.steps import booster_of, check_base
+from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
+from rankwood.training.checkpoint import Checkpoint, Resumed
+from rankwood.training.inputs import TrainingSet, codes_of
+from rankwood.training.rounds import ASKED_TO, Callback, Watch, check_listeners
+from rankwood.training.scores import is_minimised
+from rankwood.trees.grower import Tree
+from rankwood.trees.one_feature import in_data_order
+from rankwood.trees.workspace import Matrix
+
+_PARTS = ("train", "valid")
+
+
+class BoostingTree(Ranker):
+    """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2013).
+
+    A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint: one feature per
+    node of a tree, so that a step costs a column and not the data. Each round extends the models that may lead
+    furthest, for every trade-off of quality and length; then the best one until it is the longest. The search can be
+    stopped at any time, also by Ctrl-C, and keeps what it has found.
+
+    Parameters
+    ----------
+    base
+        The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
+        LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
+        name; options that BoostingTree does not know are its own.
+    budget
+        Weak hypotheses to fit; those tried without success count.
+    evaluate_on
+        What the search maximises the measure on: "train", or "valid", which needs validation data.
+    measure
+        What models are compared by, as a mean over all orders of documents with equal scores; rmse is to fall, the
+        others are to rise. The best models are chosen on the validation data where there are any.
+    max_trees
+        Most trees of the model that is used for scoring; None is no limit. ``best`` gives others.
+    n_constraints
+        Constraints a model may be extended under. None is one per feature for stumps, and no limit for larger trees.
+    free_steps
+        Whether the step without constraint, that of plain boosting, is among them; it costs as much as in plain
+        boosting.
+    cache_mb
+        Room for scores of models, in MiB; others are added up again when they are needed. The result does not depend
+        on it.
+    seed
+        What the constraints follow from.
+    n_threads, progress, callbacks
+        As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models, the
+        best measure so far and its number of trees among ``notes``.
+    checkpoint
+        As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in.
+
+    Attributes
+    ----------
+    forest_
+        The best model of at most ``max_trees`` trees.
+    family_
+        The best models of all lengths, as a ``Family``.
+    tree_
+        The explored tree: parent, depth, f, f̂, constraint, round and validation measure of every model.
+    n_rounds_
+        Rounds that were begun.
+    stopped_because_
+        Why there are no more models.
+    feature_importances_
+        The share of each feature in the gain of all splits of the model used for scoring.
+    """
+
+    _model = "family_"
+    _default_base = "LambdaMART"  # what the command line makes of options without a base
+    family_: Family
+
+    def __init__(
+        self,
+        base: Ranker | None = None,
+        budget: int = 5000,
+        evaluate_on: str = "train",
+        measure: str = "ndcg@10",
+        max_trees: int | None = None,
+        n_constraints: int | None = None,
+        free_steps: bool = False,
+        cache_mb: float = 256,
+        seed: int = 0,
+        n_threads: int | None = None,
+        progress: Callback | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.base = base
+        self.budget = budget
+        self.evaluate_on = evaluate_on
+        self.measure = measure
+        self.max_trees = max_trees
+        self.n_constraints = n_constraints
+        self.free_steps = free_steps
+        self.cache_mb = cache_mb
+        self.seed = seed
+        self.n_threads = n_threads
+        self.progress = progress
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def best(self, max_trees: int | None = None) -> Forest:
+        """The best model of at most ``max_trees`` trees, the shortest of equal ones; None is no limit."""
+        if max_trees is not None:
+            checks.whole_number("max_trees", max_trees, 0)
+        family = self._learned
+        return family.model(family.best(max_trees))
+
+    def front(self) -> list[FrontPoint]:
+        """The best model of every length: trees, model, measures, and whether it beats every shorter one."""
+        return list(self._learned.front)
+
+    @property
+    def forest_(self) -> Forest:  # type: ignore[override]
+        """The model used for scoring."""
+        return self._learned.forest
+
+    @property
+    def tree_(self) -> ExploredTree:
+        """All models of the search."""
+        return self._learned.explored
+
+    @property
+    def _learned(self) -> Family:
+        if not hasattr(self, "family_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
+        return self.family_
+
+    @property
+    def max_bins(self) -> int:  # type: ignore[override]
+        """Base's."""
+        max_bins: int = self._base().max_bins
+        return max_bins
+
+    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
+        if self.evaluate_on == "valid" and valid is None:
+            raise ParameterError("evaluate_on='valid' needs validation data: pass valid= to fit.")
+        base = self._base()
+        if self.n_threads is not None:
+            base = _with_threads(base, self.n_threads)
+        booster = booster_of(base, train)
+        models = self._models(booster, train, valid)
+        n_features = train.data.n_features
+        stumps = booster.grower.grows_stumps
+        constraints = Constraints(
+            n_features, stumps, self.n_constraints, bool(self.free_steps), self.seed
+        )
+        checkpoint = Checkpoint(self, train, valid)
+        listeners = (self.progress, check_listeners(self.progress, self.callbacks))
+        run = SearchRun(models, constraints, self.budget, train, checkpoint, listeners)
+        self.stopped_because_ = run.search()
+        self.n_rounds_ = run.models.n_rounds
+        measure = parse_measure(self.measure)
+        found = (run.forest(), run.explored(), str(measure), is_minimised(measure))
+        self.family_ = Family.of(*found, self.max_trees)
+
+    def _models(self, booster: Any, train: TrainingSet, valid: RankingData | None) -> ScoredModels:
+        """The parts that models are measured on."""
+        measure = tie_averaged(parse_measure(self.measure))
+        codes = in_data_order(train.matrix).columns
+        parts = [_part("the training data have", codes, measure, train.data, self.n_threads)]
+        if valid is not None:
+            codes = codes_of(valid, train, self.n_threads)
+            parts.append(_part("valid has", codes, measure, valid, self.n_threads))
+        return ScoredModels(
+            booster,
+            parts[0],
+            None if valid is None else parts[1],
+            self.evaluate_on == "valid",
+            -1.0 if is_minimised(measure) else 1.0,
+            int(self.cache_mb * 2**20),
+            [],
+        )
+
+    def _base(self) -> Any:
+        return LambdaMART(max_leaves=2, learning_rate=0.2) if self.base is None else self.base
+
+    def _as_chosen(self) -> dict[str, Any]:
+        """The same search, for a model that is as long as the one chosen; chosen on the training data."""
+        return {"max_trees": self.family_.n_trees, "evaluate_on": "train"}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_base(self._base())
+        checks.whole_number("budget", self.budget, 1)
+        checks.one_of("evaluate_on", self.evaluate_on, _PARTS)
+        tie_averaged(parse_measure(self.measure))
+        if self.max_trees is not None:
+            checks.whole_number("max_trees", self.max_trees, 0)
+        if self.n_constraints is not None:
+            checks.whole_number("n_constraints", self.n_constraints, 1)
+        checks.true_or_false("free_steps", self.free_steps)
+        checks.real_number("cache_mb", self.cache_mb, "[0, inf)")
+
+
+def _part(
+    subject: str, codes: Any, measure: Measure, data: RankingData, n_threads: int | None
+) -> Part:
+    """Rows that models are measured on; without queries there is nothing to rank."""
+    if data.query_ids is None and measure.name != "rmse":
+        raise DataError(
+            f"{subject} no query ids, which {measure.name} needs. Pass qid, or measure='rmse'."
+        )
+    return Part(codes, RepeatedMeasure.of(measure, data, resolve_threads(n_threads)))
+
+
+def _with_threads(base: Any, n_threads: int) -> Any:
+    """A copy of ``base`` that uses so many threads."""
+    from sklearn.base import clone
+
+    return clone(base).set_params(n_threads=n_threads)
+
+
+# One run of the search: its budget, its checkpoints, and what is left of it when it ends.
+
+
+SPENT = "the budget is spent"
+INTERRUPTED = "interrupted by Ctrl-C"
+_FINAL = (SPENT, RAN_OUT)  # a search that ended so has nothing to go on with
+_ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
+_FAILED = -1  # in the log: no hypothesis was found
+
+
+class _EndOfSearchError(Exception):
+    """Raised where no further hypothesis is wanted."""
+
+
+@dataclass(eq=False)
+class SearchRun:
+    """A search under way. Its log says which model each unit of the budget went to, and what came of it."""
+
+    scored: ScoredModels
+    constraints: Constraints
+    budget: int
+    train: TrainingSet
+    checkpoint: Checkpoint
+    listeners: tuple[Callback | None, Sequence[Callback]]
+    models: Models = field(init=False)
+    log: list[tuple[int, int]] = field(default_factory=list)  # (model, new model or _FAILED)
+    _watch: Watch = field(init=False)
+    _whole: tuple[int, int] = (0, 0)  # entries of the log, and rounds, up to the last whole round
+
+    def __post_init__(self) -> None:
+        self.models = Models(self.constraints.count)
+        self.scored.parent = self.models.parent
+
+    def search(self) -> str:
+        """Search, from the start or from a checkpoint, until the budget is spent; gives why it ended."""
+        saved = self.checkpoint.load(*_ARRAYS)
+        if saved is None:
+            self.models.add(-1, self.scored.measure(0, self.scored.scores(0)))
+        else:
+            self._resume(saved)
+            if int(saved.arrays["state"][1]) > 0:
+                return _FINAL[int(saved.arrays["state"][1]) - 1]
+        self._watch = Watch(self.budget, *self.listeners, len(self.log), unit="model")
+        try:
+            reason = boosting_tree(self.models, self._extend, self._end_round)
+        except _EndOfSearchError as end:
+            reason = str(end)
+        except KeyboardInterrupt:
+            reason = INTERRUPTED
+        if self.checkpoint.is_kept:
+            self._save(reason)
+        return reason
+
+    def _extend(self, model: int) -> None:
+        """Use one constraint of a model: fit a hypothesis, measure the new model, tell who listens."""
+        models, scored = self.models, self.scored
+        constraint = self.constraints.of(model, models.tried[model])
+        found = scored.extend(model, models.depth[model], constraint)
+        models.use_constraint(model)
+        new = _FAILED
+        if found is not None:
+            tree, factor, scores = found
+            new = models.add(model, scored.add(tree, factor, constraint, scores))
+        self.log.append((model, new))  # last: Ctrl-C before it undoes the step
+        if self._watch.says_stop(len(self.log), *self._news()):
+            raise _EndOfSearchError(ASKED_TO)
+        if len(self.log) >= self.budget:
+            raise _EndOfSearchError(SPENT)
+
+    def _news(self) -> tuple[float, dict[str, float]]:
+        """The best measure so far, and the round, the models and the length of the best."""
+        models = self.models
+        best = models.leader
+        while best > 0 and models.worth[best] < models.best[best]:
+            best = models.parent[best]
+        notes: dict[str, float] = {
+            "round": models.n_rounds,
+            "models": len(models),
+            "trees": models.depth[best],
+        }
+        return _natural([models.best[best]], self.scored)[0], notes
+
+    def _end_round(self) -> None:
+        self._whole = len(self.log), self.models.n_rounds
+        if self.checkpoint.is_due():
+            self._save(None)
+
+    def explored(self, n_models: int | None = None) -> ExploredTree:
+        """The models found, or the first of them."""
+        scored, models = self.scored, self.models
+        size = slice(0, _n_models(self.log) if n_models is None else n_models)
+        constraints = [NO_CONSTRAINT, *scored.constraints]
+        return ExploredTree(
+            np.array(models.parent[size], np.int32),
+            np.array(models.depth[size], np.int32),
+            np.array(scored.measured[size], np.float64),
+            np.array(_natural(models.best[size], scored), np.float64),
+            np.array(scored.on_valid[size], np.float64),
+            np.array(constraints[size], np.int64),
+            np.array(models.round_of_model[size], np.int32),
+        )
+
+    def forest(self, n_models: int | None = None) -> Forest:
+        """The hypotheses of all models but the empty one, in their order; weights are their factors."""
+        size = (_n_models(self.log) if n_models is None else n_models) - 1
+        data = self.train.data
+        return Forest.from_trees(
+            self.scored.trees[:size],
+            n_features=data.n_features,
+            tree_weights=np.array(self.scored.factors[:size], np.float64),
+            base=self.scored.booster.start,
+            feature_names=data.feature_names,
+        )
+
+    def _save(self, reason: str | None) -> None:
+        """Write everything where the search is at its end, else what there was after the last whole round."""
+        is_final = reason in _FINAL
+        n_entries, n_rounds = (len(self.log), self.models.n_rounds) if is_final else self._whole
+        log = self.log[:n_entries]
+        n_models = _n_models(log)
+        found = self.explored(n_models)
+        state = [n_rounds, _FINAL.index(str(reason)) + 1 if is_final else 0]
+        arrays = {
+            "attempts": np.array(log, np.int64).reshape(-1, 2),
+            "constraints": found.constraint,
+            "measured": found.f,
+            "on_valid": found.valid,
+            "rounds": found.round,
+            "state": np.array(state, np.int64),
+        }
+        self.checkpoint.write(self.forest(n_models), arrays)
+
+    def _resume(self, saved: Resumed) -> None:
+        """Go through the log once more; nothing is fitted or measured again."""
+        arrays, models, scored = saved.arrays, self.models, self.scored
+        scored.measured = arrays["measured"].tolist()
+        scored.on_valid = arrays["on_valid"].tolist()
+        scored.constraints = arrays["constraints"].tolist()[1:]
+        scored.trees = trees_of(saved.forest, self.train.matrix)
+        scored.factors = saved.forest.tree_weights.tolist()
+        worths = [scored.worth(value) for value in scored.measured]
+        models.add(-1, worths[0])
+        for model, new in arrays["attempts"].tolist():
+            models.use_constraint(model)
+            if new != _FAILED:
+                models.n_rounds = int(arrays["rounds"][new])
+                models.add(model, worths[new])
+            self.log.append((model, new))
+        models.n_rounds = int(arrays["state"][0])
+        self._whole = len(self.log), models.n_rounds
+
+
+def _n_models(log: Sequence[tuple[int, int]]) -> int:
+    """The empty model, and those that came of the log."""
+    return 1 + sum(new != _FAILED for _, new in log)
+
+
+def _natural(worths: Sequence[float], scored: ScoredModels) -> list[float]:
+    """Worths as values of the measure: less may be better there, and what is no number is none."""
+    return [math.nan if math.isinf(worth) else scored.sign * worth for worth in worths]
+
+
+def trees_of(forest: Forest, matrix: Matrix) -> list[Tree]:
+    """The trees of a forest with the codes behind their thresholds, which are cut points of ``matrix``."""
+    is_inner = forest.feature >= 0
+    code = np.zeros(forest.n_nodes, np.uint8)
+    for node in np.flatnonzero(is_inner).tolist():
+        feature = int(forest.feature[node])
+        cuts = matrix.thresholds[matrix.offsets[feature] : matrix.offsets[feature + 1]]
+        code[node] = np.searchsorted(cuts, forest.threshold[node])
+    trees = []
+    for first, last in itertools.pairwise(forest.tree_offsets.tolist()):
+        nodes = slice(first, last)
+        left, right, missing = (
+            np.where(is_inner[nodes], getattr(forest, name)[nodes] - first, 0).astype(np.int32)
+            for name in ("left", "right", "missing")
+        )
+        trees.append(
+            Tree(
+                forest.feature[nodes].copy(),
+                forest.threshold[nodes].copy(),
+                code[nodes].copy(),
+                left,
+                right,
+                missing,
+                forest.value[nodes].copy(),
+                forest.cover[nodes].copy(),
+                forest.gain[nodes].copy(),
+                np.zeros(0, np.int32),
+            )
+        )
+    return trees

@@ -1,0 +1,202 @@
+"""The models of a search: their hypotheses, their scores, and what they are worth.
+
+Scores of a model are kept while there is room, else added up again along its path, from the nearest ancestor whose
+scores are kept. Either way the same numbers are added in the same order: the room decides about time only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankwood._core.random import stream
+from rankwood._core.threads import run_blocks
+from rankwood.dtypes import Array, Bytes, Floats
+from rankwood.measures.compute import RepeatedMeasure
+from rankwood.measures.ranking import Ranking
+from rankwood.rankers.search.steps import FREE, BaseBooster, Constraint
+from rankwood.training.scores import add_leaf_values
+from rankwood.trees.grower import Tree
+from rankwood.trees.leaves import route
+
+_LEAST_ROWS = 20_000  # per thread: fewer find their leaves faster than a thread starts
+_NO_ROWS = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Training or validation rows: their bins, and the measure over them."""
+
+    codes: Bytes
+    measure: RepeatedMeasure
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.codes.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a model's hypotheses say about the rows, base not included; and the ranking of the training rows."""
+
+    train: Floats
+    valid: Floats | None
+    ranking: Ranking | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory it takes."""
+        found = self.train.nbytes + (0 if self.valid is None else self.valid.nbytes)
+        return found if self.ranking is None else found + self.ranking.order.nbytes
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Which constraints each model has, and in which order they are tried: all from the seed."""
+
+    n_features: int
+    of_stumps: bool  # a constraint is a feature; else a number that features are hashed from
+    n_constraints: int | None
+    with_free: bool
+    seed: int
+
+    @property
+    def count(self) -> int | None:
+        """How many each model has; None: as many as one likes."""
+        most = self.n_features + self.with_free if self.of_stumps else None
+        given = self.n_constraints
+        return most if given is None else given if most is None else min(given, most)
+
+    def of(self, model: int, place: int) -> int:
+        """The constraint that is tried after ``place`` others; no two of a model are the same."""
+        random = stream(self.seed, "constraints", model)
+        if self.with_free:
+            free = int(random.integers(self.count or self.n_features))
+            if place == free:
+                return FREE
+            place -= place > free
+        if self.of_stumps:
+            return int(random.permutation(self.n_features)[place])
+        return int(random.integers(1 << 62, size=place + 1)[place])
+
+
+@dataclass(eq=False)
+class ScoredModels:
+    """Hypotheses and scores of the models of a search, by their numbers."""
+
+    booster: BaseBooster
+    train: Part
+    valid: Part | None
+    evaluates_valid: bool  # f is the measure on the validation data
+    sign: float  # -1 where less of the measure is better
+    room: int  # bytes for scores
+    parent: list[int]  # of each model; the search's own list
+    trees: list[Tree] = field(default_factory=list)  # of model 1, 2, …: its last hypothesis
+    factors: list[float] = field(default_factory=list)
+    constraints: list[int] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)  # f, the empty model's first
+    on_valid: list[float] = field(default_factory=list)
+    _kept: OrderedDict[int, Scores] = field(default_factory=OrderedDict)
+    _used: int = 0
+
+    def extend(self, model: int, depth: int, constraint: int) -> tuple[Tree, float, Scores] | None:
+        """One step from ``model``: a hypothesis, its weight and the new scores; None where there is no hypothesis."""
+        scores = self.scores(model)
+        whole = scores.train + self.booster.start
+        ranking = None if scores.ranking is None else scores.ranking.order
+        weights = self.booster.weights(whole, depth, ranking)
+        tree = self.booster.fit(weights, Constraint(constraint))
+        found = self.booster.step(whole, weights, tree)
+        if found is None:
+            return None
+        tree, factor = found
+        return tree, factor, self._moved(scores, tree, factor)
+
+    def add(self, tree: Tree, factor: float, constraint: int, scores: Scores) -> float:
+        """Keep a new model, the next in number; gives f, such that more is better."""
+        self.trees.append(dataclasses.replace(tree, leaf_of_row=_NO_ROWS))
+        self.factors.append(factor)
+        self.constraints.append(constraint)
+        return self.measure(len(self.trees), scores)
+
+    def measure(self, model: int, scores: Scores) -> float:
+        """Note what a model is worth on all parts; its scores are sorted here, once."""
+        valid = math.nan
+        if self.valid is not None and scores.valid is not None:
+            valid = self.valid.measure.value(scores.valid + self.booster.start)
+        self.on_valid.append(valid)
+        f, ranking = valid, None
+        template = self.train.measure.template
+        shares = template is not None and self.booster.shares_ranking(template)
+        if shares or not self.evaluates_valid:
+            whole = scores.train + self.booster.start
+            lists = None if template is None else self.train.measure.lists(whole)
+            if not self.evaluates_valid:
+                f = self.train.measure.value(whole, lists)
+            if shares and lists is not None:
+                ranking = lists.ranking()
+        self.measured.append(f)
+        self._keep(model, dataclasses.replace(scores, ranking=ranking))
+        return self.worth(f)
+
+    def worth(self, f: float) -> float:
+        """A value of the measure such that more is better, also where it is no number."""
+        return -math.inf if math.isnan(f) else self.sign * f
+
+    def scores(self, model: int) -> Scores:
+        """The scores of a model: kept ones, or added up from those of its nearest kept ancestor."""
+        path = []
+        while model > 0 and model not in self._kept:
+            path.append(model)
+            model = self.parent[model]
+        found = self._kept.get(model)
+        if found is None:
+            valid = None if self.valid is None else np.zeros(self.valid.n_rows)
+            found = Scores(np.zeros(self.train.n_rows), valid)
+        else:
+            self._kept.move_to_end(model)
+        for step in reversed(path):
+            tree = self.trees[step - 1]
+            known = dataclasses.replace(tree, leaf_of_row=self._leaves(tree, self.train))
+            found = self._moved(found, known, self.factors[step - 1])
+        if path:
+            self._keep(path[0], found)
+        return found
+
+    def _moved(self, scores: Scores, tree: Tree, factor: float) -> Scores:
+        """Scores with one more hypothesis, which knows the leaves of the training rows."""
+        train = scores.train.copy()
+        self._add(tree, tree.leaf_of_row, factor, train)
+        valid = None
+        if self.valid is not None and scores.valid is not None:
+            valid = scores.valid.copy()
+            self._add(tree, self._leaves(tree, self.valid), factor, valid)
+        return Scores(train, valid)
+
+    def _add(self, tree: Tree, leaf_of_row: Array, factor: float, totals: Floats) -> None:
+        threads = self.booster.plan.n_threads
+        values = (leaf_of_row, tree.value, factor, totals)
+        run_blocks(add_leaf_values, totals.size, *values, n_threads=threads, least=_LEAST_ROWS)
+
+    def _leaves(self, tree: Tree, part: Part) -> Array:
+        """The leaf of each row of a part."""
+        leaf_of_row = np.full(part.n_rows, -1, np.int32)
+        nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)
+        threads = self.booster.plan.n_threads
+        run_blocks(route, part.n_rows, part.codes, *nodes, n_threads=threads, least=_LEAST_ROWS)
+        return leaf_of_row
+
+    def _keep(self, model: int, scores: Scores) -> None:
+        """Keep scores; those not used for the longest time make room. The empty model's cost nothing to make."""
+        if model in self._kept:
+            self._used -= self._kept.pop(model).n_bytes
+        self._kept[model] = scores
+        self._used += scores.n_bytes
+        while self._used > self.room and self._kept:
+            _, dropped = self._kept.popitem(last=False)
+            self._used -= dropped.n_bytes

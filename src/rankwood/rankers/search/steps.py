@@ -1,0 +1,168 @@
+"""``BaseBooster``: one step of boosting, under a constraint or free, for methods that choose among many such steps.
+
+A step is three calls: ``weights(scores)`` says what the next weak hypothesis is to fit, ``fit(constraint)`` grows it,
+``step`` says what it is and how much it weighs. Loss, limits of the trees and leaf values are those of the estimator
+that the booster is made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rankwood.dtypes import Floats, Rows
+from rankwood.errors import ParameterError
+from rankwood.losses.lambdarank import LambdaRank
+from rankwood.measures.ranking import Lists
+from rankwood.rankers import adaboost, pairs
+from rankwood.rankers.adaboost import AdaBoost, WeakClassifiers
+from rankwood.rankers.averaged import AveragedGBRT
+from rankwood.rankers.boosted import GBRT, Boosted, LambdaMART
+from rankwood.rankers.pairs import NDCGBoost
+from rankwood.training.boosting import BoostingPlan
+from rankwood.training.inputs import TrainingSet
+from rankwood.trees.grower import Tree
+from rankwood.trees.one_feature import ConstrainedGrower
+
+FREE = -1  # the constraint that is none
+_REFUSED = {  # parameters of a base that a search cannot honour: what they must be, and why
+    "early_stopping": (None, "a step is not a whole fit"),
+    "checkpoint": (None, "pass checkpoint to the search itself"),
+    "warm_start": (False, "every model of a search starts from the empty one"),
+    "subsample": (1.0, "constraints are what tells the steps of a model apart"),
+    "feature_costs": (
+        None,
+        "the cost of a feature depends on the trees before, and models share theirs",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the next hypothesis is to fit, row by row, and with which weights."""
+
+    targets: Floats
+    weights: Floats | None
+    number: int  # of the tree in its model, from 0
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What a hypothesis may look at: a feature (of a stump), or a number that features are hashed from, or all."""
+
+    value: int = FREE
+    probability: Floats | None = None  # of features being drawn; None: all alike
+
+    @property
+    def is_free(self) -> bool:
+        """Whether everything may be looked at."""
+        return self.value == FREE
+
+
+@dataclass(frozen=True, eq=False)
+class BaseBooster:
+    """Steps of gradient boosting: regression trees, taken with the learning rate."""
+
+    loss: Any
+    plan: BoostingPlan
+    grower: ConstrainedGrower
+
+    @property
+    def start(self) -> float:
+        """The score of every row before the first hypothesis."""
+        return float(self.loss.start())
+
+    def shares_ranking(self, lists: Lists) -> bool:
+        """Whether ``weights`` needs the scores sorted as ``lists`` are."""
+        return isinstance(self.loss, LambdaRank) and self.loss.ranks_as(lists)
+
+    def weights(self, scores: Floats, number: int, ranking: Rows | None = None) -> Weights:
+        """What hypothesis ``number`` is to fit; ``ranking`` where the scores are sorted already."""
+        more = () if ranking is None else (ranking,)
+        targets, weights = self.loss.targets(scores, *more)
+        return Weights(targets, weights, number)
+
+    def fit(self, weights: Weights, constraint: Constraint) -> Tree:
+        """The tree under a constraint, or the free one of plain boosting."""
+        if constraint.is_free:
+            return self.plan.grow(weights.number, weights.targets, weights.weights)
+        if self.grower.grows_stumps:
+            return self.grower.stump(weights.targets, weights.weights, constraint.value)
+        return self.grower.tree(
+            weights.targets, weights.weights, constraint.value, constraint.probability
+        )
+
+    def step(self, scores: Floats, weights: Weights, tree: Tree) -> tuple[Tree, float] | None:  # noqa: ARG002
+        """The hypothesis and its weight; None where the tree tells no rows apart."""
+        return (tree, self.plan.learning_rate) if tree.n_leaves > 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class NDCGBooster(BaseBooster):
+    """Steps of NDCGBoost: 0/1 trees with the weight that lowers the expected loss of NDCG."""
+
+    def step(self, scores: Floats, weights: Weights, tree: Tree) -> tuple[Tree, float] | None:  # noqa: ARG002
+        """The classifier and its weight; None where it lowers nothing."""
+        if tree.n_leaves == 1:
+            return None
+        classifier, alpha = pairs.weigh(self.loss, scores, tree)
+        return (classifier, self.plan.learning_rate * alpha) if alpha > 0.0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class AdaBooster(BaseBooster):
+    """Steps of AdaBoost: classifiers with the weight ``½ ln((1 - ε) / ε)``."""
+
+    stumps: WeakClassifiers | None = None
+
+    def fit(self, weights: Weights, constraint: Constraint) -> Tree:
+        """The stump of least weighted error, or a larger tree."""
+        if self.stumps is None:
+            return super().fit(weights, constraint)
+        assert weights.weights is not None
+        feature = None if constraint.is_free else constraint.value
+        return self.stumps.best(weights.targets, weights.weights, feature)
+
+    def step(self, scores: Floats, weights: Weights, tree: Tree) -> tuple[Tree, float] | None:  # noqa: ARG002
+        """The classifier and its weight; None where it is no better than chance."""
+        assert weights.weights is not None
+        classifier, alpha = adaboost.weigh(weights.targets, weights.weights, tree)
+        return (classifier, self.plan.learning_rate * alpha) if alpha > 0.0 else None
+
+
+_BOOSTERS: dict[type[Boosted], type[BaseBooster]] = {
+    LambdaMART: BaseBooster,
+    GBRT: BaseBooster,
+    NDCGBoost: NDCGBooster,
+    AdaBoost: AdaBooster,
+}
+BASES = tuple(kind.__name__ for kind in _BOOSTERS)
+
+
+def booster_of(base: Any, train: TrainingSet) -> BaseBooster:
+    """The steps of the estimator ``base`` on ``train``."""
+    loss, plan = base._loss(train), base._plan(train)
+    present = None if plan.bags is None else plan.bags.present
+    grower = ConstrainedGrower(plan.matrix, plan.policies, plan.n_threads, present)
+    if isinstance(base, AdaBoost):
+        return AdaBooster(loss, plan, grower, base._stumps(loss, plan))
+    return _BOOSTERS[_kind_of(base)](loss, plan, grower)
+
+
+def check_base(base: Any) -> None:
+    """Raise for what cannot be the base of a search, or has parameters that a search cannot honour."""
+    if _kind_of(base) is None:
+        shown = type(base).__name__
+        raise ParameterError(f"base must be one of {', '.join(BASES)}, got {shown}.")
+    base._check_parameters()
+    for name, (expected, why) in _REFUSED.items():
+        value = getattr(base, name, expected)
+        if value != expected:
+            raise ParameterError(f"base has {name}={value!r}, but {why}: leave it at {expected!r}.")
+
+
+def _kind_of(base: Any) -> Any:
+    """The estimator that ``base`` is, as far as boosting goes."""
+    if isinstance(base, AveragedGBRT):  # many sequences side by side, not one
+        return None
+    return next((kind for kind in _BOOSTERS if isinstance(base, kind)), None)

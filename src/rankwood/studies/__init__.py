@@ -1,0 +1,1 @@
+"""Studies of rankers: analyses that fit many models and explain what came out."""

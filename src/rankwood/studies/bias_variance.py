@@ -1,0 +1,598 @@
+"""``bias_variance``: how far a ranker is off on average, and how much it depends on its training queries.
+
+After Shivaswamy & Chandrashekar, *Bias-variance decomposition for ranking*, WSDM 2021; ``pairs.py`` defines the terms.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks, random
+from rankwood._core.checks import read_only
+from rankwood._core.files import PLOTS
+from rankwood._core.jit import kernel
+from rankwood._core.threads import resolve_threads, run_blocks
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats, Rows
+from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.measures.lists import check_scores
+from rankwood.measures.ranking import order
+from rankwood.studies.fits import (
+    Parts,
+    estimators_by_name,
+    fitted,
+    folds_of,
+    parts_of,
+    side_by_side,
+)
+from rankwood.training.rounds import Callback, Watch, check_listeners
+
+__all__ = ["BiasVariance", "bias_variance"]
+
+Layers = list[Floats]  # the scores of the test rows after each layer, the last ones are the model's
+
+
+def bias_variance(
+    estimator: Any,
+    data: Any,
+    test: RankingData | None = None,
+    *,
+    valid: Any = None,
+    trainings: int = 5,
+    pairs: str = "different",
+    ties: str = "half",
+    max_pairs: int = 10_000,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: Callback | None = None,
+) -> BiasVariance:
+    """Error, bias² and variance of the order of document pairs, over trainings on resampled queries.
+
+    Each training sees as many queries as there are, drawn with replacement: a query that is drawn twice is there
+    twice. Estimators that have a ``seed`` get another one in each training. All algorithms see the same samples and the
+    same pairs. Values are means over a query's pairs, then over queries (by their weights, if there are any), then
+    over folds.
+
+    Parameters
+    ----------
+    estimator
+        An estimator, or several by name. It is cloned, never fitted itself. One whose fitted model has
+        ``predict_layers(X)``, the scores after each layer (rows × layers), is reported layer by layer too; a training
+        with fewer layers than others counts with its last one.
+    data
+        The training data, beside ``test``; or folds: (train, validation, test) each, as ``read_folds`` gives them.
+    test
+        The data whose pairs are looked at.
+    valid
+        Validation data for the fits, beside ``test``; the same ones in each training. Folds have their own.
+    trainings
+        How often each algorithm is trained, in each fold; at least 2.
+    pairs
+        ``"different"``: pairs whose labels differ. ``"all"``: every pair, where of two equal labels neither should be
+        above the other, so that any strict order of them is half wrong.
+    ties
+        What equal scores say of "above": ``"half"`` yes, or ``"strict"``: no.
+    max_pairs
+        The most pairs of a query that are looked at; of more, so many are drawn. The result says where.
+    seed
+        Same data, seed and version: same result, for any number of threads.
+    n_threads
+        How many trainings run side by side.
+    progress
+        A function that is told after each training.
+    """
+    algorithms = estimators_by_name(estimator)
+    trainings = checks.whole_number("trainings", trainings, 2, 1_000_000)
+    max_pairs = checks.whole_number("max_pairs", max_pairs, 1)
+    seed = checks.whole_number("seed", seed, 0)
+    conventions = Conventions(
+        checks.one_of("pairs", pairs, PAIRS), checks.one_of("ties", ties, TIES), max_pairs, seed
+    )
+    check_listeners(progress, ())
+    threads = resolve_threads(n_threads)
+    folds = folds_of(data, test, valid)
+    watch = Watch(len(folds) * trainings * len(algorithms), progress, ())
+    found: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
+    for number in range(len(folds)):
+        fold = parts_of(folds[number], "pairs are made within queries")
+        test_pairs = Pairs.of(fold.test, conventions.pairs, max_pairs, seed)
+        job = _Job(list(algorithms.values()), fold, trainings, seed, number, threads)
+        for name, layers in zip(algorithms, job.scores(watch), strict=True):
+            values = [test_pairs.decompose(scores, ties, threads) for scores in layers]
+            found[name].append(FoldResult.of(values, test_pairs, fold.test))
+    return BiasVariance.of(found, trainings, conventions)
+
+
+@dataclass(eq=False)
+class _Job:
+    """The trainings of every algorithm in one fold."""
+
+    algorithms: list[Any]
+    fold: Parts
+    trainings: int
+    seed: int
+    number: int  # of the fold
+    n_threads: int
+
+    def scores(self, watch: Watch) -> list[list[list[Floats]]]:
+        """The scores of the test rows, by algorithm, layer and training."""
+        n_jobs = len(self.algorithms) * self.trainings
+        by_algorithm: list[list[Layers]] = [[] for _ in self.algorithms]
+        done = self.number * n_jobs
+        trained = side_by_side(self._train, n_jobs, self.n_threads, watch, done)
+        for job, layers in enumerate(trained):
+            by_algorithm[job // self.trainings].append(layers)
+        return [_by_layer(layers) for layers in by_algorithm]
+
+    def _train(self, job: int) -> Layers:
+        """Train an algorithm on a bootstrap sample of the queries; its scores of the test rows after each layer."""
+        algorithm, training = divmod(job, self.trainings)
+        iteration = self.number * self.trainings + training
+        sample = resample(self.fold.train, random.stream(self.seed, "resample", iteration))
+        estimator = self.algorithms[algorithm]
+        model = fitted(estimator, sample, self.fold.valid, iteration, self.n_threads)
+        test = self.fold.test
+        if not hasattr(model, "predict_layers"):
+            return [check_scores(model.predict(test), test.n_documents)]
+        found = np.asarray(model.predict_layers(test))
+        if found.ndim != 2 or len(found) != test.n_documents or found.shape[1] == 0:
+            raise DataError(
+                f"predict_layers of {type(model).__name__} must give {test.n_documents:,} rows × layers, "
+                f"got an array of {' × '.join(str(size) for size in found.shape)}."
+            )
+        return [check_scores(scores, test.n_documents) for scores in found.T]
+
+
+def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
+    """As many queries as there are, drawn with replacement; each draw is a query of its own."""
+    chosen = np.sort(generator.integers(data.n_queries, size=data.n_queries))
+    sizes = np.diff(data.query_offsets)[chosen]
+    ends = np.cumsum(sizes)
+    shifts = np.repeat(data.query_offsets[chosen] - (ends - sizes), sizes)
+    rows = data.row_order[np.arange(shifts.size) + shifts]
+    return RankingData(
+        data.features[rows],
+        data.labels[rows],
+        np.repeat(np.arange(chosen.size), sizes),
+        None,
+        None if data.row_weights is None else data.row_weights[rows],
+        None if data.query_weights is None else data.query_weights[chosen],
+        data.feature_names,
+    )
+
+
+def _by_layer(trained: list[Layers]) -> list[list[Floats]]:
+    """The scores of each training, by layer; a training that has fewer layers answers with its last."""
+    n_layers = max(len(layers) for layers in trained)
+    return [
+        [layers[min(layer, len(layers) - 1)] for layers in trained] for layer in range(n_layers)
+    ]
+
+
+# What ``bias_variance`` gives: error, bias² and variance by algorithm, layer and fold, as table, JSON, CSV, plot.
+
+
+PARTS = ("error", "bias²", "variance")
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What was compared, and how."""
+
+    pairs: str
+    ties: str
+    max_pairs: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class FoldResult:
+    """One algorithm in one fold.
+
+    ``per_query`` has an array per layer, queries × (error, bias², variance) in the order of the test queries, NaN for
+    queries without pairs; ``means`` their means, layers × 3.
+    """
+
+    per_query: tuple[Floats, ...] = field(repr=False)
+    means: Floats
+    n_queries: int  # that have pairs
+    n_without_pairs: int
+    n_pairs: int  # that were looked at
+    n_sampled: int  # queries of whose pairs only some were looked at
+
+    @classmethod
+    def of(cls, per_query: Sequence[Floats], pairs: Pairs, test: RankingData) -> FoldResult:
+        """The means over the queries that have pairs."""
+        has_pairs = pairs.counts > 0
+        weights = np.ones(has_pairs.size) if test.query_weights is None else test.query_weights
+        weights = weights[has_pairs]
+        if weights.sum() <= 0:
+            weights = np.ones(weights.size)
+        means = [np.average(values[has_pairs], axis=0, weights=weights) for values in per_query]
+        return cls(
+            tuple(per_query),
+            np.array(means),
+            int(has_pairs.sum()),
+            int((~has_pairs).sum()),
+            int(pairs.used.sum()),
+            int(pairs.sampled.size),
+        )
+
+    def layer(self, number: int) -> Floats:
+        """Error, bias² and variance after a layer; a fold with fewer layers answers with its last."""
+        values: Floats = self.means[min(number, len(self.means) - 1)]
+        return values
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Error = bias² + variance, means over folds."""
+
+    error: float
+    bias_squared: float
+    variance: float
+
+    def to_dict(self) -> dict[str, float]:
+        """The three figures by name."""
+        return {
+            "error": self.error,
+            "bias_squared": self.bias_squared,
+            "variance": self.variance,
+        }
+
+
+@dataclass(frozen=True)
+class AlgorithmResult(Decomposition):
+    """An algorithm's figures; ``layers`` has those after each layer where its models have several."""
+
+    folds: tuple[FoldResult, ...] = field(repr=False)
+    layers: tuple[Decomposition, ...] = ()
+
+    @classmethod
+    def of(cls, folds: Sequence[FoldResult]) -> AlgorithmResult:
+        """The means over folds, layer by layer; the last layer is the algorithm's own."""
+        n_layers = max(len(fold.means) for fold in folds)
+        layers = [
+            np.mean([fold.layer(number) for fold in folds], axis=0) for number in range(n_layers)
+        ]
+        by_layer = tuple(Decomposition(*map(float, values)) for values in layers)
+        whole = by_layer[-1].to_dict()
+        return cls(**whole, folds=tuple(folds), layers=by_layer if n_layers > 1 else ())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, ready for JSON; single queries are left out."""
+        return {
+            **super().to_dict(),
+            "layers": [layer.to_dict() for layer in self.layers],
+            "folds": [Decomposition(*map(float, fold.means[-1])).to_dict() for fold in self.folds],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class BiasVariance:
+    """The figures of each algorithm: ``result["RandomForest"].variance``."""
+
+    algorithms: Mapping[str, AlgorithmResult]
+    trainings: int
+    conventions: Conventions
+
+    @classmethod
+    def of(
+        cls, found: Mapping[str, list[FoldResult]], trainings: int, conventions: Conventions
+    ) -> BiasVariance:
+        """The result of all folds."""
+        algorithms = {name: AlgorithmResult.of(folds) for name, folds in found.items()}
+        return cls(algorithms, trainings, conventions)
+
+    def __getitem__(self, name: str) -> AlgorithmResult:
+        if name not in self.algorithms:
+            raise UnknownName("algorithm", str(name), self.algorithms)
+        return self.algorithms[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.algorithms)
+
+    def __len__(self) -> int:
+        return len(self.algorithms)
+
+    def rows(self) -> list[tuple[str, Decomposition]]:
+        """A name and its figures: each algorithm, and below it its layers."""
+        rows: list[tuple[str, Decomposition]] = []
+        for name, result in self.algorithms.items():
+            rows.append((name, result))
+            rows += [
+                (f"{name}, layer {number}", layer) for number, layer in enumerate(result.layers, 1)
+            ]
+        return rows
+
+    def notes(self) -> list[str]:
+        """What was compared, and what was left out."""
+        folds = next(iter(self.algorithms.values())).folds
+        n_pairs = sum(fold.n_pairs for fold in folds)
+        kind = "labels differ" if self.conventions.pairs == "different" else "all"
+        lines = [
+            f"{self.trainings} trainings on resampled queries in each of {len(folds)} folds"
+            if len(folds) > 1
+            else f"{self.trainings} trainings on resampled queries",
+            f"{n_pairs:,} pairs ({kind}) of {sum(fold.n_queries for fold in folds):,} queries, "
+            f"ties {self.conventions.ties}",
+        ]
+        without = sum(fold.n_without_pairs for fold in folds)
+        if without:
+            lines.append(f"queries without pairs, which do not count: {without:,}")
+        sampled = sum(fold.n_sampled for fold in folds)
+        if sampled:
+            lines.append(
+                f"{sampled:,} queries have more than {self.conventions.max_pairs:,} pairs: so many were drawn of each"
+            )
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        folds = next(iter(self.algorithms.values())).folds
+        counts = ("n_queries", "n_without_pairs", "n_pairs", "n_sampled")
+        return {
+            "algorithms": {name: result.to_dict() for name, result in self.algorithms.items()},
+            "trainings": self.trainings,
+            "n_folds": len(folds),
+            **vars(self.conventions),
+            **{name: sum(getattr(fold, name) for fold in folds) for name in counts},
+        }
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a row per algorithm and layer; the layer of the model as a whole is empty."""
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["algorithm", "layer", "error", "bias_squared", "variance"])
+            for name, result in self.algorithms.items():
+                for number, part in enumerate([result, *result.layers]):
+                    figures = Decomposition.to_dict(part).values()
+                    writer.writerow([name, number or "", *map(repr, figures)])
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw bias² and variance as stacked bars, whose height is the error; the path's ending says which format."""
+        from rankwood.evaluation.plots import stacked_bars
+
+        rows = self.rows()
+        parts = {
+            "bias²": [part.bias_squared for _, part in rows],
+            "variance": [part.variance for _, part in rows],
+        }
+        stacked_bars(path, [name for name, _ in rows], parts, "error = bias² + variance")
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write a table (.csv) or a plot (.png, .svg, .pdf), as the path ends."""
+        ending = Path(path).suffix.lower()
+        if ending == ".csv":
+            self.to_csv(path)
+        elif ending in PLOTS:
+            self.plot(path)
+        else:
+            raise ParameterError(
+                f"{os.fspath(path)} must end in .csv for a table, or in .png, .svg or .pdf for a plot."
+            )
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len("algorithm"), *(len(name) for name, _ in rows))
+        head = f"{'algorithm':<{width}}" + "".join(f"{part:>10}" for part in PARTS)
+        lines = [head.rstrip(), "-" * len(head)]
+        for name, part in rows:
+            cells = "".join(f"{value:>10.4f}" for value in Decomposition.to_dict(part).values())
+            lines.append(f"{name:<{width}}{cells}")
+        return "\n".join([*lines, "", *self.notes()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("algorithm", *PARTS))
+        body = ""
+        for name, part in self.rows():
+            cells = "".join(f"<td>{v:.4f}</td>" for v in Decomposition.to_dict(part).values())
+            body += f"<tr><td>{html.escape(name)}</td>{cells}</tr>"
+        notes = "<br>".join(html.escape(note) for note in self.notes())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{notes}</p>"
+
+
+# Pairs of documents of the test queries, and what several trainings make of them.
+#
+# A training answers for two documents of a query whether one is above the other. Where p is the share of trainings
+# that say yes and t the truth (1 if the label is higher, else 0), a pair has bias² (p - t)² and variance p (1 - p);
+# their sum is its error, the share of wrong answers. Pairs are asked both ways round, since with ``ties="strict"`` a
+# tie is "not above" from either side.
+
+
+PAIRS = ("different", "all")
+TIES = {"half": 0.5, "strict": 0.0}  # what a tie counts for "above"
+_LEAST_PAIRS = 20_000  # per thread, some 0.5 ms
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of each query: all of them, or as many as were drawn.
+
+    ``rows`` gives the row of the data at each place; the places of a query stand together, by falling label. The
+    partners of a place are those from ``partners`` to the end of its query. ``whole`` and ``sampled`` are numbers of
+    queries; the pairs of the latter are two rows of places in ``drawn``, from ``starts`` on.
+    """
+
+    rows: Rows
+    offsets: Rows
+    labels: Floats
+    partners: Rows
+    counts: Rows  # pairs of each query that there are
+    whole: Rows
+    sampled: Rows
+    starts: Rows
+    drawn: Rows
+
+    @classmethod
+    def of(cls, data: RankingData, pairs: str, max_pairs: int, seed: int) -> Pairs:
+        """The pairs of ``data``, at most ``max_pairs`` of a query, drawn without replacement."""
+        offsets = data.query_offsets
+        grouped = read_only(np.ascontiguousarray(data.labels[data.row_order]))
+        by_label = order(grouped, offsets).order
+        labels = grouped[by_label]
+        partners = _partners(labels, offsets, pairs)
+        per_place = np.repeat(offsets[1:], np.diff(offsets)) - partners
+        totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_place)])
+        counts = totals[offsets[1:]] - totals[offsets[:-1]]
+        if not counts.any():
+            raise DataError(_nothing_to_compare(pairs))
+        sampled = np.flatnonzero(counts > max_pairs)
+        drawn = [
+            _draw(query, totals, offsets, partners, max_pairs, seed) for query in sampled.tolist()
+        ]
+        return cls(
+            data.row_order[by_label],
+            read_only(offsets),
+            read_only(labels),
+            read_only(partners),
+            counts,
+            read_only(np.flatnonzero((counts > 0) & (counts <= max_pairs))),
+            read_only(sampled),
+            read_only(np.arange(sampled.size + 1, dtype=np.int64) * max_pairs),
+            read_only(np.concatenate([np.zeros((2, 0), np.int64), *drawn], axis=1)),
+        )
+
+    @property
+    def used(self) -> Rows:
+        """How many pairs of each query are looked at."""
+        used = self.counts.copy()
+        used[self.sampled] = np.diff(self.starts)
+        return used
+
+    def decompose(self, scores: Sequence[Floats], ties: str, n_threads: int | None) -> Floats:
+        """Error, bias² and variance of each query (rows), given the scores of each training.
+
+        They are means over the query's pairs, NaN for a query without pairs.
+        """
+        by_place = np.stack(list(scores), axis=1)[self.rows]
+        sums: Floats = np.zeros((self.counts.size, N_SUMS))
+        rest = (self.labels, read_only(np.ascontiguousarray(by_place)), TIES[ties], sums)
+        for add_pairs, *lists in (
+            (add_every_pair, self.whole, self.offsets, self.partners),
+            (add_drawn_pairs, self.sampled, self.starts, self.drawn),
+        ):
+            n_queries, n_pairs = lists[0].size, int(self.used[lists[0]].sum())
+            least = 1 + n_queries * _LEAST_PAIRS // max(1, n_pairs)
+            run_blocks(add_pairs, n_queries, *lists, *rest, n_threads=n_threads, least=least)
+        asked = 2.0 * self.used[:, np.newaxis]
+        means: Floats = np.full(sums.shape, np.nan)
+        np.divide(sums, asked, out=means, where=asked > 0)
+        return means
+
+
+def _partners(labels: Floats, offsets: Rows, pairs: str) -> Rows:
+    """Where the partners of each place begin: at the next lower label, or at the next place."""
+    places = np.arange(labels.size)
+    if pairs == "all":
+        return places + 1
+    is_last = np.ones(labels.size, bool)  # of the places of its query with its label
+    is_last[:-1] = labels[1:] != labels[:-1]
+    is_last[offsets[1:] - 1] = True
+    ends = np.flatnonzero(is_last)
+    return ends[np.searchsorted(ends, places)] + 1
+
+
+def _draw(query: int, totals: Rows, offsets: Rows, partners: Rows, n_pairs: int, seed: int) -> Rows:
+    """Some pairs of a query: two rows of places. Pairs are numbered by their first place, then by their second."""
+    before, after = totals[offsets[query]], totals[offsets[query + 1]]
+    generator = random.stream(seed, "pairs of a query", query)
+    numbers = np.sort(generator.choice(int(after - before), n_pairs, replace=False, shuffle=False))
+    numbers = numbers + before
+    one = np.searchsorted(totals, numbers, side="right") - 1
+    return np.stack([one, partners[one] + numbers - totals[one]])
+
+
+def _nothing_to_compare(pairs: str) -> str:
+    if pairs == "all":
+        return "no query of the test data has two documents, so there is no pair to compare."
+    return (
+        "no query of the test data has documents of different labels, so no document is better than another. "
+        "Look at the labels and the query ids."
+    )
+
+
+# The compiled half of ``pairs.py``: error, bias and variance of pairs, summed by query.
+#
+# Words used here
+#     place     a document of the test data; the documents of a query stand together, by falling label
+#     partner   the second document of a pair: it stands after the first, so its label is not higher
+
+
+ERROR, BIAS, VARIANCE = range(3)  # the columns of ``sums``
+N_SUMS = 3
+
+
+@kernel
+def add_pair(
+    one: int, other: int, labels: Array, scores: Array, tie: float, query: int, sums: Array
+) -> None:
+    """Add what the trainings make of a pair, asked both ways round: is one above other, is other above one.
+
+    p is the share of trainings that say yes, t the truth: 1 for the higher label, 0 for the lower, and 0 both ways for
+    equal labels. The error is the share of wrong answers, bias² is (p - t)², variance p (1 - p).
+    """
+    n_trainings = scores.shape[1]
+    above = 0.0
+    below = 0.0
+    for training in range(n_trainings):
+        if scores[one, training] > scores[other, training]:
+            above += 1.0
+        elif scores[one, training] < scores[other, training]:
+            below += 1.0
+        else:
+            above += tie
+            below += tie
+    share = above / n_trainings
+    share_back = below / n_trainings
+    truth = 1.0 if labels[one] > labels[other] else 0.0
+    wrong = 1.0 - share if truth == 1.0 else share
+    sums[query, ERROR] += wrong + share_back
+    sums[query, BIAS] += (share - truth) * (share - truth) + share_back * share_back
+    sums[query, VARIANCE] += share * (1.0 - share) + share_back * (1.0 - share_back)
+
+
+@kernel
+def add_every_pair(
+    first: int,
+    last: int,
+    queries: Array,
+    offsets: Array,
+    partners: Array,
+    labels: Array,
+    scores: Array,
+    tie: float,
+    sums: Array,
+) -> None:
+    """Sums over all pairs of the queries: a document's partners stand from ``partners`` to the end of its query."""
+    for number in range(first, last):
+        query = queries[number]
+        for one in range(offsets[query], offsets[query + 1]):
+            for other in range(partners[one], offsets[query + 1]):
+                add_pair(one, other, labels, scores, tie, query, sums)
+
+
+@kernel
+def add_drawn_pairs(
+    first: int,
+    last: int,
+    queries: Array,
+    starts: Array,
+    drawn: Array,
+    labels: Array,
+    scores: Array,
+    tie: float,
+    sums: Array,
+) -> None:
+    """Sums over the pairs that were drawn: those of the query at ``number`` begin at ``starts[number]``."""
+    for number in range(first, last):
+        for pair in range(starts[number], starts[number + 1]):
+            add_pair(drawn[0, pair], drawn[1, pair], labels, scores, tie, queries[number], sums)

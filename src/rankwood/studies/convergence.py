@@ -1,0 +1,409 @@
+"""``convergence``: a measure by tree, round or layer, on training, validation and test data."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood._core.checks import read_only
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats
+from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.evaluation.results import show_number, tables_as_html, tables_as_text, write_csv
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.cascade import Cascade
+from rankwood.models.forest import Forest
+from rankwood.rankers.forests import Bagged
+from rankwood.training.bags import Bags
+from rankwood.training.inputs import weights_of_rows
+from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.scores import OutOfBag, is_minimised, mean_value
+
+__all__ = ["Convergence", "Curve", "convergence"]
+
+PARTS = ("train", "oob", "vali", "test")  # the order of columns
+_DASHES = {"test": 0, "vali": 1, "train": 2, "oob": 3}
+_LINES_SHOWN = 20
+_OUT_OF_BAG = "oob"
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A model's measure on one part of the data, by number of units (trees, rounds, layers)."""
+
+    name: str
+    part: str
+    unit: str
+    at: Array
+    values: Floats
+    is_minimised: bool = False
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """The first number of units with the best value, and the value; (0, nan) where there is none."""
+        if np.isnan(self.values).all():
+            return 0, float("nan")
+        place = int(np.nanargmin(self.values) if self.is_minimised else np.nanargmax(self.values))
+        return int(self.at[place]), float(self.values[place])
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """Curves of one measure: ``result["LambdaMART", "test"].values``."""
+
+    measure: str
+    curves: tuple[Curve, ...]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, key: tuple[str, str]) -> Curve:
+        for curve in self.curves:
+            if (curve.name, curve.part) == key:
+                return curve
+        known = ", ".join(f"{curve.name}, {curve.part}" for curve in self.curves)
+        raise ParameterError(f"there is no curve {key!r}. Known: {known}.")
+
+    @property
+    def names(self) -> list[str]:
+        """The models."""
+        return list(dict.fromkeys(curve.name for curve in self.curves))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat mapping per model, part and stage."""
+        return [
+            {"model": c.name, "part": c.part, "unit": c.unit, "at": at, "value": value}
+            for c in self.curves
+            for at, value in zip(c.at.tolist(), c.values.tolist(), strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        curves = [
+            {
+                "model": curve.name,
+                "part": curve.part,
+                "unit": curve.unit,
+                "at": curve.at.tolist(),
+                "values": curve.values.tolist(),
+                "best": {"at": curve.best[0], "value": curve.best[1]},
+            }
+            for curve in self.curves
+        ]
+        return {"measure": self.measure, "curves": curves, "notes": list(self.notes)}
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a row per model, part and stage."""
+        write_csv(path, self.rows())
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the curves: a colour per model, a kind of line per part; the path's ending says which format."""
+        from rankwood.evaluation.plots import Line, line_plot
+
+        names = self.names
+        lines = {
+            f"{c.name}, {c.part}": Line(
+                c.at, c.values, group=names.index(c.name), dashes=_DASHES.get(c.part, 0)
+            )
+            for c in self.curves
+        }
+        units = list(dict.fromkeys(f"{curve.unit}s" for curve in self.curves))
+        line_plot(path, lines, " or ".join(units), self.measure)
+
+    def tables(self) -> dict[str, list[dict[str, str]]]:
+        """For each model a row per stage as texts, 20 of them at most, and where each part is best."""
+        tables = {}
+        for name in self.names:
+            curves = [curve for curve in self.curves if curve.name == name]
+            longest = max(curves, key=lambda curve: curve.at.size)
+            step = -(-longest.at.size // _LINES_SHOWN)
+            shown = [*longest.at[step - 1 : -1 : step].tolist(), int(longest.at[-1])]
+            rows = [
+                {f"{longest.unit}s": f"{at:,}"}
+                | {curve.part: _value_at(curve, at) for curve in curves}
+                for at in shown
+            ]
+            best = {curve.part: f"{curve.best[1]:.4f} at {curve.best[0]:,}" for curve in curves}
+            tables[f"{name}: {self.measure}"] = [*rows, {f"{longest.unit}s": "best"} | best]
+        return tables
+
+    def __str__(self) -> str:
+        return tables_as_text(self.tables(), self.notes)
+
+    def _repr_html_(self) -> str:
+        return tables_as_html(self.tables(), self.notes)
+
+
+def convergence(
+    models: Any,
+    data: Mapping[str, RankingData],
+    measure: str | Measure = "ndcg@10",
+    *,
+    every: int | None = None,
+    n_threads: int | None = None,
+    progress: Callback | None = None,
+) -> Convergence:
+    """How a measure changes from tree to tree, round to round, or layer to layer.
+
+    Parameters
+    ----------
+    models
+        A fitted model, or several by name. Models of trees are scored by their first trees, a deep forest by its first
+        layers; of others only what their fit has recorded is shown.
+    data
+        By part: ``{"train": …, "vali": …, "test": …}``, some of them. With "train", the data a forest was fitted to,
+        the part "oob" is added: the measure of each row by trees that have not seen it. A BROOF has recorded its own.
+    measure
+        Any measure.
+    every
+        Units from one point to the next; by default such that there are at most 100.
+    n_threads
+        For scoring.
+    progress
+        A function that is told after each curve.
+    """
+    named = _checked_models(models)
+    parts = _checked_parts(data)
+    wanted = parse_measure(measure)
+    if every is not None:
+        every = checks.whole_number("every", every, 1)
+    check_listeners(progress, ())
+    watch = Watch(len(named) * max(1, len(parts)), progress, (), unit="curve")
+    curves: list[Curve] = []
+    notes: list[str] = []
+    for place, (name, model) in enumerate(named.items()):
+        job = _Job(name, model, wanted, n_threads, notes)
+        curves += job.curves(parts, every, watch, place * len(parts))
+    return Convergence(str(wanted), tuple(curves), tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """The curves of one model."""
+
+    name: str
+    model: Any
+    measure: Measure
+    n_threads: int | None
+    notes: list[str]
+
+    def curves(
+        self, parts: Mapping[str, RankingData], every: int | None, watch: Watch, done: int
+    ) -> list[Curve]:
+        stages = Stages.of(self.model)
+        if stages is None:
+            return self._recorded(every)
+        points = stages.points(every)
+        found = {}
+        for number, (part, data) in enumerate(parts.items(), 1):
+            try:
+                scores = stages.scores(data, points, self.n_threads)
+                found[part] = [mean_value(self.measure, checks.read_only(s), data) for s in scores]
+            except DataError as error:
+                raise DataError(f"{self.name}, {part}: {error}") from None
+            watch.says_stop(done + number)
+        if "train" in parts:
+            held_out = stages.out_of_bag(parts["train"], self.measure, points)
+            if held_out is not None:
+                found[_OUT_OF_BAG] = held_out.tolist()
+        return [
+            self._curve(part, stages.unit, points, np.array(found[part]))
+            for part in sorted(found, key=_place_of)
+        ]
+
+    def _recorded(self, every: int | None) -> list[Curve]:
+        """What the fit of a model without stages has put down."""
+        found = recorded(self.model, self.measure)
+        kind = type(self.model).__name__
+        if not found:
+            raise ModelError(
+                f"{self.name}: a {kind} has no trees or layers to stop at, and no record of {self.measure} by round. "
+                "Leave it out, or fit it with validation data and this measure."
+            )
+        self.notes.append(
+            f"{self.name}: as its fit has recorded it; a {kind} cannot be stopped earlier."
+        )
+        curves = []
+        for part in sorted(found, key=_place_of):
+            points = np.arange(every or 1, found[part].size + 1, every or 1).tolist()
+            points = points if found[part].size in points else [*points, found[part].size]
+            curves.append(self._curve(part, "round", points, found[part][np.array(points) - 1]))
+        return curves
+
+    def _curve(self, part: str, unit: str, points: list[int], values: Floats) -> Curve:
+        return Curve(self.name, part, unit, np.array(points), values, is_minimised(self.measure))
+
+
+def _place_of(part: str) -> int:
+    return PARTS.index(part) if part in PARTS else len(PARTS)
+
+
+def _value_at(curve: Curve, at: int) -> str:
+    place = np.flatnonzero(curve.at == at)
+    return show_number(float(curve.values[place[0]])) if place.size else ""
+
+
+def _checked_models(models: Any) -> dict[str, Any]:
+    named = models if isinstance(models, Mapping) else {type(models).__name__: models}
+    if not named:
+        raise ParameterError("models is empty; pass a fitted model, or several by name.")
+    for name, model in named.items():
+        if isinstance(model, type) or not hasattr(model, "predict"):
+            raise ParameterError(f"'{name}' must be a fitted model, got {model!r}.")
+        attribute = getattr(model, "_model", None)
+        if attribute is not None and not hasattr(model, attribute):
+            raise ModelError(f"'{name}' is not fitted yet: call fit first.")
+    return {str(name): model for name, model in named.items()}
+
+
+def _checked_parts(data: Any) -> dict[str, RankingData]:
+    if not isinstance(data, Mapping):
+        raise ParameterError(
+            "data must be by part, such as {'train': train, 'test': test}; "
+            f"got {type(data).__name__}."
+        )
+    for part, each in data.items():
+        if part == _OUT_OF_BAG:
+            raise ParameterError("the part 'oob' is found from 'train'; give yours another name.")
+        if not isinstance(each, RankingData):
+            raise ParameterError(
+                f"the part '{part}' must be RankingData, got {type(each).__name__}."
+            )
+        if each.n_documents == 0:
+            raise DataError(f"the part '{part}' has no rows.")
+    return {str(part): each for part, each in data.items()}
+
+
+# What a model said on its way: scores after each tree, round or layer, and out-of-bag estimates of forests.
+#
+# Words used here
+#     stage    a model as it was after some of its trees, rounds or layers
+#     unit     what its stages are counted in: tree, round or layer
+
+
+_MOST_STAGES = 100  # of a curve, by default
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The stages of a model of trees or layers."""
+
+    model: Any  # the estimator, or the bare model
+    stored: Forest | Cascade
+    unit: str
+    per_unit: int  # trees of a round; 1 for trees and layers
+
+    @classmethod
+    def of(cls, model: Any) -> Stages | None:
+        """None for a model that has no stages, such as a linear one."""
+        stored = getattr(model, getattr(model, "_model", ""), model)
+        if isinstance(stored, Cascade):
+            return cls(model, stored, "layer", 1)
+        if not isinstance(stored, Forest) or stored.n_trees == 0:
+            return None
+        n_rounds = _n_rounds(model, stored)
+        if n_rounds is None:
+            return cls(model, stored, "tree", 1)
+        return cls(model, stored, "round", stored.n_trees // n_rounds)
+
+    @property
+    def count(self) -> int:
+        """How many units the model has."""
+        if isinstance(self.stored, Cascade):
+            return self.stored.n_layers
+        return self.stored.n_trees // self.per_unit
+
+    def points(self, every: int | None) -> list[int]:
+        """The stages to look at: every so many units, and the last; by default 100 of them at most."""
+        step = max(1, math.ceil(self.count / _MOST_STAGES)) if every is None else every
+        return [*range(step, self.count, step), self.count]
+
+    def scores(self, data: Any, points: list[int], n_threads: int | None) -> Iterator[Floats]:
+        """The scores of the rows of ``data`` at each of the points."""
+        if isinstance(self.stored, Cascade):
+            layers = self.stored.predict_layers(data, n_threads=n_threads)
+            yield from (np.ascontiguousarray(layers[:, point - 1]) for point in points)
+            return
+        step = points[0] * self.per_unit
+        for _, scores in self.stored.predict_stages(data, step, n_threads=n_threads):
+            yield scores
+
+    def out_of_bag(self, train: RankingData, measure: Measure, points: list[int]) -> Floats | None:
+        """The measure of the training rows by trees that have not seen them, where that is known.
+
+        A forest's bags are drawn again, so ``train`` must be what it was fitted to; a BROOF has kept its figures.
+        """
+        history = recorded(self.model, measure).get("oob")
+        if history is not None and self.unit == "round":
+            return history[np.array(points) - 1] if history.size >= self.count else None
+        bags = self._bags(train)
+        if bags is None or not isinstance(self.stored, Forest):
+            return None
+        return _out_of_bag(self.stored, bags, train, measure, points)
+
+    def _bags(self, train: RankingData) -> Bags | None:
+        if not isinstance(self.model, Bagged):
+            return None
+        fitted_to = (self.model.training_.get("rows"), self.model.training_.get("queries"))
+        if fitted_to != (train.n_documents, train.n_queries):
+            return None
+        return self.model._bags(train, weights_of_rows(train))
+
+
+def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
+    """The figures that a fit put down after each round, by part, if they are of this measure: vali, oob, train."""
+    if parse_measure(getattr(model, "measure", None) or "ndcg@10") != measure:
+        return {}
+    found: dict[str, Floats] = {}
+    history = getattr(model, "history_", None) or []
+    if history and isinstance(
+        history[0], dict
+    ):  # a record per round; rounds that were not kept have none
+        for name, part in (("valid", "vali"), ("oob", "oob")):
+            values = [record.get(name) for record in history]
+            if any(value is not None for value in values):
+                found[part] = np.array([math.nan if v is None else v for v in values], np.float64)
+    elif history:
+        found["vali"] = np.array(history, np.float64)
+    if type(model).__name__ == "AdaRank" and getattr(model, "train_history_", None):
+        found["train"] = np.array(model.train_history_, np.float64)
+    return found
+
+
+def _n_rounds(model: Any, forest: Forest) -> int | None:
+    """How many rounds of several trees there were; None where trees came one by one."""
+    kind = type(model).__name__
+    if kind == "BROOF":
+        n_rounds = int(model.best_iteration_)
+    elif kind == "AveragedGBRT":
+        n_rounds = forest.n_trees // int(model.n_runs)
+    else:
+        return None
+    return n_rounds if n_rounds > 0 and forest.n_trees % n_rounds == 0 else None
+
+
+def _out_of_bag(
+    forest: Forest, bags: Bags, train: RankingData, measure: Measure, points: list[int]
+) -> Floats:
+    """The measure of the means of the trees that left a row out, over the rows that some tree has left out."""
+    estimates, values = OutOfBag.empty(train.n_documents), []
+    for tree in range(forest.n_trees):
+        left_out = bags.counts(tree) == 0
+        one = replace(forest.take_trees([tree]), tree_weights=np.ones(1), base=0.0)
+        estimates.sums[left_out] += one.predict(train)[left_out]
+        estimates.n_trees[left_out] += 1
+        if tree + 1 in points:
+            values.append(_measured(estimates, train, measure))
+    return np.array(values)
+
+
+def _measured(estimates: OutOfBag, train: RankingData, measure: Measure) -> float:
+    rows = np.flatnonzero(estimates.n_trees)
+    if rows.size == 0 or train.query_ids is None:
+        return math.nan
+    part = train.take_rows(rows)
+    return mean_value(measure, read_only(estimates.scores[rows]), part)

@@ -1,0 +1,105 @@
+"""Fits that an analysis asks for: estimators by name, folds however they are passed, a seed for every fit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sklearn.base import clone
+
+from rankwood._core import random
+from rankwood._core.threads import in_order
+from rankwood.data.dataset import RankingData
+from rankwood.data.folds import Fold
+from rankwood.errors import DataError, ParameterError
+from rankwood.training.inputs import validation_data
+from rankwood.training.rounds import Watch
+
+Result = TypeVar("Result")
+_LARGEST_SEED = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The three parts of a fold; validation data may be missing."""
+
+    train: RankingData
+    valid: RankingData | None
+    test: RankingData
+
+
+def estimators_by_name(estimator: Any) -> dict[str, Any]:
+    """The estimators to fit, from one, or from several by name."""
+    found = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
+    if not found:
+        raise ParameterError("estimator is empty; pass an estimator, or several by name.")
+    for name, each in found.items():
+        methods = ("fit", "predict", "get_params")
+        if isinstance(each, type) or not all(hasattr(each, method) for method in methods):
+            raise ParameterError(
+                f"'{name}' must be an estimator such as RandomForest(n_trees=50), got {each!r}."
+            )
+    return {str(name): each for name, each in found.items()}
+
+
+def folds_of(data: Any, test: Any, valid: Any) -> Any:
+    """A sequence of folds, whatever was passed; folds are read when they are asked for."""
+    if isinstance(data, RankingData):
+        if test is None:
+            raise ParameterError("test is missing: pass the data to test on, or pass folds.")
+        return [(data, valid, test)]
+    if test is not None or valid is not None:
+        raise ParameterError("folds have test and validation data of their own; leave out yours.")
+    folds = [data] if isinstance(data, Fold) else data
+    if not hasattr(folds, "__getitem__") or not hasattr(folds, "__len__") or len(folds) == 0:
+        raise ParameterError(
+            f"data must be RankingData or folds, as read_folds gives them; got {type(data).__name__}."
+        )
+    return folds
+
+
+def parts_of(fold: Any, need: str = "rankings are measured by query") -> Parts:
+    """The three parts of a fold; both data to train on and to test have queries."""
+    if not isinstance(fold, tuple | list) or len(fold) != 3:
+        raise ParameterError("a fold must be (train, validation, test); validation may be None.")
+    train, valid, test = fold
+    for name, part in (("training", train), ("test", test)):
+        if not isinstance(part, RankingData):
+            raise ParameterError(f"the {name} data must be RankingData, got {type(part).__name__}.")
+        if part.query_ids is None:
+            raise DataError(f"the {name} data have no query ids, and {need}.")
+        if part.n_documents == 0:
+            raise DataError(f"the {name} data have no rows.")
+    return Parts(train, validation_data(valid, train), test)
+
+
+def fitted(
+    estimator: Any, train: RankingData, valid: RankingData | None, iteration: int, n_threads: int
+) -> Any:
+    """A clone of ``estimator``, fitted; its seed follows from its own one and ``iteration``."""
+    model = clone(estimator)
+    known = model.get_params(deep=False)
+    if "seed" in known:
+        drawn = random.stream(known["seed"] or 0, "seed of a training", iteration)
+        model.set_params(seed=int(drawn.integers(_LARGEST_SEED)))
+    if "checkpoint" in known:
+        model.set_params(checkpoint=None)  # fits would go on with each other's trees
+    if "n_threads" in known and known["n_threads"] is None:
+        model.set_params(n_threads=n_threads)
+    options = {} if valid is None else {"valid": valid}
+    model.fit(train, **options)
+    return model
+
+
+def side_by_side(
+    function: Callable[[int], Result], n_jobs: int, n_threads: int, watch: Watch, done: int = 0
+) -> Iterator[Result]:
+    """``function`` of each job in order, one per thread; ``watch`` hears of each, after ``done`` others."""
+    with contextlib.closing(
+        in_order(function, range(n_jobs), max(1, min(n_threads, n_jobs)))
+    ) as results:
+        for job, result in enumerate(results):
+            yield result
+            watch.says_stop(done + job + 1)

@@ -1,0 +1,262 @@
+"""``learning_curve``: what rankers make of a tenth, two tenths, … of the training queries."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks, random
+from rankwood._core.threads import resolve_threads
+from rankwood.data.dataset import RankingData
+from rankwood.data.splits import rows_of_queries
+from rankwood.dtypes import Floats, Rows
+from rankwood.errors import DataError, InputError, ParameterError, UnknownName
+from rankwood.evaluation.results import aligned, as_html, show_number, write_csv
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.studies.fits import (
+    Parts,
+    estimators_by_name,
+    fitted,
+    folds_of,
+    parts_of,
+    side_by_side,
+)
+from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.scores import mean_value
+
+__all__ = ["TENTHS", "LearningCurve", "learning_curve"]
+
+TENTHS = tuple(round(tenth / 10, 1) for tenth in range(1, 11))
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """A measure on test data by share of training queries: ``curve["RandomForest"]`` has a mean per share.
+
+    ``values`` are by algorithm, shares × replicates: each repetition in each fold. ``n_queries`` has the mean number of
+    training queries of each share.
+    """
+
+    measure: str
+    shares: tuple[float, ...]
+    n_queries: tuple[float, ...]
+    values: Mapping[str, Floats] = field(repr=False)
+    repetitions: int
+    n_folds: int
+
+    def __getitem__(self, name: str) -> Floats:
+        if name not in self.values:
+            raise UnknownName("algorithm", str(name), self.values)
+        means: Floats = self.values[name].mean(axis=1)
+        return means
+
+    def deviations(self, name: str) -> Floats:
+        """The standard deviation over replicates, by share; 0 with one replicate."""
+        found = self.values[name]
+        if found.shape[1] < 2:
+            return np.zeros(len(found))
+        deviations: Floats = found.std(axis=1, ddof=1)
+        return deviations
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat mapping per algorithm and share."""
+        return [
+            {
+                "algorithm": name,
+                "share": share,
+                "queries": self.n_queries[place],
+                "mean": float(self[name][place]),
+                "deviation": float(self.deviations(name)[place]),
+                "least": float(found[place].min()),
+                "greatest": float(found[place].max()),
+                "replicates": found.shape[1],
+            }
+            for name, found in self.values.items()
+            for place, share in enumerate(self.shares)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {
+            "measure": self.measure,
+            "shares": list(self.shares),
+            "queries": list(self.n_queries),
+            "repetitions": self.repetitions,
+            "folds": self.n_folds,
+            "values": {name: found.tolist() for name, found in self.values.items()},
+            "means": {name: self[name].tolist() for name in self.values},
+        }
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a row per algorithm and share."""
+        write_csv(path, self.rows())
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the means, with bands of one standard deviation; the path's ending says which format."""
+        from rankwood.evaluation.plots import Line, line_plot
+
+        lines = {}
+        for group, name in enumerate(self.values):
+            mean, deviation = self[name], self.deviations(name)
+            x = np.array(self.n_queries)
+            lines[name] = Line(x, mean, mean - deviation, mean + deviation, group, group)
+        line_plot(path, lines, "training queries", self.measure)
+
+    def table(self) -> list[dict[str, str]]:
+        """A row per share as texts: the mean of each algorithm ± its standard deviation."""
+        has_spread = self.repetitions * self.n_folds > 1
+        rows = []
+        for place, share in enumerate(self.shares):
+            row = {"share": f"{100 * share:g} %", "queries": f"{self.n_queries[place]:,.0f}"}
+            for name in self.values:
+                spread = f" ± {self.deviations(name)[place]:.4f}" if has_spread else ""
+                row[name] = show_number(float(self[name][place])) + spread
+            rows.append(row)
+        return rows
+
+    def notes(self) -> list[str]:
+        """How the figures came about."""
+        folds = f" in each of {self.n_folds} folds" if self.n_folds > 1 else ""
+        return [
+            f"{self.measure} on test data; {self.repetitions} repetitions{folds}, each with its own nested samples"
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([*aligned(self.table()), "", *self.notes()])
+
+    def _repr_html_(self) -> str:
+        return as_html(self.table(), self.notes())
+
+
+def learning_curve(
+    estimator: Any,
+    data: Any,
+    test: RankingData | None = None,
+    measure: str | Measure = "ndcg@10",
+    *,
+    valid: Any = None,
+    shares: Sequence[float] = TENTHS,
+    repetitions: int = 1,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: Callback | None = None,
+) -> LearningCurve:
+    """Fit rankers to growing shares of the training queries, and measure them on the same test data.
+
+    Samples are nested: a repetition shuffles the queries once, and each share takes the first of them. All algorithms
+    see the same samples. Validation data, where there are any, are used whole.
+
+    Parameters
+    ----------
+    estimator
+        An estimator, or several by name. It is cloned, never fitted itself.
+    data, test, valid
+        The training data beside ``test`` and perhaps ``valid``; or folds: (train, validation, test) each.
+    measure
+        Any measure.
+    shares
+        Of the training queries, in (0, 1], ascending; a share has at least one query.
+    repetitions
+        How often the queries are shuffled, in each fold; the estimators' seeds differ too.
+    seed
+        Same data, seed and version: same result, for any number of threads.
+    n_threads
+        How many fits run side by side.
+    progress
+        A function that is told after each fit.
+    """
+    algorithms = estimators_by_name(estimator)
+    wanted = parse_measure(measure)
+    asked = _checked_shares(shares)
+    repetitions = checks.whole_number("repetitions", repetitions, 1)
+    seed = checks.whole_number("seed", seed, 0)
+    check_listeners(progress, ())
+    threads = resolve_threads(n_threads)
+    folds = folds_of(data, test, valid)
+    shape = (len(algorithms), len(asked), repetitions)
+    watch = Watch(len(folds) * int(np.prod(shape)), progress, (), unit="fit")
+    found, counts = np.empty((len(folds), *shape)), np.empty((len(folds), len(asked)))
+    for number in range(len(folds)):
+        job = _Job(
+            algorithms, parts_of(folds[number]), wanted, asked, repetitions, (number, seed, threads)
+        )
+        counts[number] = job.counts
+        n_jobs = int(np.prod(shape))
+        found[number].flat = list(
+            side_by_side(job.measured, n_jobs, threads, watch, number * n_jobs)
+        )
+    by_algorithm = found.transpose(1, 2, 0, 3).reshape(len(algorithms), len(asked), -1)
+    return LearningCurve(
+        str(wanted),
+        asked,
+        tuple(counts.mean(axis=0).tolist()),
+        dict(zip(algorithms, by_algorithm, strict=True)),
+        repetitions,
+        len(folds),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """The fits of one fold: algorithms × shares × repetitions."""
+
+    algorithms: Mapping[str, Any]
+    parts: Parts
+    measure: Measure
+    shares: tuple[float, ...]
+    repetitions: int
+    number_seed_threads: tuple[int, int, int]
+
+    @property
+    def counts(self) -> list[int]:
+        """How many queries each share has."""
+        n_queries = self.parts.train.n_queries
+        return [max(1, round(share * n_queries)) for share in self.shares]
+
+    def sample(self, share: int, repetition: int) -> RankingData:
+        """The first queries of the repetition's order."""
+        number, seed, _ = self.number_seed_threads
+        train = self.parts.train
+        stream = random.stream(seed, "learning curve", number * self.repetitions + repetition)
+        order: Rows = stream.permutation(train.n_queries)
+        count = self.counts[share]
+        return train if count == train.n_queries else rows_of_queries(train, order[:count])
+
+    def measured(self, job: int) -> float:
+        """Fit an algorithm to a share, and measure it on the test data."""
+        shape = (len(self.algorithms), len(self.shares), self.repetitions)
+        algorithm, share, repetition = (int(place) for place in np.unravel_index(job, shape))
+        number, _, threads = self.number_seed_threads
+        name = list(self.algorithms)[algorithm]
+        iteration = number * self.repetitions + repetition
+        sample = self.sample(share, repetition)
+        try:
+            model = fitted(self.algorithms[name], sample, self.parts.valid, iteration, threads)
+        except InputError as error:
+            where = f"{name} on {sample.n_queries:,} of {self.parts.train.n_queries:,} queries"
+            raise DataError(f"{where}: {error}") from None
+        scores = checks.read_only(model.predict(self.parts.test))
+        return mean_value(self.measure, scores, self.parts.test)
+
+
+def _checked_shares(shares: Any) -> tuple[float, ...]:
+    try:
+        asked = tuple(
+            checks.real_number("each of shares", float(share), "(0, 1]") for share in shares
+        )
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise ParameterError(
+            f"shares must be a list of numbers in (0, 1], got {shares!r}."
+        ) from None
+    if not asked or any(one >= other for one, other in itertools.pairwise(asked)):
+        raise ParameterError(
+            f"shares must ascend, and there must be one at least; got {list(asked)}."
+        )
+    return asked

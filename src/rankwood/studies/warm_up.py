@@ -1,0 +1,183 @@
+"""Compile every kernel now, so that nobody waits for it later: at a container's build, before a test run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import jit
+
+
+def warm_up(progress: Callable[[str], None] | None = None) -> int:
+    """Compile all kernels by using the library on a few rows; returns how many kernels there are.
+
+    A kernel that stays uncompiled is a kernel without a caller here: the tests refuse it.
+    """
+    for name, step in _steps():
+        if progress is not None:
+            progress(name)
+        step()
+    return len(jit.kernels())
+
+
+def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
+    yield "reading and writing LETOR text", _read_and_write
+    yield "measures", _measure
+    yield "forests", _grow_forests
+    yield "boosted trees", _boost
+    yield "boosting on pairs", _boost_on_pairs
+    yield "linear rankers", _train_linear
+    yield "scoring", _score
+    yield "bias and variance", _compare_pairs
+
+
+def _read_and_write() -> None:
+    from rankwood.data.letor.text import read_letor, write_letor
+    from rankwood.data.synthetic import make_ranking
+
+    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0, doc_ids=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "warm-up.txt"
+        for skip_zeros in (False, True):
+            write_letor(data, path, skip_zeros=skip_zeros)
+            for order in ("ascending", "any"):
+                read_letor(path, order=order, cache=False)
+
+
+def _measure() -> None:
+    from rankwood.data.synthetic import make_ranking
+    from rankwood.evaluation.evaluate import evaluate
+    from rankwood.measures.measure import MEASURES, parse_measure
+
+    data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0, doc_ids=True)
+    scores = data.features[:, 0]
+    for text in MEASURES:
+        parse_measure(text).per_query(scores, data)
+    evaluate(scores, data, MEASURES, n_bootstrap=2)
+
+
+def _few_rows() -> Any:
+    from rankwood.data.synthetic import make_ranking
+
+    return make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0)
+
+
+def _grow_forests() -> None:
+    import numpy as np
+
+    from rankwood.binning.binned import bin_data
+    from rankwood.models.early_exit import EarlyExit
+    from rankwood.rankers.deep_forest.deep_forest import DeepForest
+    from rankwood.rankers.forests import CompletelyRandomForest, ExtraTrees, RandomForest
+    from rankwood.trees.grower import grow_tree
+    from rankwood.trees.policies import Policies
+    from rankwood.trees.row_order import lay_out
+
+    data = _few_rows()
+    bin_data(data, sample=5)  # a sample has to be searched for infinities outside it
+    binned = bin_data(data)
+    weights = np.linspace(0.5, 1.5, data.n_documents)
+    forest = RandomForest(2, n_threads=1).fit(binned).forest_
+    RandomForest(1, weighting="resample").fit(binned, sample_weight=weights)
+    RandomForest(1, missing="own_child", monotone=[1, 0, 0, 0, 0]).fit(binned)
+    ExtraTrees(1).fit(binned, sample_weight=weights)
+    CompletelyRandomForest(1).fit(binned)
+    matrix = lay_out(binned.codes, binned.bins)
+    grow_tree(matrix, data.labels, Policies(), n_threads=2)  # small data are grown by one thread
+    forest.predict(data)
+    for cost in ("all", "path"):
+        EarlyExit(every=1, drop=0.5).score(forest, data, cost=cost)
+    forest.leaf_ids(data)
+    forest.predict_binned(binned.codes, binned.bins)
+    DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None).fit(data).predict(data)
+
+
+def _boost() -> None:
+    from rankwood.rankers.adaboost import AdaBoost
+    from rankwood.rankers.averaged import AveragedGBRT
+    from rankwood.rankers.boosted import GBRT, LambdaMART
+    from rankwood.rankers.broof.broof import BROOF
+    from rankwood.rankers.initialized import InitializedGBRT
+    from rankwood.rankers.ordinal import OrdinalRanker
+    from rankwood.rankers.search.boosting_tree import BoostingTree
+
+    data = _few_rows()
+    GBRT(1, min_leaf=1, subsample=0.5).fit(data, valid=data)
+    for target in ("ndcg", "map", "mrr", "err"):
+        LambdaMART(1, min_leaf=1, target=target).fit(data)
+    for loss in ("median", "height"):
+        BROOF(loss, n_rounds=2, n_trees=4).fit(data)
+    OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(data)
+    AveragedGBRT(1, 2, min_leaf=1).fit(data, valid=data)
+    AdaBoost(1).fit(data)
+    for max_leaves in (2, 3):
+        base = LambdaMART(max_leaves=max_leaves, min_leaf=1)
+        BoostingTree(base, budget=2).fit(data, valid=data)
+
+
+def _boost_on_pairs() -> None:
+    from rankwood.losses.ndcgboost import ndcgboost_loss
+    from rankwood.losses.pairs import graded_lists
+    from rankwood.rankers.pairs import NDCGBoost, RankBoost
+
+    data = _few_rows()
+    NDCGBoost(1, min_leaf=1).fit(data)
+    ndcgboost_loss(graded_lists(data, 1), "exponential").value(data.labels)
+    RankBoost(1).fit(data)
+
+
+def _train_linear() -> None:
+    from rankwood.rankers.adarank import AdaRank
+    from rankwood.rankers.linear import RankSVM
+
+    data = _few_rows()
+    RankSVM(n_threads=1).fit(data)
+    AdaRank(1, n_threads=1).fit(data)
+
+
+def _score() -> None:
+    warm_up_scoring()  # networks are trained by others, but scored by us
+
+
+def _compare_pairs() -> None:
+    import numpy as np
+
+    from rankwood.studies.bias_variance import Pairs
+
+    data = _few_rows()
+    scores = [np.arange(data.n_documents, dtype=np.float64)] * 2
+    for max_pairs in (1, 100):  # drawn, and all
+        Pairs.of(data, "all", max_pairs, seed=0).decompose(scores, "half", 1)
+
+
+# Compile the kernels of scoring and explaining now, so that no first request waits for them.
+
+
+def warm_up_scoring() -> None:
+    """Score one row with one split, one weight, one unit, and explain it: their kernels are compiled for its types."""
+    from rankwood.models.forest import Forest
+    from rankwood.models.linear import LinearModel
+    from rankwood.models.neural import NeuralModel
+    from rankwood.models.validate import are_nodes_sound
+
+    split = {
+        "feature": [0, -1, -1],
+        "threshold": [0.5, 0, 0],
+        "left": [1, 0, 0],
+        "right": [2, 0, 0],
+        "missing": [1, 0, 0],
+        "value": [0.0, 1.0, 2.0],
+        "cover": [2.0, 1.0, 1.0],
+    }
+    document = np.zeros((1, 1), np.float32)
+    forest = Forest.from_trees([split], n_features=1)
+    are_nodes_sound(forest)  # small ones are checked without
+    forest.predict(document)
+    forest.explainer.contributions(document)
+    LinearModel(np.ones(1), np.zeros(1), np.ones(1)).predict(document)
+    one, unit = np.ones(1), np.ones(1, np.float32)
+    NeuralModel(np.ones(2, np.int64), unit, unit, one, one, np.zeros(1, np.uint8)).predict(document)

@@ -1,0 +1,1 @@
+"""What all rankers train with: inputs, bags, rounds, checkpoints, growing forests, boosting."""

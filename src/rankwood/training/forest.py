@@ -1,0 +1,194 @@
+"""Growing a forest: trees side by side, one per thread, collected in their order."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankwood._core.threads import in_order
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Floats
+from rankwood.models.forest import NEVER, Forest, Joined, first_uses
+from rankwood.training.bags import Bags, stream_number
+from rankwood.training.checkpoint import Checkpoint
+from rankwood.training.costs import TrainingCosts
+from rankwood.training.rounds import Watch
+from rankwood.training.scores import OutOfBag, Validation
+from rankwood.trees.grower import Tree, grow_tree
+from rankwood.trees.policies import Policies
+from rankwood.trees.workspace import Matrix
+
+_SURELY = 1.1  # times what another tree's last split gained: fewer splits are made in vain than by guessing lower
+
+
+@dataclass(eq=False)
+class Pace:
+    """What a split must gain to be made, as far as the trees before tell: a guess that changes time, not trees."""
+
+    likely_gain: float = math.inf
+
+    def see(self, tree: Tree) -> None:
+        """Learn from a tree, whichever was ready last."""
+        self.likely_gain = _SURELY * tree.last_gain
+
+
+@dataclass(frozen=True, eq=False)
+class ForestPlan:
+    """All that the trees of a forest follow from."""
+
+    matrix: Matrix
+    targets: Floats
+    weights: Floats | None  # in the impurity; None where all rows weigh alike
+    policies: Policies
+    bags: Bags | None  # None: every tree sees the same rows
+    present: Array | None  # rows that count when there are no bags; None: all
+    n_trees: int
+    seed: int
+    n_threads: int
+    costs: TrainingCosts | None = None
+    batch: int = 1  # trees that cannot see which features the others of them use
+    pace: Pace = field(default_factory=Pace)
+
+    def grow(self, number: int, is_used: Array | None = None) -> tuple[Tree, Array | None]:
+        """Tree ``number``, for which used features are free, and how often each row was in its bag."""
+        counts = self.present if self.bags is None else self.bags.counts(number)
+        policies = self.policies
+        if self.costs is not None and is_used is not None:
+            policies = self.costs.charge(policies, is_used, self.targets, counts, self.weights)
+        tree = grow_tree(
+            self.matrix,
+            self.targets,
+            policies,
+            counts=counts,
+            weights=self.weights,
+            stream=stream_number(self.seed, "tree", number),
+            n_threads=1,
+            route_others=self.bags is not None,
+            likely_gain=self.pace.likely_gain,
+        )
+        self.pace.see(tree)
+        return tree, counts
+
+
+@dataclass(frozen=True, eq=False)
+class ForestState:
+    """What a forest has so far; it grows with every tree."""
+
+    trees: Collected
+    out_of_bag: OutOfBag | None  # None without bags
+    validation: Validation | None
+    history: list[float]  # the validation figure after each tree
+
+    def add(self, tree: Tree, counts: Array | None) -> float | None:
+        """Add a tree that saw each row ``counts`` times; gives the validation figure."""
+        self.trees.add(tree)
+        if self.out_of_bag is not None and counts is not None:
+            self.out_of_bag.add(tree, counts)
+        if self.validation is None:
+            return None
+        self.validation.add(tree)
+        self.history.append(self.validation.value(divisor=len(self.trees)))
+        return self.history[-1]
+
+    @staticmethod
+    def arrays_of(plan: ForestPlan) -> tuple[str, ...]:
+        """What a checkpoint of the forest holds besides trees."""
+        return ("history",) if plan.bags is None else ("history", "oob_sums", "oob_counts")
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write everything that cannot be found again from the trees, and the trees."""
+        arrays = {"history": np.array(self.history)}
+        if self.out_of_bag is not None:
+            arrays |= {"oob_sums": self.out_of_bag.sums, "oob_counts": self.out_of_bag.n_trees}
+        checkpoint.write(self.trees.forest(), arrays)
+
+
+def _grow_in_batches(
+    plan: ForestPlan, state: ForestState
+) -> Generator[tuple[Tree, Array | None], None, None]:
+    """The trees that ``state`` lacks, in their order; with feature costs each batch waits for the one before."""
+    batch = plan.n_trees if plan.costs is None else plan.batch
+    while len(state.trees) < plan.n_trees:
+        begin = len(state.trees) // batch * batch  # a resumed fit may stand within a batch
+        grow = functools.partial(plan.grow, is_used=state.trees.used_before(begin))
+        numbers = range(len(state.trees), min(begin + batch, plan.n_trees))
+        yield from in_order(grow, numbers, plan.n_threads)
+
+
+def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, watch: Watch) -> None:
+    """Grow the trees that ``state`` lacks; the order they are added in does not depend on threads."""
+    with contextlib.closing(_grow_in_batches(plan, state)) as grown:
+        for tree, counts in grown:
+            measure = state.add(tree, counts)
+            del tree, counts  # as large as the rows: not to be held until the next tree is there
+            if checkpoint.is_due():
+                state.save(checkpoint)
+            if watch.says_stop(len(state.trees), measure):
+                break
+    if checkpoint.is_kept:
+        state.save(checkpoint)
+
+
+# The trees of an ensemble while it grows.
+
+
+@dataclass(eq=False)
+class Collected:
+    """Trees that were there at the start, and those grown since; together they are a ``Forest``."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    average: bool
+    earlier: Forest | None = None
+    base: float = 0.0
+    factor: float = 1.0  # the weight of a tree that comes without one
+    n_expected: int = 0  # trees to come; 0 where nobody knows
+    weights: list[float] = field(default_factory=list)
+    first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
+
+    def __post_init__(self) -> None:
+        self._grown = Joined(self.n_expected)
+        self.first_use = np.full(self.n_features, NEVER)
+        if self.earlier is not None:
+            self.first_use[:] = first_uses(self.earlier)
+
+    def __len__(self) -> int:
+        return self._grown.n_trees + (0 if self.earlier is None else self.earlier.n_trees)
+
+    def add(self, tree: Tree, weight: float | None = None) -> None:
+        """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
+        if self.first_use.max() > len(self):  # else all are used by now
+            is_used = np.bincount(tree.feature + 1, minlength=self.n_features + 1) > 0
+            self.first_use[is_used[1:] & (self.first_use > len(self))] = len(self)  # leaves have -1
+        self._grown.add(tree)
+        self.weights.append(self.factor if weight is None else weight)
+
+    def used_before(self, number: int) -> Array:
+        """For each feature whether a tree before tree ``number`` splits on it."""
+        is_used: Array = self.first_use < number
+        return is_used
+
+    def forest(self) -> Forest:
+        """All trees so far."""
+        if self.earlier is not None and self._grown.n_trees == 0:
+            return self.earlier
+        grown = Forest(
+            **self._grown.arrays(),
+            tree_weights=np.array(self.weights, np.float64),
+            base=self.base if self.earlier is None else 0.0,
+            average=self.average,
+            n_features=self.n_features,
+            feature_names=self.feature_names,
+        )
+        return grown if self.earlier is None else Forest.concatenate([self.earlier, grown])
+
+
+def totals_of(forest: Forest, data: RankingData) -> Floats:
+    """The sum of what the trees say about each row, to the bit as if they had been added one by one."""
+    return dataclasses.replace(forest, base=0.0, average=False).predict(data)

@@ -1,0 +1,200 @@
+"""What ``fit`` and ``predict`` were given, as one kind of thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood.binning.binned import BinnedData
+from rankwood.binning.bins import MISSING_BIN, Bins
+from rankwood.binning.fit import fit_bins
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Bytes, Floats
+from rankwood.errors import DataError, ParameterError
+from rankwood.models.inputs import features_in_order
+from rankwood.trees.row_order import lay_out_together
+from rankwood.trees.workspace import Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Binned rows as the grower sees them, their labels and what each of them weighs."""
+
+    data: RankingData  # the rows before binning
+    bins: Bins
+    matrix: Matrix
+    weights: Floats | None  # row weight × weight of its query; None where all are 1
+
+    @property
+    def labels(self) -> Floats:
+        """One label per row."""
+        return self.data.labels
+
+
+def ranking_data(
+    X: Any,  # noqa: N803 - scikit-learn's name
+    y: Any,
+    qid: Any,
+    sample_weight: Any = None,
+    query_weight: Any = None,
+) -> RankingData:
+    """The arguments of ``fit`` as ranking data; labels and ids come with them or apart, never both."""
+    if isinstance(X, BinnedData):
+        X = X.data  # noqa: N806
+    if not isinstance(X, RankingData):
+        if y is None:
+            # scikit-learn's own checks look for these words.
+            raise DataError("fit requires y to be passed, but the target y is None.")
+        refuse_other_than_tables(X)
+        return RankingData(X, y, qid, None, sample_weight, query_weight)
+    for name, value in (("y", y), ("qid", qid)):
+        if value is not None:
+            raise DataError(
+                f"{name} was passed beside a {type(X).__name__}, which has its own. Pass one of the two."
+            )
+    if sample_weight is None and query_weight is None:
+        return X
+    for name, value, own in (
+        ("sample_weight", sample_weight, X.row_weights),
+        ("query_weight", query_weight, X.query_weights),
+    ):
+        if value is not None and own is not None:
+            raise DataError(
+                f"{name} was passed beside RankingData that have weights of their own. "
+                "Pass one of the two."
+            )
+    return RankingData(
+        X.features,
+        X.labels,
+        X.query_ids,
+        X.doc_ids,
+        X.row_weights if sample_weight is None else sample_weight,
+        X.query_weights if query_weight is None else query_weight,
+        X.feature_names,
+    )
+
+
+def refuse_other_than_tables(features: Any) -> None:
+    """Raise for what people pass by accident: one dimension, or complex numbers."""
+    dtype = getattr(features, "dtype", None)
+    if getattr(dtype, "kind", "") == "c":
+        raise DataError("Complex data not supported: features must be real numbers.")
+    if isinstance(features, np.ndarray) and features.ndim == 1:
+        raise DataError(
+            "features must have two dimensions (rows, features), got 1. Reshape your data: "
+            "X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single document."
+        )
+
+
+def refuse_other_width(features: Any, estimator: Any) -> None:
+    """Raise for an array with another number of features than ``estimator`` was fitted to."""
+    expected = estimator.n_features_in_
+    if isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] != expected:
+        raise DataError(
+            f"X has {features.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{expected} features as input."
+        )
+
+
+def remember_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Set ``n_features_in_`` and, where the features have names, ``feature_names_in_``."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None) -> TrainingSet:  # noqa: N803
+    """The rows of ``data`` binned, or as they were binned already when ``X`` is ``BinnedData``."""
+    if data.n_documents == 0:
+        raise DataError("there are no rows to learn from.")
+    weights = weights_of_rows(data)
+    if isinstance(X, BinnedData):
+        if "matrix" not in X.derived:
+            X.derived["matrix"] = lay_out_together(
+                X.codes, X.bins, X.data.labels, n_threads=n_threads
+            )
+        return TrainingSet(data, X.bins, X.derived["matrix"], weights)
+    # Rows without weight are no part of the data: cut points must not depend on them either.
+    is_whole = weights is None or weights.min() > 0
+    counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
+    bins = fit_bins(counted, max_bins=max_bins, n_threads=n_threads)
+    codes = bins.transform(data.features, n_threads)
+    matrix = lay_out_together(codes, bins, data.labels, in_place=True, n_threads=n_threads)
+    return TrainingSet(data, bins, matrix, weights)
+
+
+def features_with_missing(train: TrainingSet) -> int:
+    """How many features have missing values in the training rows."""
+    # Bins made elsewhere may have been fitted to other rows: the codes themselves tell.
+    columns = train.matrix.columns
+    is_missing = [
+        bool(known or (column == MISSING_BIN).any())
+        for known, column in zip(train.bins.has_missing.tolist(), columns, strict=True)
+    ]
+    return sum(is_missing)
+
+
+def weights_of_rows(data: RankingData) -> Floats | None:
+    """What each row weighs: its own weight times its query's; None where all are 1."""
+    weights = data.row_weights
+    if data.query_weights is not None:
+        of_query = data.query_weights[data.query_of_row]
+        weights = of_query if weights is None else weights * of_query
+    if weights is None or (weights == 1.0).all():
+        return None
+    checks.weights("weights (sample_weight × query_weight)", weights, data.n_documents)
+    return np.ascontiguousarray(weights)
+
+
+def validation_data(valid: Any, train: RankingData) -> RankingData | None:
+    """The argument ``valid``: RankingData, BinnedData, or (X, y) or (X, y, qid)."""
+    if valid is None:
+        return None
+    if isinstance(valid, BinnedData):
+        valid = valid.data
+    if isinstance(valid, tuple | list) and len(valid) in (2, 3):
+        valid = ranking_data(*valid, *([None] * (3 - len(valid))))
+    if not isinstance(valid, RankingData):
+        raise ParameterError(
+            f"valid must be RankingData or (X, y, qid), got {type(valid).__name__}."
+        )
+    if valid.n_documents == 0:
+        raise DataError("valid has no rows.")
+    if valid.n_features != train.n_features:
+        raise DataError(
+            f"valid has {valid.n_features:,} features, but the training data have {train.n_features:,}."
+        )
+    return valid
+
+
+def codes_of(valid: RankingData, train: TrainingSet, n_threads: int | None) -> Bytes:
+    """The validation rows in the training rows' bins."""
+    matrix = features_in_order(valid, train.data.n_features, train.data.feature_names)
+    codes: Bytes = checks.read_only(train.bins.transform(matrix, n_threads))
+    return codes
+
+
+def directions(monotone: Any, data: RankingData) -> Array | None:
+    """The argument ``monotone`` by feature: 1 rising, -1 falling, 0 free; from a list, or a mapping from names."""
+    if monotone is None:
+        return None
+    if isinstance(monotone, dict):
+        unknown = [name for name in monotone if name not in data.names]
+        if unknown:
+            raise ParameterError(f"monotone names a feature that the data lack: '{unknown[0]}'.")
+        values = [monotone.get(name, 0) for name in data.names]
+    else:
+        values = list(np.asarray(monotone).ravel().tolist())
+    if len(values) != data.n_features:
+        raise ParameterError(
+            f"monotone has {len(values):,} values, but there are {data.n_features:,} features."
+        )
+    wrong = [value for value in values if value not in (-1, 0, 1)]
+    if wrong:
+        raise ParameterError(f"monotone must be 1, -1 or 0 for each feature, got {wrong[0]!r}.")
+    return np.asarray(values, np.int64)

@@ -1,0 +1,351 @@
+"""The growing loop, and what each turn of it does to a node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwood._core.jit import kernel
+from rankwood.trees.histograms import add_one_column, build_histograms, clear, subtract_histograms
+from rankwood.trees.partition import add_node, split_node
+from rankwood.trees.random_trees import split_blindly
+from rankwood.trees.splitting import space_for_cuts, split_candidate, split_features
+from rankwood.trees.workspace import COMPLETELY_RANDOM, NO_SPLIT, mix, uniform
+
+ROOT = 0
+
+
+@kernel
+def grow(matrix, bag, rules, candidates, nodes, work):
+    """Grow one tree, best leaf first, on the calling thread."""
+    plant(bag, rules, nodes, work)
+    consider(ROOT, matrix, bag, rules, candidates, nodes, work)
+    offer_leaf(ROOT, nodes, work)
+    while work.size[2] > 0 and work.size[1] < rules.max_leaves:
+        node = take_best_leaf(nodes, work)
+        if nodes.left[node] == 0:
+            explore(node, matrix, bag, rules, candidates, nodes, work)
+        take_split(node, nodes, work)
+
+
+@kernel
+def explore(node, matrix, bag, rules, candidates, nodes, work):
+    """Split the node, and at once those below it that are likely to be split later, while their rows are in the cache.
+
+    What is split in vain stays a leaf of the tree: the order decides over time, not over the tree.
+    """
+    split_node(node, matrix, bag, rules, candidates, nodes, work)
+    if work.size[1] + n_children(node, nodes) > rules.max_leaves:
+        return  # it is the last one
+    consider_children(node, matrix, bag, rules, candidates, nodes, work)
+    n_waiting = push_likely(node, 0, rules, nodes, work)
+    while n_waiting > 0 and work.size[0] + 3 <= rules.most_explored:
+        n_waiting -= 1
+        node = work.waiting[n_waiting]
+        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        consider_children(node, matrix, bag, rules, candidates, nodes, work)
+        n_waiting = push_likely(node, n_waiting, rules, nodes, work)
+
+
+@kernel
+def push_likely(node, n_waiting, rules, nodes, work):
+    """Put the children of a node that will most likely be split where they wait for it; gives how many wait."""
+    for child in range(nodes.left[node] + n_children(node, nodes) - 1, nodes.left[node] - 1, -1):
+        if nodes.feature[child] >= 0 and nodes.gain[child] >= rules.likely_gain:
+            work.waiting[n_waiting] = child
+            n_waiting += 1
+    return n_waiting
+
+
+@kernel
+def n_children(node, nodes):
+    """Two, or three where missing values have a child of their own."""
+    missing = nodes.missing[node]
+    return 2 if missing in (nodes.left[node], nodes.right[node]) else 3
+
+
+@kernel
+def take_split(node, nodes, work):
+    """Make the node's children leaves of the tree: they get numbers, and may be split in turn."""
+    last = nodes.left[node] + n_children(node, nodes)
+    for child in range(nodes.left[node], last):
+        nodes.number[child] = work.size[4]
+        work.size[4] += 1
+        offer_leaf(child, nodes, work)
+    work.size[1] += last - nodes.left[node] - 1
+
+
+@kernel
+def plant(bag, rules, nodes, work):
+    """The root, with all rows."""
+    for counter in range(work.size.size):
+        work.size[counter] = 0
+    work.size[1] = 1
+    root = mix(np.uint64(rules.stream))
+    zero = np.int64(0)
+    add_node(
+        nodes,
+        work,
+        bag,
+        rules,
+        zero,
+        np.int64(bag.rows.size),
+        zero,
+        zero,
+        root,
+        zero,
+        -np.inf,
+        np.inf,
+    )
+    nodes.number[ROOT] = 0
+    work.size[4] = 1
+
+
+@kernel
+def consider(node, matrix, bag, rules, candidates, nodes, work):
+    """Find the node's best split, if it has one."""
+    if not can_split(node, bag, rules, nodes):
+        return
+    if rules.threshold_rule == COMPLETELY_RANDOM:
+        split_blindly(node, matrix, bag, nodes)
+    else:
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
+        split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
+        choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def consider_children(node, matrix, bag, rules, candidates, nodes, work):
+    """Consider the two or three leaves below ``node``; one of two may be its parent minus the other."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    if rules.can_subtract and work.size[0] - left == 2:
+        smaller, larger = give_slots(node, nodes, work)
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, smaller, matrix, bag, nodes, work)
+        subtract(0, n_candidates, larger, smaller, nodes, work)
+        for child in (left, right):
+            if can_split(child, bag, rules, nodes):
+                split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
+                choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
+        return
+    for child in range(left, work.size[0]):
+        if rules.can_subtract:
+            nodes.slot[child] = take_slot(work)
+        consider(child, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def can_split(node, bag, rules, nodes):
+    """Whether depth and rows allow a split and the targets are not all alike."""
+    if nodes.depth[node] >= rules.max_depth or nodes.n_rows[node] < 2 * rules.min_leaf:
+        return False
+    if nodes.end[node] - nodes.begin[node] < rules.min_split:
+        return False
+    mask = (np.int64(1) << rules.bits) - 1
+    total = np.int64(0)
+    weight = np.int64(0)
+    for place in range(nodes.begin[node], nodes.end[node]):
+        word = bag.words[place]
+        if weight == 0:  # so far all rows are too light to compare with
+            total = word >> rules.bits
+            weight = word & mask
+        elif (word >> rules.bits) * weight != total * (word & mask):
+            return True
+    return False
+
+
+@kernel
+def choose_candidates(node, matrix, candidates, nodes, work):
+    """Draw the features the node looks at."""
+    path = nodes.path[node]
+    n_features = matrix.columns.shape[0]
+    return draw_features(
+        path, nodes.position[node], n_features, candidates, work.keys, work.features
+    )
+
+
+@kernel
+def fill_histograms(first, last, node, matrix, bag, nodes, work):
+    """The node's histograms for the candidates ``first`` to ``last``."""
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    histograms = work.histograms[nodes.slot[node]]
+    build_histograms(
+        first, last, matrix, bag.rows, bag.words, begin, end, work.features, histograms
+    )
+
+
+@kernel
+def fill_and_split(first, last, node, sibling, matrix, bag, rules, candidates, nodes, work):
+    """The candidates ``first`` to ``last`` of a node: histograms, then splits. A block of a thread's own."""
+    if sibling >= 0:
+        subtract(first, last, node, sibling, nodes, work)
+    else:
+        fill_histograms(first, last, node, matrix, bag, nodes, work)
+    split_features(first, last, node, matrix, rules, candidates, nodes, work)
+
+
+@kernel
+def subtract(first, last, larger, smaller, nodes, work):
+    """The larger child's histograms, in the slot it has from its parent."""
+    own = work.histograms[nodes.slot[larger]]
+    subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
+
+
+@kernel
+def give_slots(node, nodes, work):
+    """The larger child keeps its parent's slot, the smaller gets the next free one."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    left_is_smaller = nodes.end[left] - nodes.begin[left] <= nodes.end[right] - nodes.begin[right]
+    smaller = left if left_is_smaller else right
+    larger = right if left_is_smaller else left
+    nodes.slot[larger] = nodes.slot[node]
+    nodes.slot[smaller] = take_slot(work)
+    return smaller, larger
+
+
+@kernel
+def take_slot(work):
+    """A slot of the histogram pool that no leaf has."""
+    work.size[3] += 1
+    return work.size[3]
+
+
+@kernel
+def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work):
+    """The best of the candidates' splits; of equal ones the first feature's.
+
+    Where rows are counted apart, splits were found as if any number of rows would do: none gains more than it seems to.
+    So only the best is counted, and takes the best cut with enough rows on each side; until the best is one that was.
+    """
+    best = best_candidate(n_candidates, work)
+    while rules.has_counts and best != NO_SPLIT and not work.is_counted[best]:
+        column = matrix.columns[work.features[best]]
+        clear(work.bin_counts)
+        begin = nodes.begin[node]
+        add_one_column(column, bag.rows, bag.counts, begin, nodes.end[node], work.bin_counts)
+        cuts = space_for_cuts()
+        counts = work.bin_counts
+        split_candidate(best, node, counts, cuts, matrix, rules, candidates, nodes, work)
+        work.is_counted[best] = True
+        best = best_candidate(n_candidates, work)
+    if best == NO_SPLIT:
+        nodes.feature[node] = -1
+        return
+    nodes.feature[node] = work.features[best]
+    nodes.code[node] = work.codes[best]
+    nodes.side[node] = work.sides[best]
+    nodes.gain[node] = work.gains[best]
+
+
+@kernel
+def best_candidate(n_candidates, work):
+    """The place of the split that gains most, the first of equal ones; NO_SPLIT where there is none."""
+    best = NO_SPLIT
+    for place in range(n_candidates):
+        if work.codes[place] == NO_SPLIT:
+            continue
+        if best == NO_SPLIT or work.gains[place] > work.gains[best]:
+            best = place
+    return best
+
+
+@kernel
+def comes_before(one, other, nodes):
+    """Whether leaf ``one`` is split before leaf ``other``: by gain, then by age."""
+    if nodes.gain[one] != nodes.gain[other]:
+        return nodes.gain[one] > nodes.gain[other]
+    return nodes.number[one] < nodes.number[other]
+
+
+@kernel
+def offer_leaf(node, nodes, work):
+    """Put a leaf that has a split into the heap."""
+    if nodes.feature[node] < 0:
+        return
+    heap = work.heap
+    place = work.size[2]
+    work.size[2] += 1
+    while place > 0:
+        above = (place - 1) // 2
+        if not comes_before(node, heap[above], nodes):
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = node
+
+
+@kernel
+def take_best_leaf(nodes, work):
+    """Remove and give the leaf that comes before all others."""
+    heap = work.heap
+    best = heap[0]
+    work.size[2] -= 1
+    size = work.size[2]
+    last = heap[size]
+    place = 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and comes_before(heap[below + 1], heap[below], nodes):
+            below += 1
+        if comes_before(last, heap[below], nodes):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = last
+    return best
+
+
+# Which features a node looks at.
+
+
+@kernel
+def draw_features(path, position, n_features, candidates, keys, chosen):
+    """Fill ``chosen`` with features in ascending order; gives how many there are."""
+    if 0 <= position < candidates.given.size:
+        chosen[0] = candidates.given[position]
+        return np.int64(1)
+    if chosen.size == n_features:
+        for feature in range(n_features):
+            chosen[feature] = feature
+        return np.int64(n_features)
+    if candidates.probability.size > 0:
+        return draw_by_probability(path, candidates.probability, keys, chosen)
+    return draw_uniformly(path, n_features, chosen)
+
+
+@kernel
+def draw_uniformly(path, n_features, chosen):
+    """Selection sampling (Knuth's algorithm S): every set of ``chosen.size`` features is as likely."""
+    n_chosen = 0
+    for feature in range(n_features):
+        if uniform(path, feature) * (n_features - feature) < chosen.size - n_chosen:
+            chosen[n_chosen] = feature
+            n_chosen += 1
+    return np.int64(n_chosen)
+
+
+@kernel
+def draw_by_probability(path, probability, keys, chosen):
+    """Without replacement, each draw in proportion to what is left (Efraimidis and Spirakis' keys)."""
+    for feature in range(probability.size):
+        draw = uniform(path, feature)
+        is_possible = probability[feature] > 0.0
+        keys[feature] = -np.log1p(-draw) / probability[feature] if is_possible else np.inf
+    n_chosen = 0
+    for _ in range(chosen.size):
+        least = np.argmin(keys)
+        if keys[least] == np.inf:
+            break
+        keys[least] = np.inf
+        place = n_chosen
+        while place > 0 and chosen[place - 1] > least:  # keep them ascending
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = least
+        n_chosen += 1
+    return np.int64(n_chosen)

@@ -1,0 +1,513 @@
+"""Completely random trees without a limit of leaves: the space they grow in, and their nodes in order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwood._core.jit import kernel
+from rankwood._core.lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
+from rankwood.dtypes import Array
+from rankwood.trees.histograms import SMALL
+from rankwood.trees.splitting import cut_between
+from rankwood.trees.workspace import (
+    GO_LEFT,
+    GO_RIGHT,
+    LEARNED,
+    MISSING,
+    NO_SPLIT,
+    Bag,
+    Matrix,
+    Rules,
+    combine,
+    mix,
+    uniform,
+)
+
+
+def grow_to_the_end(
+    matrix: Matrix, bag: Bag, rules: Rules, with_others: bool
+) -> tuple[Splits, Array]:
+    """The tree that splits every node it can, and its rows by place: those of the bag, or all."""
+    n_drawn, n_rows = bag.rows.size, matrix.columns.shape[1]
+    rows = _with_others(bag.rows, n_rows) if with_others else bag.rows
+    space = BlindSpace(
+        np.zeros(n_rows, np.int64),
+        np.zeros(n_rows if rules.has_counts else 0, np.int64),
+        np.empty(rows.size, np.uint8),
+        np.empty(rows.size, np.uint32),
+        np.empty(n_drawn + 1, np.int64),
+    )
+    nodes: Any = np.recarray(2 * n_drawn, BLIND_NODE)
+    nodes = nodes[: grow_blindly(matrix, bag, rows, rules, nodes, space)]
+    count_rows(nodes)
+    return _number(nodes, rules.missing_rule), rows
+
+
+def _with_others(drawn: Array, n_rows: int) -> Array:
+    """The rows drawn, and behind them those that were not."""
+    rows = np.empty(n_rows + 1, np.uint32)
+    add_others(drawn, np.zeros(n_rows, np.bool_), rows)
+    return rows[:n_rows]
+
+
+def _number(nodes: Any, missing_rule: int) -> Splits:
+    """The nodes of a tree grown depth first, numbered like those of any other."""
+    n_nodes = nodes.size
+    splits = Splits(
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.uint8),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.float64),
+        np.empty(n_nodes, np.int64),
+        np.empty(n_nodes, np.int64),
+    )
+    new_of_queue, old_of_new = np.empty(n_nodes, np.int32), np.empty(n_nodes, np.int32)
+    queue_of_size = np.zeros(int(nodes.n_rows[0]) + 1, np.int32)
+    number_largest_first(nodes, missing_rule, splits, new_of_queue, old_of_new, queue_of_size)
+    return splits
+
+
+# Completely random trees without a limit of leaves, for which any order will do.
+#
+# They grow depth first, so that a small node's rows are still in the cache when it is split, and move nothing but the
+# rows' numbers. Rows that the tree has not drawn go down beside those it has, behind them in every node, so that the
+# leaves of all are known in the end.
+
+
+ROOT = 0
+
+# The growing tree: a record array as long as the tree may get.
+BLIND_NODE = np.dtype(
+    [
+        ("path", np.uint64),  # hash of the way from the root
+        ("n_rows", np.int64),  # rows drawn, duplicates counted; inner nodes get theirs last
+        ("begin", np.int32),  # its places in the list of rows
+        ("end", np.int32),
+        ("n_drawn", np.int32),  # of them, the first, that were drawn; the others go down with them
+        ("depth", np.int32),
+        ("left", np.int32),  # the right child is the next; 0 in a leaf
+        ("feature", np.int32),
+        ("code", np.uint8),
+        ("side", np.uint8),  # of the missing values
+    ],
+    align=True,
+)
+
+
+class BlindSpace(NamedTuple):
+    """Scratch space of a completely random tree."""
+
+    words: Array  # int64, by row of the matrix; 0 where it was not drawn
+    counts: Array  # int64, the same; empty unless rules.has_counts
+    codes: Array  # uint8, as long as the list of rows: of the node at hand
+    aside: Array  # uint32, the same
+    waiting: Array  # int64: nodes to be looked at
+
+
+@kernel
+def grow_blindly(matrix, bag, rows, rules, nodes, space):
+    """Split every node that can be, in any order; gives how many there are.
+
+    ``rows`` are those of the bag and, behind them, any others. What is called for a node takes whole arrays and has one
+    way out: numba counts who holds a slice or a tuple's array, which would take longer than to split a small node.
+    """
+    plant_blindly(bag, rows, rules, nodes, space)
+    words, counts, codes, aside, waiting = space
+    columns = matrix.columns.reshape(matrix.columns.size)
+    heads = matrix.heads.reshape(matrix.heads.size)
+    n_features, n_all = matrix.columns.shape
+    n_heads, width = matrix.heads.shape
+    offsets, thresholds = matrix.offsets, matrix.thresholds
+    n_waiting = 1
+    n_nodes = 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        node = nodes[waiting[n_waiting]]
+        begin, end, n_drawn = np.int64(node.begin), np.int64(node.end), np.int64(node.n_drawn)
+        n_rows = n_drawn
+        if n_drawn < 2 * rules.min_leaf:  # else they are enough, however often they were drawn
+            n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
+        can_split = is_large_enough(node, n_rows, rules) and targets_differ(
+            rows, begin, begin + n_drawn, words, rules.bits
+        )
+        code = NO_SPLIT
+        attempt = -1
+        while can_split and code == NO_SPLIT and attempt < 4 * n_features - 1:
+            attempt += 1
+            feature = draw_feature(node.path, attempt, n_features)
+            if (end - begin) * SMALL < n_heads and feature < width:
+                read_codes(heads, feature, width, rows, begin, end, codes)
+            else:
+                read_codes(columns, feature * n_all, 1, rows, begin, end, codes)
+            if rules.has_counts:
+                least, most, is_absent = range_of_weighed(codes, n_drawn, rows, begin, words)
+            else:
+                least, most, is_absent = range_of(codes, n_drawn)
+            start = offsets[feature]
+            code = draw_cut(node.path, attempt, n_features, least, most, start, thresholds)
+        if code == NO_SPLIT:  # a leaf, whose rows are in the cache now
+            node.n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
+            continue
+        side = unseen = draw_side(node.path, attempt) if is_absent else LEARNED
+        if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):  # of the others, then
+            n_left, n_right = count_sides(codes, code, n_drawn, rows, begin, words, counts, rules)
+            unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
+        drawn_left = set_apart(rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside)
+        n_left = set_apart(
+            rows, begin, n_drawn, end - begin, codes, code, unseen == GO_LEFT, drawn_left, aside
+        )
+        put_back_rows(rows, begin + n_left, end, aside)
+        node.feature, node.code, node.side, node.left = feature, code, side, n_nodes
+        add_children(node, nodes[n_nodes], nodes[n_nodes + 1], n_left, drawn_left)
+        waiting[n_waiting], waiting[n_waiting + 1] = n_nodes + 1, n_nodes
+        n_waiting += 2
+        n_nodes += 2
+    return n_nodes
+
+
+@kernel
+def add_others(drawn, is_drawn, rows):
+    """Fill ``rows`` with those drawn and, behind them, the others; both ascend.
+
+    ``is_drawn`` has a zero for each row, and ``rows`` room for one more than there are. Without branches: whether a row
+    was drawn cannot be guessed.
+    """
+    for place in range(drawn.size):
+        rows[place] = drawn[place]
+        is_drawn[drawn[place]] = True
+    n_rows = drawn.size
+    for row in range(is_drawn.size):
+        rows[n_rows] = row
+        n_rows += not is_drawn[row]
+
+
+@kernel
+def plant_blindly(bag, rows, rules, nodes, space):
+    """The root with all rows, and what is known of each row where it can be looked up."""
+    for place in range(bag.rows.size):
+        row = bag.rows[place]
+        space.words[row] = bag.words[place]
+        if rules.has_counts:
+            space.counts[row] = bag.counts[place]
+    space.waiting[0] = ROOT
+    zero = np.int64(0)
+    path = mix(np.uint64(rules.stream))
+    add_blind_node(nodes[ROOT], path, zero, np.int64(rows.size), np.int64(bag.rows.size), zero)
+
+
+@kernel
+def add_children(node, left, right, n_left, drawn_left):
+    """The node's children: the left one has its first ``n_left`` rows, of which ``drawn_left`` were drawn."""
+    begin, end = np.int64(node.begin), np.int64(node.end)
+    depth = np.int64(node.depth) + 1
+    drawn_right = np.int64(node.n_drawn) - drawn_left
+    add_blind_node(left, combine(node.path, 0), begin, begin + n_left, drawn_left, depth)
+    add_blind_node(right, combine(node.path, 1), begin + n_left, end, drawn_right, depth)
+
+
+@kernel
+def add_blind_node(node, path, begin, end, n_drawn, depth):
+    """A leaf, for now."""
+    node.path = path
+    node.begin = begin
+    node.end = end
+    node.n_drawn = n_drawn
+    node.depth = depth
+    node.left = 0
+
+
+@kernel
+def is_large_enough(node, n_rows, rules):
+    """Whether depth and rows allow a split."""
+    is_shallow = node.depth < rules.max_depth
+    return is_shallow and node.n_drawn >= rules.min_split and n_rows >= 2 * rules.min_leaf
+
+
+@kernel
+def targets_differ(rows, begin, end, words, bits):
+    """Whether not all targets of the rows are alike."""
+    mask = (np.int64(1) << bits) - 1
+    total = np.int64(0)
+    weight = np.int64(0)
+    differ = False
+    place = begin
+    while place < end and not differ:
+        word = words[rows[place]]
+        place += 1
+        if weight == 0:  # so far all rows are too light to compare with
+            total = word >> bits
+            weight = word & mask
+        else:
+            differ = (word >> bits) * weight != total * (word & mask)
+    return differ
+
+
+@kernel
+def count_drawn(rows, begin, end, words, counts, rules):
+    """How often the rows of some places were drawn."""
+    n_rows = np.int64(0)
+    mask = (np.int64(1) << rules.bits) - 1
+    for place in range(begin, end):
+        n_rows += counts[rows[place]] if rules.has_counts else words[rows[place]] & mask
+    return n_rows
+
+
+@kernel
+def read_codes(table, start, step, rows, begin, end, codes):
+    """Fill ``codes`` with those of a node's rows, which lie ``step`` bytes apart from row to row."""
+    for place in range(np.uint64(end - begin)):
+        row = np.uint64(rows[np.uint64(begin) + place])
+        codes[place] = table[np.uint64(start) + row * np.uint64(step)]
+
+
+@kernel
+def range_of(codes, n_codes):
+    """Least and greatest code, and whether any is missing; in bytes, many of which are compared at once."""
+    least = np.uint8(MISSING)
+    least_turned = np.uint8(MISSING)
+    most_turned = np.uint8(0)
+    for place in range(n_codes):
+        code = codes[place]
+        turned = np.uint8(code + np.uint8(1))  # missing comes before all other codes
+        least = min(least, code)
+        least_turned = min(least_turned, turned)
+        most_turned = max(most_turned, turned)
+    return np.int64(least), np.int64(most_turned) - 1, least_turned == 0
+
+
+@kernel
+def range_of_weighed(codes, n_codes, rows, begin, words):
+    """The same of the rows that weigh anything."""
+    least = np.int64(MISSING)
+    most = np.int64(-1)
+    is_absent = False
+    for place in range(n_codes):
+        if words[rows[begin + place]] == 0:
+            continue
+        code = np.int64(codes[place])
+        is_absent |= code == MISSING
+        least = min(least, code)
+        most = max(most, np.int64(-1) if code == MISSING else code)
+    return least, most, is_absent
+
+
+@kernel
+def is_any_missing(codes, first, last):
+    """Whether any of the codes ``first`` to ``last`` is."""
+    most = np.uint8(0)
+    for place in range(np.uint64(first), np.uint64(last)):
+        most = max(most, codes[place])
+    return most == MISSING
+
+
+@kernel
+def count_sides(codes, code, n_drawn, rows, begin, words, counts, rules):
+    """How often the rows that go left, and those that go right, were drawn; missing ones, without weight, go right."""
+    n_left = np.int64(0)
+    n_right = np.int64(0)
+    for place in range(n_drawn):
+        n_rows = count_drawn(rows, begin + place, begin + place + 1, words, counts, rules)
+        n_left += n_rows if codes[place] <= code else 0
+        n_right += n_rows if codes[place] > code else 0
+    return n_left, n_right
+
+
+def set_apart_one_by_one(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
+    """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
+
+    Gives how many go left now. Each side keeps its order, so that rows drawn stay before others. Unsigned, or every
+    index would be checked for its sign.
+    """
+    turn = np.uint8(missing_goes_left)  # by one, and missing comes before all other codes
+    limit = np.uint8(code + np.int64(turn))
+    start = np.uint64(begin)
+    left = np.uint64(n_left)
+    for place in range(np.uint64(first), np.uint64(last)):
+        row = rows[start + place]
+        goes_left = np.uint8(codes[place] + turn) <= limit
+        rows[start + left] = row
+        aside[place - left] = row
+        left += np.uint64(goes_left)
+    return np.int64(left)
+
+
+def set_apart_by_lanes(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
+    """The same, sixteen rows at a time."""
+    turn = np.uint8(missing_goes_left)
+    limit = np.uint8(code + np.int64(turn))
+    start = np.uint64(begin)
+    left = np.uint64(n_left)
+    end = np.uint64(last)
+    place = np.uint64(first)
+    while place < end:
+        n_rows = min(np.uint64(N_LANES), end - place)
+        goes_left = bits_of_most(codes, place, n_rows, turn, limit)
+        goes_right = np.uint16((np.uint64(1) << n_rows) - np.uint64(1)) ^ goes_left
+        copy_chosen(rows, start + place, goes_right, aside, place - left)
+        left += copy_chosen(rows, start + place, goes_left, rows, start + left)
+        place += n_rows
+    return np.int64(left)
+
+
+set_apart = kernel(set_apart_by_lanes if HAS_LANES else set_apart_one_by_one)
+
+
+@kernel
+def put_back_rows(rows, begin, end, aside):
+    """The rows set aside, behind those that go left."""
+    first = np.uint64(begin)
+    for place in range(np.uint64(end - begin)):
+        rows[first + place] = aside[place]
+
+
+# Completely random splits: a feature and a cut that look at no target.
+
+
+@kernel
+def split_blindly(node, matrix, bag, nodes):
+    """A random feature that varies in the node, cut at random."""
+    path = nodes.path[node]
+    n_features = matrix.columns.shape[0]
+    nodes.feature[node] = -1
+    for attempt in range(4 * n_features):
+        feature = draw_feature(path, attempt, n_features)
+        column = matrix.columns[feature]
+        least, most, is_absent = find_range(column, bag, nodes.begin[node], nodes.end[node])
+        start = matrix.offsets[feature]
+        code = draw_cut(path, attempt, n_features, least, most, start, matrix.thresholds)
+        if code != NO_SPLIT:
+            nodes.feature[node] = feature
+            nodes.code[node] = code
+            nodes.side[node] = draw_side(path, attempt) if is_absent else LEARNED
+            nodes.gain[node] = np.float64(nodes.n_rows[node])  # largest leaf first
+            return
+
+
+@kernel
+def find_range(column, bag, begin, end):
+    """Least and greatest code of the rows that weigh anything, and whether any of them has a missing value."""
+    least = np.int64(MISSING)
+    most = np.int64(-1)
+    is_absent = False
+    for place in range(begin, end):
+        code = np.int64(column[bag.rows[place]])
+        if bag.words[place] == 0:
+            continue
+        is_missing = code == MISSING
+        is_absent |= is_missing
+        least = min(least, code)
+        most = max(most, np.int64(-1) if is_missing else code)
+    return least, most, is_absent
+
+
+@kernel
+def draw_feature(path, attempt, n_features):
+    """The feature to try; some 2 % of the features are missed by ``4 * n_features`` attempts, if only one varies."""
+    return np.int64(uniform(path, attempt) * n_features)
+
+
+@kernel
+def draw_cut(path, attempt, n_features, least, most, start, thresholds):
+    """A cut between two codes of the feature whose thresholds begin at ``start``; NO_SPLIT where there is none."""
+    draw = uniform(path, attempt + 4 * n_features)
+    cut = cut_between(start + least, start + most, thresholds, draw)
+    return NO_SPLIT if cut == NO_SPLIT else cut - start
+
+
+@kernel
+def draw_side(path, attempt):
+    """Where missing values go: a coin is thrown."""
+    return GO_LEFT + np.int64(combine(path, attempt) & np.uint64(1))
+
+
+@kernel
+def side_of_unseen(n_left, n_right, missing_rule):
+    """Where no row drawn is missing, the rule, or the larger child, takes those to come."""
+    if missing_rule in (GO_LEFT, GO_RIGHT):
+        return missing_rule
+    return GO_LEFT if n_left >= n_right else GO_RIGHT
+
+
+# The nodes of a tree grown depth first, numbered like those of any other: the largest leaf is split first.
+
+
+class Splits(NamedTuple):
+    """A grown tree by node, as ``Tree`` has it, and the places of its rows."""
+
+    feature: Array  # int32; -1 in a leaf
+    code: Array  # uint8; 0 in a leaf
+    left: Array  # int32; 0 in a leaf
+    right: Array
+    missing: Array
+    gain: Array  # float64, in integer units; of any value in a leaf
+    begin: Array  # int64
+    end: Array
+
+
+@kernel
+def count_rows(nodes):
+    """Inner nodes have the rows of their children, which have higher numbers."""
+    for number in range(nodes.size - 1, -1, -1):
+        node = nodes[number]
+        if node.left > 0:
+            node.n_rows = nodes[node.left].n_rows + nodes[node.left + 1].n_rows
+
+
+@kernel
+def number_largest_first(nodes, missing_rule, splits, new_of_queue, old_of_new, queue_of_size):
+    """Fill ``splits`` with the same nodes, numbered as if the largest leaf had always been split first.
+
+    Children are smaller than their parent, so nodes of one size are all known when the first of them is to be split:
+    they wait in a queue of their own, the oldest first. ``new_of_queue`` and ``old_of_new`` have a place for each node,
+    ``queue_of_size`` zeros for each number of rows up to the root's, and one more.
+    """
+    largest = nodes.n_rows[ROOT]
+    for old in range(nodes.size):
+        if nodes.left[old] > 0:
+            queue_of_size[largest - nodes.n_rows[old]] += 1
+    n_inner = 0
+    for size in range(queue_of_size.size):  # where each size's queue begins, larger ones before
+        length = queue_of_size[size]
+        queue_of_size[size] = n_inner
+        n_inner += length
+    add_numbered(ROOT, nodes[ROOT], splits)
+    new_of_queue[0] = ROOT
+    old_of_new[ROOT] = ROOT
+    n_nodes = 1
+    for place in range(n_inner):
+        new = new_of_queue[place]
+        split = nodes[old_of_new[new]]
+        left = np.int64(split.left)
+        side = np.int64(split.side)
+        if side == LEARNED:
+            n_left, n_right = nodes[left].n_rows, nodes[left + 1].n_rows
+            side = side_of_unseen(n_left, n_right, missing_rule)
+        splits.left[new] = n_nodes
+        splits.right[new] = n_nodes + 1
+        splits.missing[new] = n_nodes + (side == GO_RIGHT)
+        for below in range(left, left + 2):
+            add_numbered(n_nodes, nodes[below], splits)
+            old_of_new[n_nodes] = below
+            if nodes[below].left > 0:
+                size = largest - nodes[below].n_rows
+                new_of_queue[queue_of_size[size]] = n_nodes
+                queue_of_size[size] += 1
+            n_nodes += 1
+
+
+@kernel
+def add_numbered(new, node, splits):
+    """All but the children of a node."""
+    is_leaf = node.left == 0
+    splits.feature[new] = -1 if is_leaf else node.feature
+    splits.code[new] = 0 if is_leaf else node.code
+    splits.gain[new] = np.float64(node.n_rows)  # largest leaf first
+    splits.begin[new] = node.begin
+    splits.end[new] = node.end
+    splits.left[new] = 0
+    splits.right[new] = 0
+    splits.missing[new] = 0

@@ -1,0 +1,303 @@
+"""The best split of one feature, from its histogram.
+
+Everything is in the integer units of the words: ``S`` is a sum of targets, ``W`` a sum of weights (rows, hessians or
+weights). What a split gains is the bracket of Eq. 7 in Chen & Guestrin (2016) without its factor ½ and its γ::
+
+    S_left² / (W_left + l2) + S_right² / (W_right + l2) − S² / (W + l2)
+
+With l2 = 0 and rows as weights this is the reduction of the sum of squares; for 0/1 targets, half that of Gini's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwood._core.jit import kernel
+from rankwood.trees.workspace import (
+    BEST,
+    GO_LEFT,
+    GO_RIGHT,
+    LEARNED,
+    MISSING,
+    NO_SPLIT,
+    OWN_CHILD,
+    uniform,
+)
+
+NOISE = 1e-13  # of the parent's score: a smaller gain is rounding, not structure
+
+
+@kernel
+def score(word, bits, l2):
+    """``S² / (W + l2)`` of the rows summed in ``word``; 0 for no rows."""
+    weight = np.float64(word & ((np.int64(1) << bits) - 1)) + l2
+    total = np.float64(word >> bits)
+    return total * total / weight if weight > 0.0 else 0.0
+
+
+@kernel
+def value_of(word, bits, l2, low, high):
+    """``S / (W + l2)``, kept between ``low`` and ``high``: what these rows would predict."""
+    weight = np.float64(word & ((np.int64(1) << bits) - 1)) + l2
+    value = np.float64(word >> bits) / weight if weight > 0.0 else 0.0
+    return min(max(value, low), high)
+
+
+@kernel
+def is_in_order(left, right, rules, direction, low, high):
+    """Whether two children predict values in the direction a monotone feature asks for."""
+    value_left = value_of(left, rules.bits, rules.l2, low, high)
+    value_right = value_of(right, rules.bits, rules.l2, low, high)
+    return direction * (value_right - value_left) >= 0.0
+
+
+@kernel
+def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least, cuts):
+    """The best code to cut after, with the ``extra`` word (missing rows, or 0) on the left.
+
+    ``total`` is what both sides hold together; ``limits`` is (direction, low, high). Gives the children's score and the
+    code; NO_SPLIT where no cut leaves enough rows and weight on each side and scores more than ``least``.
+    """
+    n_cuts = n_bins - 1
+    words_left, rows_left, scores = cuts[0], cuts[1], cuts[2].view(np.float64)
+    sum_up(sums, extra, n_cuts, words_left)
+    score_cuts(words_left, total, n_cuts, rules, scores)
+    if counts.size > 0:
+        sum_up(counts, n_extra, n_cuts, rows_left)
+        forbid_few_rows(rows_left, n_extra, n_total, n_cuts, rules.min_leaf, scores)
+    elif not rules.has_counts:
+        count_rows(words_left, n_cuts, rules.bits, rows_left)
+        forbid_few_rows(rows_left, n_extra, n_total, n_cuts, rules.min_leaf, scores)
+    if limits[0] != 0:
+        forbid_disorder(words_left, total, n_cuts, rules, limits, scores)
+    return best_cut(scores, n_cuts, least)
+
+
+@kernel
+def sum_up(of_bin, start, n_cuts, left):
+    """What lies on the left of each cut."""
+    running = start
+    for code in range(n_cuts):
+        running += of_bin[code]
+        left[code] = running
+
+
+@kernel
+def score_cuts(words_left, total, n_cuts, rules, scores):
+    """The children's score for each cut; -inf where a side would be too light.
+
+    Without branches, so that several cuts are scored at a time: faster than to leave out those of empty bins.
+    """
+    bits = rules.bits
+    mask = (np.int64(1) << bits) - 1
+    l2 = rules.l2
+    min_weight = rules.min_weight + l2
+    whole_sum = np.float64(total >> bits)
+    whole_weight = np.float64(total & mask)
+    for code in range(n_cuts):
+        left = np.float64(words_left[code] >> bits)
+        right = whole_sum - left
+        weight = np.float64(words_left[code] & mask)
+        other = whole_weight - weight + l2
+        weight += l2
+        is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
+        divisor = weight * other + (0.0 if is_heavy else 1.0)  # never 0
+        both = (left * left * other + right * right * weight) / divisor
+        scores[code] = both if is_heavy else -np.inf
+
+
+@kernel
+def count_rows(words_left, n_cuts, bits, rows_left):
+    """The rows on the left of each cut, where words count them."""
+    mask = (np.int64(1) << bits) - 1
+    for code in range(n_cuts):
+        rows_left[code] = words_left[code] & mask
+
+
+@kernel
+def forbid_few_rows(rows_left, n_extra, n_total, n_cuts, min_leaf, scores):
+    """Take out the cuts with too few rows on a side, or with no known value on the left."""
+    for code in range(n_cuts):
+        n_left = rows_left[code]
+        is_allowed = (n_left != n_extra) & (n_left >= min_leaf) & (n_total - n_left >= min_leaf)
+        scores[code] = scores[code] if is_allowed else -np.inf
+
+
+@kernel
+def forbid_disorder(words_left, total, n_cuts, rules, limits, scores):
+    """Take out the cuts whose children predict values against the feature's direction."""
+    direction, low, high = limits
+    for code in range(n_cuts):
+        left = words_left[code]
+        if not is_in_order(left, total - left, rules, direction, low, high):
+            scores[code] = -np.inf
+
+
+@kernel
+def best_cut(scores, n_cuts, least):
+    """The highest score above ``least`` and its code, the first of equal ones; NO_SPLIT where there is none."""
+    best = least
+    best_code = NO_SPLIT
+    for code in range(n_cuts):
+        if scores[code] > best:
+            best = scores[code]
+            best_code = code
+    return best, best_code
+
+
+@kernel
+def random_cut(sums, n_bins, thresholds, draw):
+    """A cut drawn evenly over the range of thresholds between the node's least and greatest value."""
+    first = 0
+    while first < n_bins and sums[first] == 0:
+        first += 1
+    last = n_bins - 1
+    while last > first and sums[last] == 0:
+        last -= 1
+    return cut_between(first, last, thresholds, draw)
+
+
+@kernel
+def cut_between(first, last, thresholds, draw):
+    """A cut drawn evenly over the range of thresholds between two codes; NO_SPLIT where there is no other."""
+    if first >= last:
+        return NO_SPLIT
+    low = np.float64(thresholds[first])
+    high = np.float64(thresholds[last - 1])
+    cut = low + draw * (high - low)
+    # The first threshold that is not below the cut: counting the others is faster than looking for it.
+    n_below = np.int32(0)
+    for place in range(np.uint64(first), np.uint64(last - 1)):
+        n_below += np.float64(thresholds[place]) < cut
+    return first + np.int64(n_below)
+
+
+@kernel
+def score_random_cut(sums, counts, code, total, n_total, extra, n_extra, rules, limits, least):
+    """The children's score for the cut after ``code``, like ``cut_after`` for a single cut."""
+    bits = rules.bits
+    mask = (np.int64(1) << bits) - 1
+    running = extra
+    for place in range(code + 1):
+        running += sums[place]
+    n_left = running & mask
+    if rules.has_counts:
+        n_left = n_extra
+        for place in range(min(code + 1, counts.size)):
+            n_left += counts[place]
+    min_leaf = rules.min_leaf if counts.size > 0 or not rules.has_counts else 0
+    if n_left < min_leaf or n_total - n_left < min_leaf:
+        return least, NO_SPLIT
+    weight = running & mask
+    if min(weight, (total & mask) - weight) < rules.min_weight:
+        return least, NO_SPLIT
+    direction, low, high = limits
+    both = score(running, bits, rules.l2) + score(total - running, bits, rules.l2)
+    if both <= least:
+        return least, NO_SPLIT
+    if direction != 0 and not is_in_order(running, total - running, rules, direction, low, high):
+        return least, NO_SPLIT
+    return both, code
+
+
+@kernel
+def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limits, draw, cuts):
+    """The best split of a feature: (gain, code, side of the missing values).
+
+    Where rows are counted apart and ``counts`` is empty, any number of rows will do.
+    """
+    bits = rules.bits
+    absent = sums[MISSING]
+    n_absent = absent & ((np.int64(1) << bits) - 1)
+    if rules.has_counts:
+        n_absent = counts[MISSING] if counts.size > 0 else np.int64(absent != 0)
+    parent = score(total, bits, rules.l2)
+    best, best_code, best_side = parent * (1.0 + NOISE), NO_SPLIT, LEARNED
+    only = np.int64(0)
+    if rules.threshold_rule != BEST:
+        only = random_cut(sums, n_bins, thresholds, draw)
+        if only == NO_SPLIT:
+            return 0.0, NO_SPLIT, LEARNED
+    own = 0.0  # score of the missing values' child
+    if rules.missing_rule == OWN_CHILD and n_absent > 0:
+        own = score(absent, bits, rules.l2)
+        total -= absent
+        n_total -= n_absent
+        best -= own
+    for side in (GO_RIGHT, GO_LEFT):
+        if not is_tried(side, n_absent, rules):
+            continue
+        extra = absent if side == GO_LEFT else np.int64(0)
+        n_extra = n_absent if side == GO_LEFT else np.int64(0)
+        both, code = try_cut(
+            sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, limits, best, cuts
+        )
+        if code != NO_SPLIT:
+            best, best_code, best_side = both, code, side
+    if rules.missing_rule == OWN_CHILD and n_absent > 0:
+        best_side = OWN_CHILD
+    elif n_absent == 0:
+        best_side = LEARNED
+    return best + own - parent, best_code, best_side
+
+
+@kernel
+def is_tried(side, n_absent, rules):
+    """Whether the cuts with the missing values on this side count; without missing values the right stands for both."""
+    if n_absent == 0 or rules.missing_rule == OWN_CHILD:
+        return side == GO_RIGHT
+    return rules.missing_rule in (LEARNED, side)
+
+
+@kernel
+def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, limits, least, cuts):
+    """Every cut, or the drawn one."""
+    if rules.threshold_rule == BEST:
+        return cut_after(
+            sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least, cuts
+        )
+    return score_random_cut(
+        sums, counts, only, total, n_total, extra, n_extra, rules, limits, least
+    )
+
+
+@kernel
+def split_features(first, last, node, matrix, rules, candidates, nodes, work):
+    """The best splits of the candidates ``first`` to ``last`` of a node; rows that are counted apart are not yet."""
+    cuts = space_for_cuts()  # not of ``work``, which threads share
+    none = work.bin_counts[:0]
+    for place in range(first, last):
+        work.is_counted[place] = False
+        split_candidate(place, node, none, cuts, matrix, rules, candidates, nodes, work)
+
+
+@kernel
+def space_for_cuts():
+    """Room for a feature's cuts: word and rows on the left of each, and the bits of its score."""
+    return np.empty((3, MISSING + 1), np.int64)
+
+
+@kernel
+def split_candidate(place, node, counts, cuts, matrix, rules, candidates, nodes, work):
+    """Fill ``work.gains``, ``codes`` and ``sides`` for one candidate of a node."""
+    feature = work.features[place]
+    begin = matrix.offsets[feature]
+    end = matrix.offsets[feature + 1]
+    direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
+    gain, code, side = split_feature(
+        work.histograms[nodes.slot[node], place],
+        counts,
+        matrix.n_bins[feature],
+        matrix.thresholds[begin:end],
+        nodes.word[node],
+        nodes.n_rows[node],
+        rules,
+        (direction, nodes.low[node], nodes.high[node]),
+        uniform(nodes.path[node], feature + matrix.n_bins.size),
+        cuts,
+    )
+    is_good = code != NO_SPLIT and gain > rules.min_gain
+    # What a feature costs decides which one is taken, not whether the node is split.
+    work.gains[place] = gain - candidates.penalty[feature] if is_good else 0.0
+    work.codes[place] = code if is_good else NO_SPLIT
+    work.sides[place] = side
