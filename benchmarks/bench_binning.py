@@ -14,7 +14,7 @@ from benchmarks.common import alternate, describe, keep, median
 from rankwood import make_ranking
 from rankwood.binning.binned import bin_data
 from rankwood.binning.fit import fit_bins
-from rankwood.trees.row_order import lay_out_together
+from rankwood.trees.row_order import reorder_by_pilot_tree
 
 N_THREADS = 2
 MAX_BINS = 255
@@ -40,7 +40,7 @@ def compare(data: Any, folder: Path) -> dict[str, list[float]]:
 
     def lay_out_ours() -> None:
         binned = bin_ours()
-        lay_out_together(binned.codes, binned.bins, data.labels, n_threads=N_THREADS)
+        reorder_by_pilot_tree(binned.codes, binned.bins, data.labels, n_threads=N_THREADS)
 
     bin_ours(cache=folder)  # compiles, and keeps the codes
     lay_out_ours()  # compiles

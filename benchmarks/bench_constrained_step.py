@@ -22,9 +22,9 @@ from rankwood.losses.lambdarank import LambdaRank
 from rankwood.rankers.search.models import ScoredModels
 from rankwood.rankers.search.steps import BaseBooster
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.one_feature import ConstrainedGrower
+from rankwood.trees.one_feature import OneFeatureGrower
 from rankwood.trees.policies import Growth, Policies
-from rankwood.trees.row_order import lay_out_together
+from rankwood.trees.row_order import reorder_by_pilot_tree
 
 GOALS = {2: 60.0, 16: 12.0}
 MOST_BOOKKEEPING = 0.05
@@ -35,10 +35,10 @@ REPEATS = 7
 def measure_steps(binned: Any, targets: Any, weights: Any, n_threads: int) -> dict[str, Any]:
     """Seconds of free and constrained steps, by leaves."""
     found: dict[str, Any] = {}
-    matrix = lay_out_together(binned.codes, binned.bins, binned.data.labels)
+    matrix = reorder_by_pilot_tree(binned.codes, binned.bins, binned.data.labels)
     for leaves, goal in GOALS.items():
         policies = Policies(Growth(leaves, None, 20, 0.0, 1e-3))
-        grower = ConstrainedGrower(matrix, policies, n_threads)
+        grower = OneFeatureGrower(matrix, policies, n_threads)
         places = iter(range(10**6))
 
         def constrained(grower: Any = grower, leaves: int = leaves, places: Any = places) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.serve.app import make_app
-from rankwood.serve.limits import Limits
+from rankwood.serve.limits import RequestLimits
 from rankwood.serve.store import ModelStore
 
 
@@ -38,7 +38,7 @@ def ask():
     """Call the service over models as one client: ``ask(paths, method, path, ...)`` or an open client."""
 
     @contextlib.asynccontextmanager
-    async def opened(paths, limits: Limits | None = None):
+    async def opened(paths, limits: RequestLimits | None = None):
         app = make_app(ModelStore(paths), limits, reload_seconds=0)
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:

@@ -15,7 +15,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import ModelError, ParameterError
 from rankwood.serve.app import make_app
-from rankwood.serve.limits import Limits
+from rankwood.serve.limits import RequestLimits
 from rankwood.serve.store import ModelStore
 
 
@@ -163,15 +163,15 @@ def test_several_models_must_be_told_apart(ask, model_file, linear_file, data):
 
 def test_limits_of_documents_and_bodies(ask, model_file, data):
     body = {"documents": documents_of(data.features[:3])}
-    status, answer = post(ask, [model_file], body, limits=Limits(max_documents=2))
+    status, answer = post(ask, [model_file], body, limits=RequestLimits(max_documents=2))
     assert (status, answer["error"]["field"]) == (422, "documents")
     assert "3 documents are more than the 2" in answer["error"]["message"]
-    status, answer = post(ask, [model_file], body, limits=Limits(max_body=50))
+    status, answer = post(ask, [model_file], body, limits=RequestLimits(max_body=50))
     assert (status, answer["error"]["field"]) == (413, "body")
 
 
 def test_a_body_without_a_length_is_bounded_too(model_file):
-    app = make_app(ModelStore([model_file]), Limits(max_body=1000), reload_seconds=0)
+    app = make_app(ModelStore([model_file]), RequestLimits(max_body=1000), reload_seconds=0)
 
     async def endless():
         while True:
@@ -189,13 +189,13 @@ def test_a_body_without_a_length_is_bounded_too(model_file):
 def test_missing_values_are_refused_where_asked(ask, model_file):
     body = {"documents": [{"id": "a", "features": {"1": 0.5}}]}
     assert post(ask, [model_file], body)[0] == 200
-    status, answer = post(ask, [model_file], body, limits=Limits(refuse_missing=True))
+    status, answer = post(ask, [model_file], body, limits=RequestLimits(refuse_missing=True))
     assert status == 422
     assert "feature '2' is missing" in answer["error"]["message"]
 
 
 def test_a_token_is_asked_for_everywhere_but_at_healthz(ask, model_file):
-    limits = Limits(token="secret")
+    limits = RequestLimits(token="secret")
     for header in (None, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):
         status, answer = post(ask, [model_file], {"documents": []}, limits=limits, headers=header)
         assert status == 401
@@ -258,7 +258,7 @@ def slowed(store):
 def test_a_full_line_is_refused_and_what_waits_is_answered(model_file, data):
     store = ModelStore([model_file])
     slow = slowed(store)
-    app = make_app(store, Limits(workers=1, queue=1), reload_seconds=0)
+    app = make_app(store, RequestLimits(workers=1, queue=1), reload_seconds=0)
     body = {"documents": documents_of(data.features[:2])}
 
     async def run():
@@ -281,7 +281,7 @@ def test_a_full_line_is_refused_and_what_waits_is_answered(model_file, data):
 def test_what_takes_too_long_is_given_up(model_file, data):
     store = ModelStore([model_file])
     slow = slowed(store)
-    app = make_app(store, Limits(timeout=0.2), reload_seconds=0)
+    app = make_app(store, RequestLimits(timeout=0.2), reload_seconds=0)
 
     async def run():
         async with httpx.AsyncClient(

@@ -9,7 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
-from rankwood.rankers.adarank import Judge, WeakRankers, normalised, weight_of
+from rankwood.rankers.adarank import FeatureJudge, FeatureRankers, normalised, weight_of
 from tests.reference import linear as reference
 
 NEVER = {"tolerance": 1.0, "max_repeats": 1000, "scale": False}
@@ -63,8 +63,8 @@ def test_the_training_measure_of_what_is_kept_is_the_best(data):
 def test_performance_of_features_and_negations(rng):
     data = continuous(rng)
     measure = rw.parse_measure("map")
-    judge = Judge(measure, data, seed=0)
-    rankers = WeakRankers.of(data, judge, np.array([1, 3]), np.zeros(4), 2)
+    judge = FeatureJudge(measure, data, seed=0)
+    rankers = FeatureRankers.of(data, judge, np.array([1, 3]), np.zeros(4), 2)
     assert rankers.features.tolist() == [1, 3, 1, 3]
     assert rankers.signs.tolist() == [1, 1, -1, -1]
     for place, (feature, sign) in enumerate(zip(rankers.features, rankers.signs, strict=True)):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 import rankwood as rw
 from rankwood.errors import DataError, MissingExtra, ParameterError, UnknownName
-from rankwood.studies.bias_variance import Pairs, resample
+from rankwood.studies.bias_variance import DocumentPairs, resample
 from tests.reference import bias_variance as reference
 
 
@@ -71,16 +71,16 @@ def test_worked_by_hand():
     # variance 1/4, error 1/2. Means: 3/8, 5/32, 7/32.
     data = query_data([1, 0, 0])
     scores = [np.array([3.0, 2.0, 1.0]), np.array([2.0, 2.0, 3.0])]
-    values = Pairs.of(data, "different", 100, 0).decompose(scores, "half", 1)
+    values = DocumentPairs.of(data, "different", 100, 0).decompose(scores, "half", 1)
     assert values.tolist() == [[3 / 8, 5 / 32, 7 / 32]]
     # Strict: a tie is not above, from either side. (0, 1): p = 1/2 forth, 0 back: errors 1/2 and 0, bias² 1/4 and 0,
     # variance 1/4 and 0. (0, 2): p = 1/2 both ways: errors 1/2, bias² 1/4, variance 1/4 each. Sums over four ordered
     # pairs: 3/2, 3/4, 3/4.
-    values = Pairs.of(data, "different", 100, 0).decompose(scores, "strict", 1)
+    values = DocumentPairs.of(data, "different", 100, 0).decompose(scores, "strict", 1)
     assert values.tolist() == [[3 / 8, 3 / 16, 3 / 16]]
     # All pairs: (1, 2) has equal labels, t = 0 both ways. It is above once, below once: p = 1/2 both ways: errors 1/2,
     # bias² 1/4, variance 1/4. With the two above: (1/4 + 1/2 + 1/2) / 3, (1/16 + 1/4 + 1/4) / 3, (3/16 + 1/4 + 1/4) / 3.
-    values = Pairs.of(data, "all", 100, 0).decompose(scores, "half", 1)
+    values = DocumentPairs.of(data, "all", 100, 0).decompose(scores, "half", 1)
     np.testing.assert_allclose(values, [[5 / 12, 3 / 16, 11 / 48]], rtol=0, atol=1e-15)
 
 
@@ -97,7 +97,7 @@ def test_kernel_equals_the_slow_twin(rng, monkeypatch, pairs, ties, n_trainings)
     data = query_data(labels, query_ids)
     scores = [rng.integers(0, 4, n_rows).astype(float) for _ in range(n_trainings)]
     scores[0][:5] = -np.inf
-    values = Pairs.of(data, pairs, 10_000, 0).decompose(scores, ties, 2)
+    values = DocumentPairs.of(data, pairs, 10_000, 0).decompose(scores, ties, 2)
     for (_, rows), found in zip(data.iter_queries(), values, strict=True):
         expected = reference.of_query(labels[rows], [each[rows] for each in scores], pairs, ties)
         if expected is None:
@@ -218,7 +218,7 @@ def test_drawn_pairs_are_pairs_each_once(rng):
     labels = rng.integers(0, 4, 40).astype(float)
     data = query_data(labels)
     for kind in ("different", "all"):
-        pairs = Pairs.of(data, kind, 60, 3)
+        pairs = DocumentPairs.of(data, kind, 60, 3)
         assert pairs.sampled.tolist() == [0]
         one, other = pairs.drawn
         assert len(set(zip(one.tolist(), other.tolist(), strict=True))) == 60
@@ -233,9 +233,9 @@ def test_drawn_pairs_are_pairs_each_once(rng):
 def test_drawing_all_but_one_pair_changes_little_and_is_told(rng):
     data = query_data(rng.integers(0, 3, 30).astype(float))
     scores = [rng.random(30) for _ in range(3)]
-    every = Pairs.of(data, "different", 10_000, 0)
+    every = DocumentPairs.of(data, "different", 10_000, 0)
     n_pairs = int(every.counts[0])
-    most = Pairs.of(data, "different", n_pairs - 1, 0).decompose(scores, "half", 1)
+    most = DocumentPairs.of(data, "different", n_pairs - 1, 0).decompose(scores, "half", 1)
     np.testing.assert_allclose(most, every.decompose(scores, "half", 1), atol=2 / n_pairs)
     train, _, test = parts_of()
     result = rw.bias_variance(ByFeature(), train, test, max_pairs=4)

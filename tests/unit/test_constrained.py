@@ -9,7 +9,7 @@ import rankwood as rw
 from rankwood.binning.binned import bin_data
 from rankwood.errors import ParameterError
 from rankwood.trees.grower import grow_tree
-from rankwood.trees.one_feature import ConstrainedGrower, in_data_order
+from rankwood.trees.one_feature import OneFeatureGrower, in_data_order
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import lay_out
 
@@ -61,7 +61,7 @@ def test_trees_are_those_of_the_grower_with_one_feature_per_node(name, with_miss
     case = dict(GROWTHS[name])
     growth = Growth(**{"max_leaves": 8, **case.pop("growth", {})})
     matrix, targets, weights = problem(1, with_missing=with_missing, with_weights=with_weights)
-    grower = ConstrainedGrower(matrix, Policies(growth, **case))
+    grower = OneFeatureGrower(matrix, Policies(growth, **case))
     for constraint in range(12):
         expected = grow_tree(
             matrix,
@@ -77,7 +77,7 @@ def test_trees_are_those_of_the_grower_with_one_feature_per_node(name, with_miss
 def test_stumps_are_those_of_the_grower_on_the_given_feature(with_missing):
     matrix, targets, weights = problem(2, with_missing=with_missing)
     growth = Growth(max_leaves=2, min_leaf=20)
-    grower = ConstrainedGrower(matrix, Policies(growth))
+    grower = OneFeatureGrower(matrix, Policies(growth))
     assert grower.grows_stumps
     for feature in range(7):
         expected = grow_tree(
@@ -91,7 +91,7 @@ def test_features_are_drawn_by_probability():
     matrix, targets, weights = problem(3)
     probability = np.array([0.0, 0.0, 0.7, 0.0, 0.3, 0.0, 0.0])
     growth = Growth(max_leaves=6)
-    grower = ConstrainedGrower(matrix, Policies(growth))
+    grower = OneFeatureGrower(matrix, Policies(growth))
     used = set()
     for constraint in range(20):
         tree = grower.tree(targets, weights, constraint, probability)
@@ -107,15 +107,15 @@ def test_features_are_drawn_by_probability():
 def test_threads_and_the_order_of_rows_change_nothing():
     matrix, targets, weights = problem(4, n_rows=150_000)
     policies = Policies(Growth(max_leaves=2, min_leaf=20))
-    one = ConstrainedGrower(matrix, policies, 1).stump(targets, weights, 0)
-    two = ConstrainedGrower(matrix, policies, 2).stump(targets, weights, 0)
+    one = OneFeatureGrower(matrix, policies, 1).stump(targets, weights, 0)
+    two = OneFeatureGrower(matrix, policies, 2).stump(targets, weights, 0)
     for name in EXACT + CLOSE:
         assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), name
     turned = np.random.default_rng(0).permutation(matrix.columns.shape[1]).astype(np.int32)
     columns = np.ascontiguousarray(matrix.columns[:, turned])
     shuffled = matrix._replace(columns=columns, source_of_row=turned)
     assert np.array_equal(in_data_order(shuffled).columns, matrix.columns)
-    other = ConstrainedGrower(shuffled, policies).stump(targets, weights, 0)
+    other = OneFeatureGrower(shuffled, policies).stump(targets, weights, 0)
     for name in EXACT + CLOSE:
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
 
@@ -124,7 +124,7 @@ def test_rows_that_are_not_there_do_not_count():
     matrix, targets, weights = problem(5)
     present = np.arange(600) % 3 > 0
     growth = Growth(max_leaves=2, min_leaf=100)
-    grower = ConstrainedGrower(matrix, Policies(growth), present=present)
+    grower = OneFeatureGrower(matrix, Policies(growth), present=present)
     expected = grow_tree(
         matrix,
         targets,
@@ -139,7 +139,7 @@ def test_rows_that_are_not_there_do_not_count():
 def test_equal_targets_are_not_split(targets):
     matrix, _, _ = problem(6)
     for max_leaves in (2, 8):
-        grower = ConstrainedGrower(matrix, Policies(Growth(max_leaves=max_leaves)))
+        grower = OneFeatureGrower(matrix, Policies(Growth(max_leaves=max_leaves)))
         tree = grower.stump(targets, None, 0) if max_leaves == 2 else grower.tree(targets, None, 1)
         assert tree.n_leaves == 1
         assert tree.value[0] == pytest.approx(targets[0])
@@ -148,7 +148,7 @@ def test_equal_targets_are_not_split(targets):
 def test_a_single_row_is_a_leaf():
     binned = bin_data(rw.RankingData(np.ones((1, 2)), [1.0]))
     matrix = lay_out(binned.codes, binned.bins)
-    grower = ConstrainedGrower(matrix, Policies(Growth(max_leaves=4)))
+    grower = OneFeatureGrower(matrix, Policies(Growth(max_leaves=4)))
     tree = grower.tree(np.array([3.0]), None, 0)
     assert tree.n_leaves == 1
     assert tree.value.tolist() == [3.0]

@@ -10,7 +10,7 @@ import pytest
 
 from rankwood.errors import InputError, ModelError, ParameterError, UnknownName
 from rankwood.models import validate
-from rankwood.models.forest import Forest, Joined
+from rankwood.models.forest import Forest, NodeArrays
 from tests.reference import forest as reference
 
 
@@ -308,7 +308,7 @@ def test_trees_that_come_one_by_one_are_joined_like_all_at_once(n_expected):
             for number in range(5)
         ],
     ]
-    joined = Joined(n_expected)
+    joined = NodeArrays(n_expected)
     early = {}
     for number, tree in enumerate(trees):
         joined.add(tree)

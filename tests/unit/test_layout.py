@@ -33,7 +33,7 @@ def data():
 def test_every_row_is_there_once_and_has_its_codes(small_columns, data, in_place):
     binned = bin_data(data)
     codes = binned.codes.copy()
-    matrix = row_order.lay_out_together(codes, binned.bins, data.labels, in_place=in_place)
+    matrix = row_order.reorder_by_pilot_tree(codes, binned.bins, data.labels, in_place=in_place)
     order = matrix.source_of_row
     assert sorted(order) == list(range(data.n_documents))
     assert order.tolist() != list(range(data.n_documents))
@@ -46,7 +46,7 @@ def test_rows_that_end_in_one_leaf_of_another_tree_are_near_each_other(small_col
     for seed in range(4):
         data = make_ranking(40, 40, 6, seed=seed)
         binned = bin_data(data)
-        matrix = row_order.lay_out_together(binned.codes, binned.bins, data.labels)
+        matrix = row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels)
         leaves = RandomForest(1, max_leaves=16, seed=7).fit(data).forest_.leaf_ids(data)[:, 0]
         natural += cache_lines(leaves)
         ordered += cache_lines(leaves[matrix.source_of_row])
@@ -71,7 +71,9 @@ def small_heads(small_columns, monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_heads_hold_the_first_features_row_by_row(small_heads, data, n_threads):
     binned = bin_data(data)
-    matrix = row_order.lay_out_together(binned.codes, binned.bins, data.labels, n_threads=n_threads)
+    matrix = row_order.reorder_by_pilot_tree(
+        binned.codes, binned.bins, data.labels, n_threads=n_threads
+    )
     np.testing.assert_array_equal(matrix.heads, matrix.columns[:4].T)
     assert matrix.heads.ctypes.data % 64 == 0
     assert not matrix.heads.flags.writeable
@@ -84,14 +86,14 @@ def test_heads_are_whole_steps_of_seven_eighths_of_the_features(
     binned = bin_data(data)  # of six features
     monkeypatch.setattr(row_order, "_STEP", step)
     monkeypatch.setattr(row_order, "_MOST_STEPS", 7)
-    heads = row_order.lay_out_together(binned.codes, binned.bins, data.labels).heads
+    heads = row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels).heads
     assert (heads.shape[1] if len(heads) else 0) == width
 
 
 def test_few_rows_have_no_heads(small_heads, data, monkeypatch):
     binned = bin_data(data)
     monkeypatch.setattr(row_order, "_LEAST_HEADS", data.n_documents + 1)
-    assert len(row_order.lay_out_together(binned.codes, binned.bins, data.labels).heads) == 0
+    assert len(row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels).heads) == 0
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 200])
@@ -172,10 +174,10 @@ def test_models_do_not_depend_on_heads(small_columns, data, request):
 def test_few_rows_and_labels_without_a_split_stay_as_they_are(data, monkeypatch):
     binned = bin_data(data)
     natural = list(range(data.n_documents))
-    few = row_order.lay_out_together(binned.codes, binned.bins, data.labels)
+    few = row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels)
     assert few.source_of_row.tolist() == natural
     monkeypatch.setattr(row_order, "_LEAST_ROWS", 100)
-    constant = row_order.lay_out_together(binned.codes, binned.bins, np.ones(data.n_documents))
+    constant = row_order.reorder_by_pilot_tree(binned.codes, binned.bins, np.ones(data.n_documents))
     assert constant.source_of_row.tolist() == natural
 
 

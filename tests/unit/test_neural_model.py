@@ -16,7 +16,7 @@ from rankwood.errors import DataError, MissingExtra, ModelError, ParameterError
 from rankwood.losses.ndcg_loss2 import gains_over_ideal
 from rankwood.models.format import load_model, save_model
 from rankwood.models.neural import NeuralModel, layer_outputs
-from rankwood.rankers.mlp import Lists, Standards, widths_of
+from rankwood.rankers.mlp import QueryLists, Standards, widths_of
 from tests.reference import ndcg_loss2 as reference
 from tests.unit.test_model_file_hostile import edit_document, put_array
 
@@ -223,7 +223,7 @@ def test_gains_over_ideal_by_hand():
 def test_batches_hold_every_list_once_and_draw_from_long_ones(rng, monkeypatch):
     monkeypatch.setattr("rankwood.rankers.mlp._PAIRS_AT_ONCE", 100)
     data = rw.make_ranking(n_queries=20, docs_per_query=9, n_features=3, seed=1)
-    lists = Lists.of(data, Standards.of(data.features, None))
+    lists = QueryLists.of(data, Standards.of(data.features, None))
     assert all(np.ptp(data.labels[rows]) > 0 for rows in lists.lists)
     for most in (5, 1000):
         chunks = [chunk for batch in lists.batches(0, 6, most, 3) for chunk in batch]

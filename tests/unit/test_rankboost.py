@@ -12,7 +12,7 @@ import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.losses.pairs import PairLoss, graded_lists
 from rankwood.rankers import pairs as weak_rankers
-from rankwood.rankers.pairs import LARGEST_EDGE, NO_USEFUL_RANKER, WeakRanker, WeakRankers
+from rankwood.rankers.pairs import LARGEST_EDGE, NO_USEFUL_RANKER, ThresholdRankers, WeakRanker
 from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER
 from rankwood.trees.row_order import lay_out
 from tests.reference import pair_losses as slow
@@ -55,7 +55,7 @@ def test_the_search_equals_the_slow_twin(rng):
     data = with_holes(rng)
     binned = rw.bin(data)
     lists = graded_lists(data, 2)
-    rankers = WeakRankers.of(lay_out(binned.codes, binned.bins), lists)
+    rankers = ThresholdRankers.of(lay_out(binned.codes, binned.bins), lists)
     thresholds = [binned.bins.thresholds_of(feature) for feature in range(3)]
     for _ in range(5):
         potentials, _ = PairLoss(lists).targets(rng.normal(size=len(data)))

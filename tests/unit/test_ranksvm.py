@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses import ranksvm as losses
-from rankwood.losses.ranksvm import PairHinge, Pairs, grades_in_queries
+from rankwood.losses.ranksvm import MarginPairs, PairHinge, grades_in_queries
 from rankwood.models.linear import Scaling
 from tests.reference import linear as reference
 
@@ -333,7 +333,7 @@ def test_quality_on_mq2008(mq2008):
 
 def test_pairs_keep_the_rows_in_place():
     data = rw.RankingData(np.zeros((4, 1)), [0, 1, 2, 0], [7, 8, 7, 8])
-    pairs = Pairs.of(data)
+    pairs = MarginPairs.of(data)
     by_row = np.array([0.0, 1.0, 2.0, 3.0])
     assert pairs.group(by_row).tolist() == [0.0, 2.0, 1.0, 3.0]
     assert pairs.ungroup(pairs.group(by_row)).tolist() == by_row.tolist()

@@ -124,7 +124,7 @@ if hasattr(os, "register_at_fork"):
 Result = TypeVar("Result")
 
 
-def in_order(
+def parallel_map_ordered(
     function: Callable[[int], Result], items: Iterable[int], n_threads: int
 ) -> Generator[Result, None, None]:
     """``function`` of each item, in the items' order, on ``n_threads`` threads.

@@ -73,10 +73,10 @@ def command(
         from rankwood.serve.app import make_app
     except ImportError as error:
         raise MissingExtra(error.name or "fastapi", "serve", "The scoring service") from None
-    from rankwood.serve.limits import Limits
+    from rankwood.serve.limits import RequestLimits
     from rankwood.serve.store import ModelStore
 
-    limits = Limits(
+    limits = RequestLimits(
         max_documents=max_documents,
         max_body=int(max_body_mb * 2**20),
         queue=queue,

@@ -51,7 +51,7 @@ _UNFINISHED = ".part-"
 log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """One parsed file in the cache."""
 
     source: str  # the file that was parsed; empty when the record cannot be read
@@ -90,7 +90,7 @@ def cached(
     return data
 
 
-def entries() -> list[Entry]:
+def entries() -> list[CacheEntry]:
     """Everything in the cache, the longest unused first."""
     found = []
     for folder in _folders():
@@ -98,7 +98,7 @@ def entries() -> list[Entry]:
             source = str(read_record(folder).get("source", ""))
         except Damaged:
             source = ""
-        found.append(Entry(source, _bytes_of(folder), _last_used(folder), folder))
+        found.append(CacheEntry(source, _bytes_of(folder), _last_used(folder), folder))
     return sorted(found, key=lambda entry: (entry.last_used, entry.folder))
 
 

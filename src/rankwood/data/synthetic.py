@@ -82,7 +82,7 @@ def make_ranking(
     strengths = _strengths(make_feature_costs(n_features, seed=seed), seed) if costs else None
     columns = make_columns(n_features, n_informative, strengths, seed)
     sizes = draw_sizes(n_queries, docs_per_query, seed)
-    features, relevance = draw_rows(Plan(seed, sizes, columns, noise))
+    features, relevance = draw_rows(RowPlan(seed, sizes, columns, noise))
     if missing > 0:
         _erase(features, missing, missing_by == "low", seed)
     return RankingData(
@@ -199,8 +199,8 @@ def make_transfer(
     target_sizes = draw_sizes(n_target, docs_per_query, target_seed)
     drawn = stream(seed, "synthetic similar").random(int(source_sizes.sum()))
     is_similar = drawn < share
-    source = Plan(source_seed, source_sizes, columns, noise, ~is_similar, shift)
-    target = Plan(target_seed, target_sizes, columns, noise)
+    source = RowPlan(source_seed, source_sizes, columns, noise, ~is_similar, shift)
+    target = RowPlan(target_seed, target_sizes, columns, noise)
     return Transfer(
         _country(source, columns, "s", np.arange(1, n_source + 1)),
         _country(target, columns, "t", np.arange(n_source + 1, n_source + n_target + 1)),
@@ -212,7 +212,7 @@ def _country_seed(seed: int, country: int) -> int:
     return int(stream(seed, "synthetic country", country).integers(2**62))
 
 
-def _country(plan: Plan, columns: Columns, prefix: str, queries: Rows) -> RankingData:
+def _country(plan: RowPlan, columns: ColumnPlan, prefix: str, queries: Rows) -> RankingData:
     features, relevance = draw_rows(plan)
     shares = np.array(WEB10K_LABEL_SHARES)
     return RankingData(
@@ -237,12 +237,12 @@ _NORMAL = np.float32
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """Everything that decides the features and the relevance of the rows."""
 
     seed: int
     sizes: Rows  # documents of each query
-    columns: Columns
+    columns: ColumnPlan
     noise: float
     is_foreign: Array | None = None  # rows that follow other tastes, for transfer
     shift: float = 0.0  # by which the latents of foreign rows are moved
@@ -257,7 +257,7 @@ def draw_sizes(n_queries: int, docs_per_query: float, seed: int) -> Rows:
     return np.clip(np.rint(sizes), 1, np.ceil(8 * mean)).astype(np.int64)
 
 
-def draw_rows(plan: Plan) -> tuple[Features, Features]:
+def draw_rows(plan: RowPlan) -> tuple[Features, Features]:
     """The features, and the relevance with its noise and the query's difficulty, of every row."""
     offsets = np.concatenate([[0], np.cumsum(plan.sizes)])
     features = np.empty((int(offsets[-1]), len(plan.columns.names)), np.float32)
@@ -277,12 +277,12 @@ def draw_rows(plan: Plan) -> tuple[Features, Features]:
     return features, relevance
 
 
-def _normals(plan: Plan, purpose: str, block: int, *shape: int) -> Features:
+def _normals(plan: RowPlan, purpose: str, block: int, *shape: int) -> Features:
     random = stream(plan.seed, f"synthetic {purpose}", block)
     return random.standard_normal(shape, dtype=np.float32)
 
 
-def _draw_documents(plan: Plan, block: int, rows: slice) -> tuple[Features, Features]:
+def _draw_documents(plan: RowPlan, block: int, rows: slice) -> tuple[Features, Features]:
     """The latents (latents × documents) and the noisy relevance of a block's documents."""
     n_rows = rows.stop - rows.start
     latents = _normals(plan, "latents", block, N_LATENTS, n_rows)
@@ -299,7 +299,7 @@ def _draw_documents(plan: Plan, block: int, rows: slice) -> tuple[Features, Feat
     return latents, relevance_of(tastes) + _NORMAL(plan.noise) * chance
 
 
-def _draw_features(plan: Plan, block: int, latents: Features, difficulty: Features) -> Features:
+def _draw_features(plan: RowPlan, block: int, latents: Features, difficulty: Features) -> Features:
     """A block's features, as features × documents."""
     columns = plan.columns
     sizes = plan.sizes[block * _BLOCK : (block + 1) * _BLOCK]
@@ -393,7 +393,7 @@ _QUERY_SHARE = (
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnPlan:
     """What each feature is; one entry per feature, ``n_query`` of them constant within a query."""
 
     names: tuple[str, ...]
@@ -405,7 +405,7 @@ class Columns:
 
 def make_columns(
     n_features: int, n_informative: int, strengths: Array | None, seed: int
-) -> Columns:
+) -> ColumnPlan:
     """``n_informative`` features that see a latent, then features of the query, then noise.
 
     ``strengths`` in [0, 1] weaken each feature's loading.
@@ -426,7 +426,7 @@ def make_columns(
     loadings[n_informative:] = 0.0
     names, shapes, latents = zip(*parts, strict=True)
     query_level = np.arange(n_informative, n_informative + n_query)
-    return Columns(names, shapes, np.array(latents), loadings.astype(np.float32), query_level)
+    return ColumnPlan(names, shapes, np.array(latents), loadings.astype(np.float32), query_level)
 
 
 def _informative(place: int) -> tuple[str, str, int]:
@@ -444,7 +444,7 @@ def _numbered(name: str, again: int) -> str:
     return name if again == 0 else f"{name}_{again + 1}"
 
 
-def bend(values: Features, columns: Columns) -> None:
+def bend(values: Features, columns: ColumnPlan) -> None:
     """Turn standard normal numbers (features × documents) into each feature's shape, in place."""
     for row, shape in zip(values, columns.shapes, strict=True):
         SHAPES[shape](row)

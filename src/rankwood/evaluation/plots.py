@@ -168,7 +168,7 @@ _MOST_MARKERS = 15  # on a line
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class PlotLine:
     """Values over an axis, perhaps with a band around them; lines of one group share their colour."""
 
     x: Array
@@ -180,7 +180,7 @@ class Line:
 
 
 def line_plot(
-    path: str | os.PathLike[str], lines: Mapping[str, Line], x_label: str, y_label: str
+    path: str | os.PathLike[str], lines: Mapping[str, PlotLine], x_label: str, y_label: str
 ) -> None:
     """Draw the lines to a file whose name says its kind: .png, .svg or .pdf."""
     refuse_without_matplotlib()

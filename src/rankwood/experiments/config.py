@@ -15,7 +15,7 @@ from rankwood.errors import DataError, ParameterError, RankwoodError, UnknownNam
 from rankwood.experiments.sections import KEYS as DATA_KEYS
 from rankwood.experiments.sections import PATH_KEYS, read_algorithms, read_data_table
 from rankwood.experiments.settings import Algorithm, Experiment
-from rankwood.experiments.toml_positions import Section, Source
+from rankwood.experiments.toml_positions import Section, TomlSource
 from rankwood.measures.measure import PRESETS, parse_measure, squeeze
 
 TESTS = ("wilcoxon", "t", "randomization")
@@ -49,13 +49,13 @@ def read_experiment(
     """
     if isinstance(given, Mapping):
         tables: dict[str, Any] = copy.deepcopy(dict(given))
-        source, text, folder, name = Source(), "", pathlib.Path(), "experiment"
+        source, text, folder, name = TomlSource(), "", pathlib.Path(), "experiment"
         repeat = f"rankwood.run_experiment({dict(given)!r}"
     else:
         path = pathlib.Path(given)
         text = _text_of(path)
         tables = _parsed(path, text)
-        source, folder, name = Source.of(str(path), text), path.absolute().parent, path.stem
+        source, folder, name = TomlSource.of(str(path), text), path.absolute().parent, path.stem
         repeat = f"rankwood experiment {shlex.quote(str(path))}"
     root = Section(source, (), tables, None)
     for key in tables:
@@ -82,7 +82,7 @@ def _changes(overrides: Sequence[str], small: bool, is_call: bool) -> str:
 
 
 def _experiment(
-    sections: dict[str, Section], tables: dict[str, Any], source: Source, file: dict[str, Any]
+    sections: dict[str, Section], tables: dict[str, Any], source: TomlSource, file: dict[str, Any]
 ) -> Experiment:
     run = sections["run"]
     repetitions = run.whole("repetitions", 1, least=1)

@@ -18,7 +18,7 @@ from rankwood.experiments.settings import (
     check_names,
     checked,
 )
-from rankwood.experiments.toml_positions import Path, Section, Source
+from rankwood.experiments.toml_positions import Path, Section, TomlSource
 
 _OWN = ("name", "kind", "tune", "tune_method", "tune_trials", "repetitions")
 _METHODS = ("grid", "optuna")
@@ -28,7 +28,7 @@ _MOST_CHECKED = 500  # combinations of a grid; of a larger one each value is che
 
 
 def read_algorithms(
-    source: Source, tables: Any, repetitions: int, has_vali: bool, folder: pathlib.Path
+    source: TomlSource, tables: Any, repetitions: int, has_vali: bool, folder: pathlib.Path
 ) -> tuple[Algorithm, ...]:
     """The algorithms of an experiment, in their order; paths are relative to ``folder``."""
     if not isinstance(tables, list) or not tables:
@@ -75,7 +75,7 @@ def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
 
 
 def _find_cost_files(
-    source: Source, path: Path, values: dict[str, Any], folder: pathlib.Path
+    source: TomlSource, path: Path, values: dict[str, Any], folder: pathlib.Path
 ) -> None:
     """Make the paths of cost files absolute; one that is not there is an error."""
     for name, value in values.items():
@@ -115,7 +115,7 @@ def _tuned(section: Section, method: str) -> dict[str, Any]:
     return found
 
 
-def _range(source: Source, path: Path, values: dict[str, Any]) -> dict[str, Any]:
+def _range(source: TomlSource, path: Path, values: dict[str, Any]) -> dict[str, Any]:
     for name in ("low", "high"):
         value = values.get(name)
         if (

@@ -13,7 +13,7 @@ from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.binning.fit import checked_parameters
 from rankwood.errors import RankwoodError
-from rankwood.experiments.toml_positions import Path, Source
+from rankwood.experiments.toml_positions import Path, TomlSource
 from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 from rankwood.trees.policies import MISSING_RULES
@@ -149,7 +149,7 @@ def parameters_of(kind: str) -> list[str]:
     return [name for name in known if name not in _NOT_YOURS]
 
 
-def check_kind(source: Source, path: Path, kind: Any) -> str:
+def check_kind(source: TomlSource, path: Path, kind: Any) -> str:
     """``kind`` if it names an estimator, else an error with the nearest name."""
     names = list(estimators())
     if not isinstance(kind, str) or kind not in names:
@@ -165,7 +165,7 @@ def build(kind: str, parameters: Mapping[str, Any]) -> Any:
     return estimators()[kind](**{name: _value(value) for name, value in parameters.items()})
 
 
-def checked(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
+def checked(source: TomlSource, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
     """Raise for a parameter that the estimator does not have, or for a value that it does not take."""
     check_names(source, path, kind, parameters)
     for at, inner, others in _inner_estimators(path, parameters):
@@ -189,7 +189,7 @@ def _check_what_fitting_checks(estimator: Any) -> None:
         checks.real_number("l2", estimator.l2, "[0, inf)")
 
 
-def check_names(source: Source, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
+def check_names(source: TomlSource, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
     """Raise for a parameter that ``kind``, or an estimator among its parameters, does not have."""
     known = parameters_of(kind)
     for name in parameters:

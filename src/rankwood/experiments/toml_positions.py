@@ -25,14 +25,14 @@ _INNER = re.compile(rf"[{{,]\s*({_NAME})\s*=")  # a key of an inline table
 
 
 @dataclass(frozen=True)
-class Source:
+class TomlSource:
     """The file an experiment was read from; without a name it was given as a mapping and has no lines."""
 
     name: str = ""
     line_of: Mapping[Path, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, text: str) -> Source:
+    def of(cls, name: str, text: str) -> TomlSource:
         """The source with the line of every key of ``text``."""
         return cls(name, find_lines(text))
 
@@ -103,7 +103,7 @@ class Section:
     """One table of an experiment: its keys are taken one by one, and what is not known is refused first."""
 
     def __init__(
-        self, source: Source, path: Path, values: Any, known: Iterable[str] | None
+        self, source: TomlSource, path: Path, values: Any, known: Iterable[str] | None
     ) -> None:
         self.source = source
         self.path = path

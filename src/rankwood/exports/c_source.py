@@ -14,11 +14,11 @@ from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import number_of, text_of, whole_of
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import WriteOptions, names_for
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<=",
     np.float32,
     np.float64,

@@ -25,9 +25,9 @@ from rankwood.exports import (
     xgboost,
 )
 from rankwood.exports.reading import MOST_FEATURES, into_forest, renamed
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.verify import Certificate, check_decisions, compare_scores, file_facts
-from rankwood.exports.writing import WriteOptions, checked_names, names_for, two_sided
+from rankwood.exports.writing import WriteOptions, binary_splits, checked_names, names_for
 from rankwood.models.family import Family
 from rankwood.models.forest import Forest
 from rankwood.models.format import KINDS, kind_of, save_model
@@ -77,7 +77,7 @@ def export(
     """
     target = FORMATS[checks.one_of("format", format, FORMATS)]
     whole = forest_inside(model)
-    forest = whole if format in _THREE_SIDED else two_sided(whole)
+    forest = whole if format in _THREE_SIDED else binary_splits(whole)
     options = WriteOptions(
         checked_names(feature_names), str(model_name), objective, nearest_thresholds
     )
@@ -285,7 +285,7 @@ class Format:
     meaning: str
     write: Callable[[Forest, WriteOptions], bytes]
     read: Callable[[bytes], FileTrees]
-    rules: Rules
+    rules: EngineRules
 
 
 def _format(module: object, meaning: str) -> Format:

@@ -22,11 +22,11 @@ from rankwood.exports.reading import (
     text_of,
     whole_of,
 )
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import Plain, WriteOptions, names_for, plain, refuse_third_children
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<=",
     np.float64,
     np.float64,

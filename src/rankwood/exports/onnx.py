@@ -12,7 +12,7 @@ from rankwood import __version__
 from rankwood.dtypes import Array
 from rankwood.errors import MissingExtra, ModelError
 from rankwood.exports.reading import TreeBuilder
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import (
     WriteOptions,
     in_float32,
@@ -22,7 +22,7 @@ from rankwood.exports.writing import (
 )
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<=",
     np.float32,
     np.float32,

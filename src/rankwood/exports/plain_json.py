@@ -19,11 +19,11 @@ from rankwood.exports.reading import (
     mapping,
     sequence,
 )
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import WriteOptions
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<=",
     np.float32,
     np.float64,

@@ -14,7 +14,7 @@ import numpy as np
 from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import TreeBuilder, number_of, text_of, whole_of
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -26,7 +26,7 @@ from rankwood.exports.writing import (
 )
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<=",
     np.float32,
     np.float32,

@@ -14,7 +14,7 @@ import numpy as np
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.exports import rules as float_steps
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.models.forest import Forest
 
 MOST_FEATURES = 10_000_000  # a damaged number must not become an array of that many names
@@ -121,7 +121,7 @@ class TreeBuilder:
         return len(self.feature) - 1
 
 
-def into_forest(trees: FileTrees, rules: Rules) -> Forest:
+def into_forest(trees: FileTrees, rules: EngineRules) -> Forest:
     """The forest that decides as the engine does for every float32 value, missing ones included.
 
     A threshold of infinity becomes the greatest float32: of all values only infinity itself would go elsewhere.
@@ -161,12 +161,12 @@ def into_forest(trees: FileTrees, rules: Rules) -> Forest:
     )
 
 
-def _as_ours(seen: Array, rules: Rules) -> Array:
+def _as_ours(seen: Array, rules: EngineRules) -> Array:
     """Float32 thresholds for ``value <= threshold``."""
     return float_steps.at_most(seen) if rules.comparison == "<=" else float_steps.below(seen)
 
 
-def _weights(trees: FileTrees, rules: Rules) -> tuple[Array, bool]:
+def _weights(trees: FileTrees, rules: EngineRules) -> tuple[Array, bool]:
     """Tree weights, and whether trees are averaged; what is divided by anything but their weight is a sum."""
     weights = trees.tree_weights.astype(rules.summed_in).astype(np.float64)
     if trees.divisor == 1:

@@ -16,7 +16,7 @@ _BLOCK_ROWS = 1 << 15  # rows walked together: their values stay in the cache
 
 
 @dataclass(frozen=True)
-class Rules:
+class EngineRules:
     """What an engine does with a value, a threshold and the leaves.
 
     Parameters
@@ -109,7 +109,7 @@ class FileTrees:
         """Number of trees."""
         return self.tree_weights.size
 
-    def score(self, features: Array, rules: Rules) -> Floats:
+    def score(self, features: Array, rules: EngineRules) -> Floats:
         """The score of each row, added tree by tree as the engine does."""
         scores = [
             self._score_block(features[first : first + _BLOCK_ROWS], rules)
@@ -117,7 +117,7 @@ class FileTrees:
         ]
         return np.concatenate([np.zeros(0), *scores])
 
-    def _score_block(self, features: Array, rules: Rules) -> Floats:
+    def _score_block(self, features: Array, rules: EngineRules) -> Floats:
         values = rules.seen_values(features)
         thresholds = rules.seen_thresholds(self.threshold)
         worked_in = rules.multiplied_in or rules.summed_in
@@ -137,7 +137,7 @@ class FileTrees:
         scores: Floats = (total + rules.summed_in(self.base)).astype(np.float64)
         return scores
 
-    def _leaves(self, tree: int, values: Array, thresholds: Array, rules: Rules) -> Array:
+    def _leaves(self, tree: int, values: Array, thresholds: Array, rules: EngineRules) -> Array:
         """The leaf of each row, as a position in the whole arrays."""
         nodes = np.full(len(values), self.tree_offsets[tree])
         rows = np.arange(len(values))

@@ -26,7 +26,7 @@ from rankwood.exports.reading import (
     number_of,
     sequence,
 )
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -39,7 +39,7 @@ from rankwood.exports.writing import (
 )
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<=",
     np.float32,
     np.float32,

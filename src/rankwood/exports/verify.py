@@ -13,7 +13,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.exports.reading import into_forest
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
 
@@ -80,7 +80,9 @@ def file_facts(content: bytes) -> dict[str, Any]:
     return {"n_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def check_decisions(forest: Forest, trees: FileTrees, rules: Rules, *, n_inexact: int) -> None:
+def check_decisions(
+    forest: Forest, trees: FileTrees, rules: EngineRules, *, n_inexact: int
+) -> None:
     """Raise unless every split of the file decides as the model's does, for every float32 value.
 
     ``n_inexact`` thresholds may be off, where the caller was told so.
@@ -120,7 +122,7 @@ def _same_side(forest: Forest, ours: Array, read: Forest, theirs: Array) -> Arra
 
 
 def compare_scores(
-    forest: Forest, written: Forest, file: tuple[FileTrees, Rules], data: Any
+    forest: Forest, written: Forest, file: tuple[FileTrees, EngineRules], data: Any
 ) -> dict[str, Any]:
     """Score ``data`` from the file and by the model; more than rounding apart is an error.
 
@@ -145,7 +147,7 @@ def compare_scores(
     return found
 
 
-def rounding(forest: Forest, features: Features, rules: Rules) -> Floats:
+def rounding(forest: Forest, features: Features, rules: EngineRules) -> Floats:
     """How far apart scores may be by rounding alone: each tree's leaf and each sum is rounded once."""
     unit = float(np.finfo(rules.summed_in).eps)
     least = float(np.finfo(rules.summed_in).smallest_subnormal)
@@ -160,7 +162,9 @@ def rounding(forest: Forest, features: Features, rules: Rules) -> Floats:
     return allowed
 
 
-def _refuse(features: Features, forest: Forest, rules: Rules, row: int, difference: Floats) -> None:
+def _refuse(
+    features: Features, forest: Forest, rules: EngineRules, row: int, difference: Floats
+) -> None:
     if rules.missing == "zero" and np.isnan(features[row]).any():
         raise DataError(
             f"row {row + 1} of the data has missing values, which the format takes for 0 and the model does not: "

@@ -175,7 +175,7 @@ def has_third_child(forest: Forest) -> Array:
     return is_third & (forest.feature >= 0)
 
 
-def two_sided(forest: Forest) -> Forest:
+def binary_splits(forest: Forest) -> Forest:
     """The same sum, where every three-sided tree has one split only; else the forest as it is."""
     is_third = has_third_child(forest)
     sizes = np.diff(forest.tree_offsets)

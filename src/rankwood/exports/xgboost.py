@@ -30,7 +30,7 @@ from rankwood.exports.reading import (
     sequence,
     whole_of,
 )
-from rankwood.exports.rules import FileTrees, Rules
+from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import (
     Plain,
     WriteOptions,
@@ -44,7 +44,7 @@ from rankwood.exports.writing import (
 )
 from rankwood.models.forest import Forest
 
-RULES = Rules(
+RULES = EngineRules(
     "<",
     np.float32,
     np.float32,

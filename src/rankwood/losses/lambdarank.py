@@ -178,12 +178,12 @@ class LambdaRank:
         return discounts(str(self._measure["discount"]) if is_ndcg else "log2", ranks)
 
     @functools.cached_property
-    def _rules(self) -> Rules:
+    def _rules(self) -> PairRules:
         """Beyond the cut-off no swap changes anything: pairs are truncated there at the latest."""
         cutoff = self._measure.k or _ALL
         truncation = min(_ALL if self.truncation is None else self.truncation, cutoff)
         kind = _KINDS[self._measure.name]
-        return Rules(kind, cutoff, truncation, float(self.sigma), bool(self.normalise))
+        return PairRules(kind, cutoff, truncation, float(self.sigma), bool(self.normalise))
 
     @functools.cached_property
     def _work(self) -> Rows:
@@ -259,7 +259,7 @@ DISTANCE = 0.01  # LightGBM's, kept for parity: what scores are apart at least, 
 STEEPEST = 300.0  # exponents beyond are cut, so that products of two powers are numbers
 
 
-class Rules(NamedTuple):
+class PairRules(NamedTuple):
     """What the lambdas follow from, but for the documents."""
 
     kind: int  # NDCG, MAP, MRR or ERR
@@ -269,7 +269,7 @@ class Rules(NamedTuple):
     normalise: bool
 
 
-class Space(NamedTuple):
+class QuerySpace(NamedTuple):
     """One query in the order of its ranking; as long as the longest one."""
 
     scores: Array
@@ -293,7 +293,7 @@ def lambdas_of_queries(
     scores: Array,
     worth: Array,
     discounts: Array,
-    rules: Rules,
+    rules: PairRules,
     lambdas: Array,
     hessians: Array,
 ) -> None:
@@ -302,7 +302,9 @@ def lambdas_of_queries(
     for query in range(edges[first], edges[last]):
         longest = max(longest, offsets[query + 1] - offsets[query])
     rows = np.empty((9, longest), np.float64)
-    space = Space(rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8])
+    space = QuerySpace(
+        rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8]
+    )
     for query in range(edges[first], edges[last]):
         begin = offsets[query]
         size = offsets[query + 1] - begin
@@ -321,7 +323,7 @@ def lambdas_of_queries(
 
 @kernel
 def take_query(
-    begin: int, order: Array, scores: Array, worth: Array, rules: Rules, space: Space
+    begin: int, order: Array, scores: Array, worth: Array, rules: PairRules, space: QuerySpace
 ) -> bool:
     """Copy a query into ``space`` in the order of its ranking; False where all documents are worth the same."""
     if order.size == 0:
@@ -343,7 +345,7 @@ def take_query(
 
 
 @kernel
-def lambdas_of_query(size: int, discounts: Array, rules: Rules, space: Space) -> float:
+def lambdas_of_query(size: int, discounts: Array, rules: PairRules, space: QuerySpace) -> float:
     """Add up the pairs of one query, without sigma; gives the sum of their lambdas."""
     if rules.kind == NDCG:
         count_discounts(size, discounts, space.upper, space.lower)
@@ -436,7 +438,7 @@ def count_readers(
 
 
 @kernel
-def weigh_pairs(rank: int, size: int, is_divided: bool, space: Space) -> None:
+def weigh_pairs(rank: int, size: int, is_divided: bool, space: QuerySpace) -> None:
     """Add the document at ``rank`` to those below it, and write what each of these pairs adds to itself."""
     add_pairs(
         space.scores[rank],

@@ -29,7 +29,7 @@ _BLOCK_ROWS = 4096  # summed on their own before they are added up
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class MarginPairs:
     """The documents of all queries, grouped, with what their pairs weigh."""
 
     offsets: Rows
@@ -40,7 +40,7 @@ class Pairs:
     query_weights: Floats
 
     @classmethod
-    def of(cls, data: RankingData) -> Pairs:
+    def of(cls, data: RankingData) -> MarginPairs:
         """The pairs of ``data``; a row weight counts a document that many times, a query weight its query."""
         n_rows, n_queries = data.n_documents, data.n_queries
         grades, n_grades = grades_in_queries(data.labels, data.query_of_row, n_queries)
@@ -93,7 +93,7 @@ class PairHinge:
         # a plain array, where data are memory-mapped
         self._features = np.require(data.features, requirements=["C", "ALIGNED"])
         self._scaling = scaling
-        self._pairs = Pairs.of(data)
+        self._pairs = MarginPairs.of(data)
         self._C = C
         self._n_threads = n_threads
         self._at: tuple[Floats, Floats, Rows] | None = None

@@ -257,7 +257,7 @@ _CHILDREN = ("left", "right", "missing")
 _OPTIONAL = ("cover", "gain")
 
 
-class Joined:
+class NodeArrays:
     """The nodes of trees that come one by one, end to end in arrays with room for those to come.
 
     A tree is copied while it is in the cache, and need not be kept: a forest of many nodes is put together while it
@@ -312,7 +312,7 @@ class Joined:
 
 def join_trees(trees: Sequence[Any]) -> dict[str, Array]:
     """The node arrays of a forest, and its offsets, from those of single trees."""
-    joined = Joined(len(trees))
+    joined = NodeArrays(len(trees))
     for tree in trees:
         joined.add(tree)
     return joined.arrays()

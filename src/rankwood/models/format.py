@@ -43,7 +43,7 @@ _LINEAR_SCALARS = ("intercept",)
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """A kind of model: its class, what a message calls it, and the way into a file and back.
 
     ``from_arrays`` gets the record, the arrays and the feature names of a file, none of which it may trust.
@@ -75,12 +75,12 @@ def _bare_forest(record: Any, arrays: Mapping[str, Array], feature_names: Any) -
     return forest
 
 
-_OF_LAYERS: dict[str, Kind] = {  # what a layer of a cascade may hold
-    "forest": Kind(Forest, "forest", forest_to_arrays, _bare_forest),
-    "linear": Kind(LinearModel, "linear model", _linear_to_arrays, _linear_from_arrays),
-    "neural": Kind(NeuralModel, "neural network", neural_to_arrays, neural_from_arrays),
-    "family": Kind(Family, "family of models", family_to_arrays, family_from_arrays),
-    "ordinal": Kind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
+_OF_LAYERS: dict[str, ModelKind] = {  # what a layer of a cascade may hold
+    "forest": ModelKind(Forest, "forest", forest_to_arrays, _bare_forest),
+    "linear": ModelKind(LinearModel, "linear model", _linear_to_arrays, _linear_from_arrays),
+    "neural": ModelKind(NeuralModel, "neural network", neural_to_arrays, neural_from_arrays),
+    "family": ModelKind(Family, "family of models", family_to_arrays, family_from_arrays),
+    "ordinal": ModelKind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
 }
 
 
@@ -92,9 +92,9 @@ def _cascade_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names
     return cascade_from_arrays(record, arrays, feature_names, _OF_LAYERS)
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ModelKind] = {
     **_OF_LAYERS,
-    "cascade": Kind(Cascade, "cascade", _cascade_to_arrays, _cascade_from_arrays),
+    "cascade": ModelKind(Cascade, "cascade", _cascade_to_arrays, _cascade_from_arrays),
 }
 
 

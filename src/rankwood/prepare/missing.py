@@ -30,7 +30,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from rankwood._core import checks
-from rankwood._core.threads import in_order, resolve_threads
+from rankwood._core.threads import parallel_map_ordered, resolve_threads
 from rankwood.binning.binned import BinnedData
 from rankwood.binning.bins import MOST_BINS
 from rankwood.binning.fit import fit_bins
@@ -42,7 +42,7 @@ from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.inputs import refuse_other_than_tables, refuse_other_width, remember_features
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import lay_out
@@ -283,7 +283,7 @@ class PredictMissing(MissingStep):
         matrix = self._learn(X, "median")
         gaps = _Gaps.of(matrix)
         bins = fit_bins(matrix, max_bins=self.max_bins, seed=self.seed, n_threads=self.n_threads)
-        watch = Watch(self.max_sweeps * gaps.gappy.size, self.progress, ())
+        watch = ProgressReporter(self.max_sweeps * gaps.gappy.size, self.progress, ())
         known = gaps.known_at_first
         filled = fill(matrix, self.statistics_)
         self.forests_: list[Forests] = []
@@ -383,7 +383,7 @@ class _Sweep:
     gaps: _Gaps
     known: Array
 
-    def grow(self, watch: Watch, n_before: int) -> Forests:
+    def grow(self, watch: ProgressReporter, n_before: int) -> Forests:
         """The forest of each gappy feature that anything can be said of; trees grow side by side."""
         predicted = [
             feature for feature in self.gaps.gappy.tolist() if self._predictors(feature).any()
@@ -392,13 +392,13 @@ class _Sweep:
         numbers = (feature * n_trees + tree for feature in predicted for tree in range(n_trees))
         threads = resolve_threads(self.step.n_threads)
         forests: Forests = {}
-        with contextlib.closing(in_order(self._tree, numbers, threads)) as grown:
+        with contextlib.closing(parallel_map_ordered(self._tree, numbers, threads)) as grown:
             for feature in predicted:
                 trees = [next(grown) for _ in range(n_trees)]
                 forests[feature] = Forest.from_trees(
                     trees, n_features=self.features.shape[1], average=True
                 )
-                watch.says_stop(n_before + len(forests))
+                watch.report(n_before + len(forests))
         return forests
 
     def _tree(self, number: int) -> Tree:

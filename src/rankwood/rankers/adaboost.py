@@ -20,7 +20,7 @@ from rankwood.rankers.pairs import as_classifier
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, Watch
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
@@ -36,7 +36,7 @@ def adaboost(
     plan: BoostingPlan,
     state: BoostingState,
     checkpoint: Checkpoint,
-    watch: Watch,
+    watch: ProgressReporter,
 ) -> str:
     """Add classifiers to ``state``, each on the rows that those before got wrong; gives why it stopped."""
     for number in range(len(state.trees), plan.n_trees):
@@ -52,7 +52,7 @@ def adaboost(
         measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α h
         if checkpoint.is_due():
             state.save(checkpoint)
-        if watch.says_stop(number + 1, measure):
+        if watch.report(number + 1, measure):
             return ASKED_TO
     return ALL_ROUNDS
 
@@ -172,7 +172,7 @@ class AdaBoost(Boosted):
         plan: BoostingPlan,
         state: BoostingState,
         checkpoint: Checkpoint,
-        watch: Watch,
+        watch: ProgressReporter,
     ) -> None:
         stumps = self._stumps(loss, plan)
         self.stopped_because_ = adaboost(loss, stumps, plan, state, checkpoint, watch)

@@ -13,14 +13,14 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.checks import read_only
 from rankwood._core.random import stream
-from rankwood._core.threads import in_order, resolve_threads
+from rankwood._core.threads import parallel_map_ordered, resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import FEATURE, Floats, Rows
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.linear import LinearRanker
-from rankwood.training.rounds import Callback, EarlyStopping, Watch, check_listeners
+from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
 from rankwood.training.scores import mean_value
 
 # Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
@@ -117,28 +117,28 @@ class AdaRank(LinearRanker):
         self.best_iteration_ = best.best_iteration or len(rounds.chosen)
         self.linear_ = rounds.model(self.best_iteration_)
 
-    def _start(self, data: RankingData, valid: RankingData | None) -> Rounds:
+    def _start(self, data: RankingData, valid: RankingData | None) -> AdaRankRounds:
         measure = parse_measure(self.measure)
         n_threads = resolve_threads(self.n_threads)
         of_rows = None if data.query_weights is None else data.query_weights[data.query_of_row]
         scaling = Scaling.of(data.features, of_rows, n_threads)
-        judge = Judge(measure, data, self.seed)
+        judge = FeatureJudge(measure, data, self.seed)
         varying = np.flatnonzero(scaling.spread)
         weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
         weights = weights[judge.is_counted]
         if not weights.any():
             raise DataError(f"every query that counts is empty, and {measure} leaves those out.")
-        rankers = WeakRankers.of(data, judge, varying, scaling.least, n_threads)
+        rankers = FeatureRankers.of(data, judge, varying, scaling.least, n_threads)
         unit = scaling.inverse if self.scale else np.ones(data.n_features)
         stopping = EarlyStopping(self.early_stopping, is_minimised=False)
-        return Rounds(
+        return AdaRankRounds(
             data, valid, measure, judge, rankers, scaling, unit, weights, stopping, n_threads
         )
 
-    def _run(self, rounds: Rounds) -> str:
+    def _run(self, rounds: AdaRankRounds) -> str:
         """Add rounds; gives the reason why there are no more (Xu & Li 2007, Figure 1)."""
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self.n_rounds, self.progress, callbacks)
+        watch = ProgressReporter(self.n_rounds, self.progress, callbacks)
         excluded: set[int] = set()
         P = normalised(rounds.query_weights)  # noqa: N806 - the paper's letters
         for _ in range(self.n_rounds):
@@ -153,7 +153,7 @@ class AdaRank(LinearRanker):
             if trouble is not None:
                 excluded.add(ranker)
                 continue
-            if watch.says_stop(len(rounds.chosen), rounds.validate()):
+            if watch.report(len(rounds.chosen), rounds.validate()):
                 return "a callback asked for it"
             if (E == 1.0).all():
                 return "every training query is ranked perfectly"
@@ -200,14 +200,14 @@ def _best_of(values: list[float]) -> EarlyStopping:
 
 
 @dataclass(eq=False)
-class Rounds:
+class AdaRankRounds:
     """The rounds so far: the features chosen, their weights, and the measures after each."""
 
     data: RankingData
     valid: RankingData | None
     measure: Measure
-    judge: Judge
-    rankers: WeakRankers
+    judge: FeatureJudge
+    rankers: FeatureRankers
     scaling: Scaling
     unit: Floats  # what a feature is multiplied with before it is added
     query_weights: Floats
@@ -275,7 +275,7 @@ class Rounds:
 # Single features as rankers: how well each, or its negation, ranks each query.
 
 
-class Judge:
+class FeatureJudge:
     """A measure of scores of the training rows, query by query.
 
     Documents with equal scores stand in an order drawn once from the seed: in that of the data, a file sorted by label
@@ -304,7 +304,7 @@ class Judge:
 
 
 @dataclass(frozen=True, eq=False)
-class WeakRankers:
+class FeatureRankers:
     """Features that vary, each with both signs, and the measure of each: float64, rankers × queries."""
 
     features: Rows
@@ -313,8 +313,8 @@ class WeakRankers:
 
     @classmethod
     def of(
-        cls, data: RankingData, judge: Judge, varying: Rows, fill: Floats, n_threads: int
-    ) -> WeakRankers:
+        cls, data: RankingData, judge: FeatureJudge, varying: Rows, fill: Floats, n_threads: int
+    ) -> FeatureRankers:
         """The rankers of the ``varying`` features; a missing value counts as that of ``fill``."""
         n_queries = int(judge.is_counted.sum())
         performance = np.empty((2 * varying.size, n_queries))
@@ -326,7 +326,7 @@ class WeakRankers:
             performance[place] = judge(values, 1)
             performance[varying.size + place] = judge(-values, 1)
 
-        for _ in in_order(rank_by, range(varying.size), n_threads):
+        for _ in parallel_map_ordered(rank_by, range(varying.size), n_threads):
             pass
         signs = np.repeat([1.0, -1.0], varying.size)
         return cls(np.tile(varying, 2), signs, performance)

@@ -24,7 +24,7 @@ from rankwood.training.boosting import (
 )
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.trees.policies import FeatureChoice
 
 
@@ -121,7 +121,7 @@ class AveragedGBRT(GBRT):
         state.stopping.history.extend(history)
         runs = Runs(loss, [self._plan_of_run(plan, run) for run in range(self.n_runs)], state)
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self.n_trees, self.progress, callbacks, runs.n_rounds)
+        watch = ProgressReporter(self.n_trees, self.progress, callbacks, runs.n_rounds)
         n_threads = resolve_threads(self.n_threads)
         boost_side_by_side(runs, self.n_trees, n_threads, checkpoint, watch)
         self._keep(state)

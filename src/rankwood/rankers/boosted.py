@@ -1,4 +1,4 @@
-"""``InRounds`` and ``Boosted``: what all boosting shares, and what all boosted trees share, whatever their loss."""
+"""``RoundRanker`` and ``Boosted``: what all boosting shares, and what all boosted trees share, whatever their loss."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rankwood.training.bags import UNITS, Bags
 from rankwood.training.boosting import BoostingPlan, BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import check_cost_parameters, training_costs
-from rankwood.training.forest import Collected, totals_of
+from rankwood.training.forest import ForestBuilder, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import Callback, EarlyStopping, Watch, check_listeners
+from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
 from rankwood.training.scores import Validation, is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 
-class InRounds(Ranker):
+class RoundRanker(Ranker):
     """A model that grows by one tree per round, each with a weight.
 
     A method names its loss in ``_loss``, what its trees follow from in ``_plan``, and its loop in ``_boost``.
@@ -56,7 +56,7 @@ class InRounds(Ranker):
         plan: BoostingPlan,
         state: BoostingState,
         checkpoint: Checkpoint,
-        watch: Watch,
+        watch: ProgressReporter,
     ) -> None:
         """Add trees to ``state``."""
         raise NotImplementedError
@@ -74,7 +74,7 @@ class InRounds(Ranker):
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self._most_trees, self.progress, callbacks, len(state.trees))
+        watch = ProgressReporter(self._most_trees, self.progress, callbacks, len(state.trees))
         self._boost(loss, plan, state, checkpoint, watch)
         self._keep(state)
 
@@ -104,7 +104,7 @@ class InRounds(Ranker):
     ) -> BoostingState:
         """The start, or what the earlier trees give."""
         data = train.data
-        trees = Collected(
+        trees = ForestBuilder(
             data.n_features,
             data.feature_names,
             average=False,
@@ -163,7 +163,7 @@ class InRounds(Ranker):
             checks.whole_number("early_stopping", self.early_stopping, 1)
 
 
-class Boosted(InRounds):
+class Boosted(RoundRanker):
     """Trees added one after another, each fitted to what a loss says is left.
 
     A method names its loss in ``_loss``; parameters mean the same in all of them, see ``GBRT``.
@@ -193,7 +193,7 @@ class Boosted(InRounds):
         plan: BoostingPlan,
         state: BoostingState,
         checkpoint: Checkpoint,
-        watch: Watch,
+        watch: ProgressReporter,
     ) -> None:
         boost(loss, plan, state, checkpoint, watch)
 

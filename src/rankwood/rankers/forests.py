@@ -18,19 +18,19 @@ from rankwood.rankers.base import Ranker
 from rankwood.training.bags import UNITS, Bags
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import check_cost_parameters, training_costs
-from rankwood.training.forest import Collected, ForestPlan, ForestState, grow_forest, totals_of
+from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
-# ``Bagged``: what all forests share, whatever their trees are like.
+# ``ForestRanker``: what all forests share, whatever their trees are like.
 
 
 _WEIGHTINGS = ("reweight", "resample")
 
 
-class Bagged(Ranker):
+class ForestRanker(Ranker):
     """What the three forests share: bags, growing side by side, out-of-bag estimates."""
 
     _regresses = True
@@ -61,7 +61,7 @@ class Bagged(Ranker):
         checkpoint = Checkpoint(self, train, valid, plan.costs)
         state = self._state(train, valid, plan, checkpoint.load(*ForestState.arrays_of(plan)))
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self.n_trees, self.progress, callbacks, len(state.trees))
+        watch = ProgressReporter(self.n_trees, self.progress, callbacks, len(state.trees))
         grow_forest(plan, state, checkpoint, watch)
         self.forest_ = state.trees.forest()
         self.history_ = state.history
@@ -108,7 +108,7 @@ class Bagged(Ranker):
         """Nothing yet, or what a checkpoint holds."""
         data = train.data
         earlier = None if saved is None else saved.forest
-        trees = Collected(
+        trees = ForestBuilder(
             data.n_features,
             data.feature_names,
             average=True,
@@ -206,7 +206,7 @@ def _present(weights: Floats | None) -> Array | None:
     return None if weights is None or weights.min() > 0 else weights > 0
 
 
-class RandomForest(Bagged):
+class RandomForest(ForestRanker):
     """A random forest: each tree sees a bootstrap sample, each node a random part of the features (Breiman 2001).
 
     Parameters
@@ -309,7 +309,7 @@ class RandomForest(Bagged):
         self.checkpoint = checkpoint
 
 
-class ExtraTrees(Bagged):
+class ExtraTrees(ForestRanker):
     """Extremely randomized trees: one random cut per feature looked at, the best of them is taken (Geurts et al. 2006).
 
     All trees see all rows unless ``bag`` says otherwise. Parameters and attributes are those of ``RandomForest``.
@@ -368,7 +368,7 @@ class ExtraTrees(Bagged):
         self.checkpoint = checkpoint
 
 
-class CompletelyRandomForest(Bagged):
+class CompletelyRandomForest(ForestRanker):
     """Trees whose features and cuts are drawn blindly, grown until the labels of a leaf agree (Liu et al. 2008).
 
     Only the leaves' values look at the labels. Parameters and attributes are those of ``RandomForest``, without what

@@ -19,9 +19,9 @@ from rankwood.rankers.forests import RandomForest
 from rankwood.training.bags import UNITS
 from rankwood.training.boosting import BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.forest import Collected, ForestState, grow_forest, totals_of
+from rankwood.training.forest import ForestBuilder, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import OutOfBag
 
 _RESIDUALS = ("oob", "in-bag")
@@ -142,7 +142,7 @@ class InitializedGBRT(Boosted):
         plan = self._plan(train)
         callbacks = check_listeners(self.progress, self.callbacks)
         n_before = 0 if earlier is None else earlier.n_trees
-        watch = Watch(plan.n_trees, self.progress, callbacks, n_before)
+        watch = ProgressReporter(plan.n_trees, self.progress, callbacks, n_before)
         grown = self._grow_forest(train, earlier, checkpoint, watch)
         forest = _summed(grown.trees.forest())  # F
         if earlier is None or earlier.n_trees <= forest.n_trees:
@@ -159,13 +159,17 @@ class InitializedGBRT(Boosted):
         return SquaredLoss(train.labels, train.weights, starts_at_mean=False)
 
     def _grow_forest(
-        self, train: TrainingSet, earlier: Forest | None, checkpoint: Checkpoint, watch: Watch
+        self,
+        train: TrainingSet,
+        earlier: Forest | None,
+        checkpoint: Checkpoint,
+        watch: ProgressReporter,
     ) -> ForestState:
         """The random forest: what there is of it already, and the trees that lack."""
         data, plan = train.data, self._forest_estimator()._plan(train)
         assert plan.bags is not None
         there = None if earlier is None else _averaged(earlier, self.forest_trees)
-        trees = Collected(data.n_features, data.feature_names, average=True, earlier=there)
+        trees = ForestBuilder(data.n_features, data.feature_names, average=True, earlier=there)
         out_of_bag = None
         if self.residuals == "oob" and there is not None:
             out_of_bag = OutOfBag.of_forest(there, plan.bags, data)

@@ -20,7 +20,7 @@ from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.base import Ranker
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import mean_value
 
 
@@ -181,13 +181,15 @@ class RankSVM(LinearRanker):
             self.n_iter_, self.objective_ = 0, value
             self.stopped_because_ = "no feature tells better documents from worse ones"
             return start
-        watch = Watch(self.max_iter, self.progress, check_listeners(self.progress, self.callbacks))
+        watch = ProgressReporter(
+            self.max_iter, self.progress, check_listeners(self.progress, self.callbacks)
+        )
         steps = 0
 
         def tell(_: Floats) -> None:
             nonlocal steps
             steps += 1
-            if watch.says_stop(steps):
+            if watch.report(steps):
                 raise StopIteration
 
         found = minimize(

@@ -27,7 +27,7 @@ from rankwood.training.rounds import (
     NO_BETTER,
     Callback,
     EarlyStopping,
-    Watch,
+    ProgressReporter,
     check_listeners,
 )
 from rankwood.training.scores import mean_value
@@ -132,7 +132,7 @@ class MLPRanker(Ranker):
                 raise DataError(f"valid has no query ids, which {self.measure} needs.")
             valid = in_order_of(data, valid)
         standards = Standards.of(data.features, weights_of_rows(data))
-        lists = Lists.of(data, standards)
+        lists = QueryLists.of(data, standards)
         with one_thread():
             training = Training(self._plan(data), lists, device_of(self.device))
             self._train(training, data, standards, valid)
@@ -141,7 +141,9 @@ class MLPRanker(Ranker):
         self, training: Training, data: RankingData, standards: Standards, valid: RankingData | None
     ) -> None:
         """Epoch after epoch, until there are enough or the measure no longer improves; the best one is kept."""
-        watch = Watch(self.n_epochs, self.progress, check_listeners(self.progress, self.callbacks))
+        watch = ProgressReporter(
+            self.n_epochs, self.progress, check_listeners(self.progress, self.callbacks)
+        )
         measure, stopping = parse_measure(self.measure), EarlyStopping(self.early_stopping, False)
         self.train_history_: list[float] = []
         self.stopped_because_ = ALL_ROUNDS
@@ -155,7 +157,7 @@ class MLPRanker(Ranker):
                 stopping.history.append(value)
             if stopping.best_iteration in (0, epoch):  # 0: nothing to choose by
                 self.best_iteration_, arrays = epoch, training.arrays()
-            if watch.says_stop(epoch, value):
+            if watch.report(epoch, value):
                 self.stopped_because_ = ASKED_TO
                 break
             if valid is not None and stopping.is_over():
@@ -177,8 +179,8 @@ class MLPRanker(Ranker):
             data.feature_names,
         )
 
-    def _plan(self, data: RankingData) -> Plan:
-        return Plan(
+    def _plan(self, data: RankingData) -> TrainingPlan:
+        return TrainingPlan(
             (data.n_features, *widths_of(self.hidden), 1),
             float(self.dropout),
             float(self.learning_rate),
@@ -287,7 +289,7 @@ def _moments(values: Floats, weights: Floats) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk:
+class QueryChunk:
     """Some lists of a batch, padded to the longest of them.
 
     ``rows`` are rows of the data; ``places`` say where each goes among the lists × longest places.
@@ -301,7 +303,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class QueryLists:
     """The lists to learn from: queries that have pairs and a weight."""
 
     features: Features  # standardised, in the order of the data's rows
@@ -311,7 +313,7 @@ class Lists:
     weights: Floats  # of lists
 
     @classmethod
-    def of(cls, data: RankingData, standards: Standards) -> Lists:
+    def of(cls, data: RankingData, standards: Standards) -> QueryLists:
         """The lists of ``data``; rows without weight are no part of them."""
         gains = np.zeros(data.n_documents)
         of_place = gains_over_ideal(
@@ -331,7 +333,7 @@ class Lists:
 
     def batches(
         self, epoch: int, batch_size: int, max_list: int, seed: int
-    ) -> Iterator[list[Chunk]]:
+    ) -> Iterator[list[QueryChunk]]:
         """The lists in an order drawn for the epoch, ``batch_size`` at a time, as chunks that fit in memory.
 
         Of a list longer than ``max_list`` so many documents are drawn, others in each epoch.
@@ -364,10 +366,10 @@ def _parts(lengths: list[int], lists: list[int]) -> Iterator[list[int]]:
         yield part
 
 
-def _chunk(lists: list[Rows], weights: Floats) -> Chunk:
+def _chunk(lists: list[Rows], weights: Floats) -> QueryChunk:
     longest = max(rows.size for rows in lists)
     places = [np.arange(rows.size) + number * longest for number, rows in enumerate(lists)]
-    return Chunk(np.concatenate(lists), np.concatenate(places), len(lists), longest, weights)
+    return QueryChunk(np.concatenate(lists), np.concatenate(places), len(lists), longest, weights)
 
 
 # Training a network with PyTorch, which the extra ``neural`` brings. Nothing else in the package imports it.
@@ -406,7 +408,7 @@ def one_thread() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How a network is trained."""
 
     widths: tuple[int, ...]  # features, hidden units, 1
@@ -422,7 +424,7 @@ class Plan:
 class Training:
     """A network on its way: its weights, and an epoch at a time."""
 
-    def __init__(self, plan: Plan, lists: Lists, device: Any) -> None:
+    def __init__(self, plan: TrainingPlan, lists: QueryLists, device: Any) -> None:
         torch = import_torch()
         self._plan, self._lists, self._device = plan, lists, device
         drawn = [array for layer in _first_weights(plan) for array in layer]
@@ -457,7 +459,7 @@ class Training:
         found = [parameter.detach().cpu().numpy().ravel() for parameter in self._parameters]
         return np.concatenate(found[::2]), np.concatenate(found[1::2])
 
-    def _loss(self, chunk: Chunk) -> Any:
+    def _loss(self, chunk: QueryChunk) -> Any:
         """The weighted sum of the losses of a chunk's lists."""
         torch, lists, plan = import_torch(), self._lists, self._plan
         scores = self._forward(self._tensor(lists.features[chunk.rows]))
@@ -495,7 +497,7 @@ class Training:
         return import_torch().as_tensor(np.asarray(array, np.float32), device=self._device)
 
 
-def _first_weights(plan: Plan) -> Iterator[tuple[Array, Array]]:
+def _first_weights(plan: TrainingPlan) -> Iterator[tuple[Array, Array]]:
     """Weights and biases uniform in ±1/√inputs, PyTorch's own choice, drawn by our streams."""
     for layer, (n_inputs, n_units) in enumerate(itertools.pairwise(plan.widths)):
         generator, bound = random.stream(plan.seed, "weights", layer), 1.0 / math.sqrt(n_inputs)

@@ -29,7 +29,7 @@ from rankwood.rankers.base import Ranker
 from rankwood.rankers.forests import RandomForest
 from rankwood.training.checkpoint import path_of
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.training.rounds import Callback, Progress, Watch, check_listeners
+from rankwood.training.rounds import Callback, Progress, ProgressReporter, check_listeners
 from rankwood.training.scores import OutOfBag
 
 LEAST_SQUARES = "least_squares"
@@ -321,7 +321,7 @@ class _Relay:
     ) -> None:
         self._n_models = n_models
         self._listeners = (progress, tuple(callbacks))
-        self._watch: Watch | None = (
+        self._watch: ProgressReporter | None = (
             None  # how many trees there will be is known when the first is told of
         )
 
@@ -331,8 +331,10 @@ class _Relay:
         def tell(news: Progress) -> bool:
             if self._watch is None:
                 n_before = place * news.total + news.iteration - 1
-                self._watch = Watch(self._n_models * news.total, *self._listeners, n_before)
-            return self._watch.says_stop(place * news.total + news.iteration)
+                self._watch = ProgressReporter(
+                    self._n_models * news.total, *self._listeners, n_before
+                )
+            return self._watch.report(place * news.total + news.iteration)
 
         return tell
 

@@ -19,11 +19,11 @@ from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
 from rankwood.losses.pairs import GradedLists, PairLoss, graded_lists
 from rankwood.measures.gains import Gain
 from rankwood.measures.options import FORMS
-from rankwood.rankers.boosted import Boosted, InRounds
+from rankwood.rankers.boosted import Boosted, RoundRanker
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, Watch
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
 from rankwood.trees.grower import Tree
 from rankwood.trees.histograms import build_histograms
 from rankwood.trees.leaves import sum_inner_nodes
@@ -38,7 +38,7 @@ def ndcgboost(
     plan: BoostingPlan,
     state: BoostingState,
     checkpoint: Checkpoint,
-    watch: Watch,
+    watch: ProgressReporter,
 ) -> str:
     """Add 0/1 trees to ``state``, each lowering the surrogate of NDCG; gives why it stopped."""
     for number in range(len(state.trees), plan.n_trees):
@@ -51,7 +51,7 @@ def ndcgboost(
         measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α f
         if checkpoint.is_due():
             state.save(checkpoint)
-        if watch.says_stop(number + 1, measure):
+        if watch.report(number + 1, measure):
             return ASKED_TO
     return ALL_ROUNDS
 
@@ -178,7 +178,7 @@ class NDCGBoost(Boosted):
         plan: BoostingPlan,
         state: BoostingState,
         checkpoint: Checkpoint,
-        watch: Watch,
+        watch: ProgressReporter,
     ) -> None:
         self.stopped_because_ = ndcgboost(loss, plan, state, checkpoint, watch)
         if checkpoint.is_kept:
@@ -205,11 +205,11 @@ NO_USEFUL_RANKER = "no weak ranker orders the weighted pairs better than chance"
 
 def rankboost(
     loss: PairLoss,
-    rankers: WeakRankers,
+    rankers: ThresholdRankers,
     state: BoostingState,
     n_rounds: int,
     checkpoint: Checkpoint,
-    watch: Watch,
+    watch: ProgressReporter,
 ) -> str:
     """Add weak rankers to ``state``, each on the pairs that those before got wrong; gives why it stopped."""
     for _ in range(len(state.trees), n_rounds):
@@ -222,12 +222,12 @@ def rankboost(
         measure = state.add(rankers.stump(ranker), rankers.n_threads, ranker.alpha)  # F ← F + α h
         if checkpoint.is_due():
             state.save(checkpoint)
-        if watch.says_stop(len(state.trees), measure):
+        if watch.report(len(state.trees), measure):
             return ASKED_TO
     return ALL_ROUNDS
 
 
-class RankBoost(InRounds):
+class RankBoost(RoundRanker):
     """Weak rankers "feature above threshold", added one by one for the pairs still in the wrong order.
 
     Each round weighs every pair of documents of a query with different labels by ``exp(F_worse - F_better)``, takes the
@@ -312,9 +312,9 @@ class RankBoost(InRounds):
         plan: BoostingPlan,
         state: BoostingState,
         checkpoint: Checkpoint,
-        watch: Watch,
+        watch: ProgressReporter,
     ) -> None:
-        rankers = WeakRankers.of(plan.matrix, loss.lists)
+        rankers = ThresholdRankers.of(plan.matrix, loss.lists)
         self.stopped_because_ = rankboost(loss, rankers, state, plan.n_trees, checkpoint, watch)
         if checkpoint.is_kept:
             state.save(checkpoint)
@@ -359,7 +359,7 @@ class WeakRanker:
 
 
 @dataclass(frozen=True, eq=False)
-class WeakRankers:
+class ThresholdRankers:
     """All weak rankers over the bins of the training rows."""
 
     matrix: Matrix
@@ -368,7 +368,7 @@ class WeakRankers:
     n_threads: int
 
     @classmethod
-    def of(cls, matrix: Matrix, lists: GradedLists) -> WeakRankers:
+    def of(cls, matrix: Matrix, lists: GradedLists) -> ThresholdRankers:
         """Those over the rows of the lists."""
         is_paired = np.zeros(matrix.source_of_row.size, np.bool_)
         is_paired[lists.rows] = True

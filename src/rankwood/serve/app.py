@@ -26,7 +26,7 @@ from rankwood.dtypes import Features
 from rankwood.errors import DataError, ModelError, UnknownName
 from rankwood.models.format import kind_of
 from rankwood.models.shapley import contributions
-from rankwood.serve.limits import Limits, Refusal, Workers, check_token, read_body
+from rankwood.serve.limits import Refusal, RequestLimits, Workers, check_token, read_body
 from rankwood.serve.schema import (
     Contribution,
     ErrorAnswer,
@@ -39,7 +39,7 @@ from rankwood.serve.schema import (
     parse_request,
 )
 from rankwood.serve.scorer import FieldError, ServedModel, order_of
-from rankwood.serve.store import Entry, ModelStore
+from rankwood.serve.store import ModelSlot, ModelStore
 
 _LOG = logging.getLogger(__name__)
 _OPEN = ("/healthz",)  # asked by machines that hold no token
@@ -55,10 +55,10 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def make_app(
-    store: ModelStore, limits: Limits | None = None, *, reload_seconds: float = 1.0
+    store: ModelStore, limits: RequestLimits | None = None, *, reload_seconds: float = 1.0
 ) -> FastAPI:
     """The service over these models; changed files are looked for every ``reload_seconds``, never if 0."""
-    limits = limits or Limits()
+    limits = limits or RequestLimits()
     workers, metrics = Workers(limits), Metrics()
 
     @contextlib.asynccontextmanager
@@ -94,7 +94,7 @@ async def _watch(store: ModelStore, seconds: float) -> None:
 
 
 def _add_rank(
-    app: FastAPI, store: ModelStore, limits: Limits, workers: Workers, metrics: Metrics
+    app: FastAPI, store: ModelStore, limits: RequestLimits, workers: Workers, metrics: Metrics
 ) -> None:
     schema = RankRequest.model_json_schema(ref_template="#/components/schemas/{model}")
     _share_definitions(app, schema.pop("$defs"))
@@ -154,7 +154,7 @@ def _add_reports(app: FastAPI, store: ModelStore, workers: Workers, metrics: Met
         return documentation_page(app.openapi(), store)
 
 
-def _add_gate(app: FastAPI, limits: Limits, metrics: Metrics) -> None:
+def _add_gate(app: FastAPI, limits: RequestLimits, metrics: Metrics) -> None:
     """Before each request: the token. After it: the counters."""
 
     @app.middleware("http")
@@ -281,7 +281,7 @@ def _explain(
         ]
 
 
-def describe(entry: Entry) -> ModelAnswer:
+def describe(entry: ModelSlot) -> ModelAnswer:
     """What ``GET /models`` says of a model."""
     served = entry.served
     kind: Any = kind_of(served.model)

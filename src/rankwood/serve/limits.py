@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What the service puts up with."""
 
     max_documents: int = 1000
@@ -38,7 +38,7 @@ class Refusal(Exception):
 class Workers:
     """Threads that score, and a bounded line before them."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._most = limits.workers + limits.queue
         self._pool = ThreadPoolExecutor(limits.workers, thread_name_prefix="rankwood-serve")
         self.in_flight = 0

@@ -17,7 +17,7 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass
-class Entry:
+class ModelSlot:
     """A file, the model that was last read from it, and what was wrong with the file since."""
 
     path: Path
@@ -30,7 +30,7 @@ class ModelStore:
     """Models by name. A model is replaced as a whole: a request that has begun keeps the one it has."""
 
     def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ModelSlot] = {}
         self.reloads = 0
         self.failures = 0
         for path in map(Path, paths):
@@ -40,12 +40,12 @@ class ModelStore:
                     f"{path} and {self._entries[name].path} would both be served as '{name}'. Rename one of them."
                 )
             stamp = _stamp(path)
-            self._entries[name] = Entry(path, read_served(path, name), stamp)
+            self._entries[name] = ModelSlot(path, read_served(path, name), stamp)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ModelSlot]:
         """All of them, in the order they were named."""
         return list(self._entries.values())
 

@@ -26,14 +26,14 @@ from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.measures.lists import check_scores
 from rankwood.measures.ranking import order
 from rankwood.studies.fits import (
-    Parts,
+    FoldParts,
     estimators_by_name,
     fitted,
     folds_of,
     parts_of,
     side_by_side,
 )
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 
 __all__ = ["BiasVariance", "bias_variance"]
 
@@ -99,11 +99,11 @@ def bias_variance(
     check_listeners(progress, ())
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
-    watch = Watch(len(folds) * trainings * len(algorithms), progress, ())
+    watch = ProgressReporter(len(folds) * trainings * len(algorithms), progress, ())
     found: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
     for number in range(len(folds)):
         fold = parts_of(folds[number], "pairs are made within queries")
-        test_pairs = Pairs.of(fold.test, conventions.pairs, max_pairs, seed)
+        test_pairs = DocumentPairs.of(fold.test, conventions.pairs, max_pairs, seed)
         job = _Job(list(algorithms.values()), fold, trainings, seed, number, threads)
         for name, layers in zip(algorithms, job.scores(watch), strict=True):
             values = [test_pairs.decompose(scores, ties, threads) for scores in layers]
@@ -116,13 +116,13 @@ class _Job:
     """The trainings of every algorithm in one fold."""
 
     algorithms: list[Any]
-    fold: Parts
+    fold: FoldParts
     trainings: int
     seed: int
     number: int  # of the fold
     n_threads: int
 
-    def scores(self, watch: Watch) -> list[list[list[Floats]]]:
+    def scores(self, watch: ProgressReporter) -> list[list[list[Floats]]]:
         """The scores of the test rows, by algorithm, layer and training."""
         n_jobs = len(self.algorithms) * self.trainings
         by_algorithm: list[list[Layers]] = [[] for _ in self.algorithms]
@@ -209,7 +209,7 @@ class FoldResult:
     n_sampled: int  # queries of whose pairs only some were looked at
 
     @classmethod
-    def of(cls, per_query: Sequence[Floats], pairs: Pairs, test: RankingData) -> FoldResult:
+    def of(cls, per_query: Sequence[Floats], pairs: DocumentPairs, test: RankingData) -> FoldResult:
         """The means over the queries that have pairs."""
         has_pairs = pairs.counts > 0
         weights = np.ones(has_pairs.size) if test.query_weights is None else test.query_weights
@@ -414,7 +414,7 @@ _LEAST_PAIRS = 20_000  # per thread, some 0.5 ms
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class DocumentPairs:
     """The pairs of each query: all of them, or as many as were drawn.
 
     ``rows`` gives the row of the data at each place; the places of a query stand together, by falling label. The
@@ -433,7 +433,7 @@ class Pairs:
     drawn: Rows
 
     @classmethod
-    def of(cls, data: RankingData, pairs: str, max_pairs: int, seed: int) -> Pairs:
+    def of(cls, data: RankingData, pairs: str, max_pairs: int, seed: int) -> DocumentPairs:
         """The pairs of ``data``, at most ``max_pairs`` of a query, drawn without replacement."""
         offsets = data.query_offsets
         grouped = read_only(np.ascontiguousarray(data.labels[data.row_order]))

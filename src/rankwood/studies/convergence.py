@@ -19,10 +19,10 @@ from rankwood.evaluation.results import show_number, tables_as_html, tables_as_t
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
-from rankwood.rankers.forests import Bagged
+from rankwood.rankers.forests import ForestRanker
 from rankwood.training.bags import Bags
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import OutOfBag, is_minimised, mean_value
 
 __all__ = ["Convergence", "Curve", "convergence"]
@@ -102,11 +102,11 @@ class Convergence:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the curves: a colour per model, a kind of line per part; the path's ending says which format."""
-        from rankwood.evaluation.plots import Line, line_plot
+        from rankwood.evaluation.plots import PlotLine, line_plot
 
         names = self.names
         lines = {
-            f"{c.name}, {c.part}": Line(
+            f"{c.name}, {c.part}": PlotLine(
                 c.at, c.values, group=names.index(c.name), dashes=_DASHES.get(c.part, 0)
             )
             for c in self.curves
@@ -172,7 +172,7 @@ def convergence(
     if every is not None:
         every = checks.whole_number("every", every, 1)
     check_listeners(progress, ())
-    watch = Watch(len(named) * max(1, len(parts)), progress, (), unit="curve")
+    watch = ProgressReporter(len(named) * max(1, len(parts)), progress, (), unit="curve")
     curves: list[Curve] = []
     notes: list[str] = []
     for place, (name, model) in enumerate(named.items()):
@@ -192,7 +192,11 @@ class _Job:
     notes: list[str]
 
     def curves(
-        self, parts: Mapping[str, RankingData], every: int | None, watch: Watch, done: int
+        self,
+        parts: Mapping[str, RankingData],
+        every: int | None,
+        watch: ProgressReporter,
+        done: int,
     ) -> list[Curve]:
         stages = Stages.of(self.model)
         if stages is None:
@@ -205,7 +209,7 @@ class _Job:
                 found[part] = [mean_value(self.measure, checks.read_only(s), data) for s in scores]
             except DataError as error:
                 raise DataError(f"{self.name}, {part}: {error}") from None
-            watch.says_stop(done + number)
+            watch.report(done + number)
         if "train" in parts:
             held_out = stages.out_of_bag(parts["train"], self.measure, points)
             if held_out is not None:
@@ -346,7 +350,7 @@ class Stages:
         return _out_of_bag(self.stored, bags, train, measure, points)
 
     def _bags(self, train: RankingData) -> Bags | None:
-        if not isinstance(self.model, Bagged):
+        if not isinstance(self.model, ForestRanker):
             return None
         fitted_to = (self.model.training_.get("rows"), self.model.training_.get("queries"))
         if fitted_to != (train.n_documents, train.n_queries):

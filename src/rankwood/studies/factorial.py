@@ -36,7 +36,7 @@ from rankwood.evaluation.results import (
 )
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of, side_by_side
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import mean_value
 
 __all__ = ["AnovaRow", "Effect", "Factorial", "analysis_of_variance", "factorial"]
@@ -446,7 +446,7 @@ def factorial_design(
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
     _refuse_single_replicates(replicates, len(folds), repetitions)
-    watch = Watch(len(folds) * len(cells) * repetitions, progress, (), unit="fit")
+    watch = ProgressReporter(len(folds) * len(cells) * repetitions, progress, (), unit="fit")
     found = np.empty((len(folds), len(cells), repetitions))
     for number in range(len(folds)):
         measured = _measured_fits(cells, folds[number], wanted, (number, repetitions, threads))

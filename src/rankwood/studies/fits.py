@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 from sklearn.base import clone
 
 from rankwood._core import random
-from rankwood._core.threads import in_order
+from rankwood._core.threads import parallel_map_ordered
 from rankwood.data.dataset import RankingData
 from rankwood.data.folds import Fold
 from rankwood.errors import DataError, ParameterError
 from rankwood.training.inputs import validation_data
-from rankwood.training.rounds import Watch
+from rankwood.training.rounds import ProgressReporter
 
 Result = TypeVar("Result")
 _LARGEST_SEED = 2**31
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class FoldParts:
     """The three parts of a fold; validation data may be missing."""
 
     train: RankingData
@@ -60,7 +60,7 @@ def folds_of(data: Any, test: Any, valid: Any) -> Any:
     return folds
 
 
-def parts_of(fold: Any, need: str = "rankings are measured by query") -> Parts:
+def parts_of(fold: Any, need: str = "rankings are measured by query") -> FoldParts:
     """The three parts of a fold; both data to train on and to test have queries."""
     if not isinstance(fold, tuple | list) or len(fold) != 3:
         raise ParameterError("a fold must be (train, validation, test); validation may be None.")
@@ -72,7 +72,7 @@ def parts_of(fold: Any, need: str = "rankings are measured by query") -> Parts:
             raise DataError(f"the {name} data have no query ids, and {need}.")
         if part.n_documents == 0:
             raise DataError(f"the {name} data have no rows.")
-    return Parts(train, validation_data(valid, train), test)
+    return FoldParts(train, validation_data(valid, train), test)
 
 
 def fitted(
@@ -94,12 +94,16 @@ def fitted(
 
 
 def side_by_side(
-    function: Callable[[int], Result], n_jobs: int, n_threads: int, watch: Watch, done: int = 0
+    function: Callable[[int], Result],
+    n_jobs: int,
+    n_threads: int,
+    watch: ProgressReporter,
+    done: int = 0,
 ) -> Iterator[Result]:
     """``function`` of each job in order, one per thread; ``watch`` hears of each, after ``done`` others."""
     with contextlib.closing(
-        in_order(function, range(n_jobs), max(1, min(n_threads, n_jobs)))
+        parallel_map_ordered(function, range(n_jobs), max(1, min(n_threads, n_jobs)))
     ) as results:
         for job, result in enumerate(results):
             yield result
-            watch.says_stop(done + job + 1)
+            watch.report(done + job + 1)

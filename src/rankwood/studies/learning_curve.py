@@ -19,14 +19,14 @@ from rankwood.errors import DataError, InputError, ParameterError, UnknownName
 from rankwood.evaluation.results import aligned, as_html, show_number, write_csv
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import (
-    Parts,
+    FoldParts,
     estimators_by_name,
     fitted,
     folds_of,
     parts_of,
     side_by_side,
 )
-from rankwood.training.rounds import Callback, Watch, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import mean_value
 
 __all__ = ["TENTHS", "LearningCurve", "learning_curve"]
@@ -98,13 +98,13 @@ class LearningCurve:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the means, with bands of one standard deviation; the path's ending says which format."""
-        from rankwood.evaluation.plots import Line, line_plot
+        from rankwood.evaluation.plots import PlotLine, line_plot
 
         lines = {}
         for group, name in enumerate(self.values):
             mean, deviation = self[name], self.deviations(name)
             x = np.array(self.n_queries)
-            lines[name] = Line(x, mean, mean - deviation, mean + deviation, group, group)
+            lines[name] = PlotLine(x, mean, mean - deviation, mean + deviation, group, group)
         line_plot(path, lines, "training queries", self.measure)
 
     def table(self) -> list[dict[str, str]]:
@@ -179,7 +179,7 @@ def learning_curve(
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
     shape = (len(algorithms), len(asked), repetitions)
-    watch = Watch(len(folds) * int(np.prod(shape)), progress, (), unit="fit")
+    watch = ProgressReporter(len(folds) * int(np.prod(shape)), progress, (), unit="fit")
     found, counts = np.empty((len(folds), *shape)), np.empty((len(folds), len(asked)))
     for number in range(len(folds)):
         job = _Job(
@@ -206,7 +206,7 @@ class _Job:
     """The fits of one fold: algorithms × shares × repetitions."""
 
     algorithms: Mapping[str, Any]
-    parts: Parts
+    parts: FoldParts
     measure: Measure
     shares: tuple[float, ...]
     repetitions: int

@@ -146,12 +146,12 @@ def _score() -> None:
 def _compare_pairs() -> None:
     import numpy as np
 
-    from rankwood.studies.bias_variance import Pairs
+    from rankwood.studies.bias_variance import DocumentPairs
 
     data = _few_rows()
     scores = [np.arange(data.n_documents, dtype=np.float64)] * 2
     for max_pairs in (1, 100):  # drawn, and all
-        Pairs.of(data, "all", max_pairs, seed=0).decompose(scores, "half", 1)
+        DocumentPairs.of(data, "all", max_pairs, seed=0).decompose(scores, "half", 1)
 
 
 # Compile the kernels of scoring and explaining now, so that no first request waits for them.

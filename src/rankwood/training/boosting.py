@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwood._core.threads import in_order, run_blocks
+from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import Loss
@@ -23,8 +23,8 @@ from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import TrainingCosts
-from rankwood.training.forest import Collected, totals_of
-from rankwood.training.rounds import EarlyStopping, Watch
+from rankwood.training.forest import ForestBuilder, totals_of
+from rankwood.training.rounds import EarlyStopping, ProgressReporter
 from rankwood.training.scores import Validation, add_leaf_values
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
@@ -70,7 +70,7 @@ class BoostingPlan:
 class BoostingState:
     """What a boosted model has so far; it grows with every tree."""
 
-    trees: Collected
+    trees: ForestBuilder
     totals: Floats  # of the training rows
     validation: Validation | None
     stopping: EarlyStopping
@@ -107,7 +107,11 @@ class BoostingState:
 
 
 def boost(
-    loss: Loss, plan: BoostingPlan, state: BoostingState, checkpoint: Checkpoint, watch: Watch
+    loss: Loss,
+    plan: BoostingPlan,
+    state: BoostingState,
+    checkpoint: Checkpoint,
+    watch: ProgressReporter,
 ) -> None:
     """Add trees to ``state`` until there are enough, or the validation figure has stopped improving."""
     for number in range(len(state.trees), plan.n_trees):
@@ -118,7 +122,7 @@ def boost(
         measure = state.add(tree, plan.n_threads)
         if checkpoint.is_due():
             state.save(checkpoint)
-        if watch.says_stop(number + 1, measure):
+        if watch.report(number + 1, measure):
             break
     if checkpoint.is_kept:
         state.save(checkpoint)
@@ -167,19 +171,19 @@ class Runs:
 
 
 def boost_side_by_side(
-    runs: Runs, n_rounds: int, n_threads: int, checkpoint: Checkpoint, watch: Watch
+    runs: Runs, n_rounds: int, n_threads: int, checkpoint: Checkpoint, watch: ProgressReporter
 ) -> None:
     """Add rounds until there are enough, or the mean of the runs has stopped improving on the validation data."""
     state, every_run = runs.state, range(len(runs.plans))
     for number in range(runs.n_rounds, n_rounds):
         if state.stopping.is_over():
             break
-        grown = in_order(functools.partial(runs.grow, number), every_run, n_threads)
+        grown = parallel_map_ordered(functools.partial(runs.grow, number), every_run, n_threads)
         with contextlib.closing(grown):
             measure = runs.add(list(grown))
         if checkpoint.is_due():
             state.save(checkpoint)
-        if watch.says_stop(number + 1, measure):
+        if watch.report(number + 1, measure):
             break
     if checkpoint.is_kept:
         state.save(checkpoint)

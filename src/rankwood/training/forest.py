@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rankwood._core.threads import in_order
+from rankwood._core.threads import parallel_map_ordered
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.models.forest import NEVER, Forest, Joined, first_uses
+from rankwood.models.forest import NEVER, Forest, NodeArrays, first_uses
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import TrainingCosts
-from rankwood.training.rounds import Watch
+from rankwood.training.rounds import ProgressReporter
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
@@ -80,7 +80,7 @@ class ForestPlan:
 class ForestState:
     """What a forest has so far; it grows with every tree."""
 
-    trees: Collected
+    trees: ForestBuilder
     out_of_bag: OutOfBag | None  # None without bags
     validation: Validation | None
     history: list[float]  # the validation figure after each tree
@@ -118,10 +118,12 @@ def _grow_in_batches(
         begin = len(state.trees) // batch * batch  # a resumed fit may stand within a batch
         grow = functools.partial(plan.grow, is_used=state.trees.used_before(begin))
         numbers = range(len(state.trees), min(begin + batch, plan.n_trees))
-        yield from in_order(grow, numbers, plan.n_threads)
+        yield from parallel_map_ordered(grow, numbers, plan.n_threads)
 
 
-def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, watch: Watch) -> None:
+def grow_forest(
+    plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, watch: ProgressReporter
+) -> None:
     """Grow the trees that ``state`` lacks; the order they are added in does not depend on threads."""
     with contextlib.closing(_grow_in_batches(plan, state)) as grown:
         for tree, counts in grown:
@@ -129,7 +131,7 @@ def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, wa
             del tree, counts  # as large as the rows: not to be held until the next tree is there
             if checkpoint.is_due():
                 state.save(checkpoint)
-            if watch.says_stop(len(state.trees), measure):
+            if watch.report(len(state.trees), measure):
                 break
     if checkpoint.is_kept:
         state.save(checkpoint)
@@ -139,7 +141,7 @@ def grow_forest(plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, wa
 
 
 @dataclass(eq=False)
-class Collected:
+class ForestBuilder:
     """Trees that were there at the start, and those grown since; together they are a ``Forest``."""
 
     n_features: int
@@ -153,7 +155,7 @@ class Collected:
     first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
 
     def __post_init__(self) -> None:
-        self._grown = Joined(self.n_expected)
+        self._grown = NodeArrays(self.n_expected)
         self.first_use = np.full(self.n_features, NEVER)
         if self.earlier is not None:
             self.first_use[:] = first_uses(self.earlier)

@@ -15,7 +15,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.models.inputs import features_in_order
-from rankwood.trees.row_order import lay_out_together
+from rankwood.trees.row_order import reorder_by_pilot_tree
 from rankwood.trees.workspace import Matrix
 
 
@@ -115,7 +115,7 @@ def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None
     weights = weights_of_rows(data)
     if isinstance(X, BinnedData):
         if "matrix" not in X.derived:
-            X.derived["matrix"] = lay_out_together(
+            X.derived["matrix"] = reorder_by_pilot_tree(
                 X.codes, X.bins, X.data.labels, n_threads=n_threads
             )
         return TrainingSet(data, X.bins, X.derived["matrix"], weights)
@@ -124,7 +124,7 @@ def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None
     counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
     bins = fit_bins(counted, max_bins=max_bins, n_threads=n_threads)
     codes = bins.transform(data.features, n_threads)
-    matrix = lay_out_together(codes, bins, data.labels, in_place=True, n_threads=n_threads)
+    matrix = reorder_by_pilot_tree(codes, bins, data.labels, in_place=True, n_threads=n_threads)
     return TrainingSet(data, bins, matrix, weights)
 
 

@@ -32,7 +32,7 @@ class Progress:
 Callback = Callable[[Progress], Any]
 
 
-class Watch:
+class ProgressReporter:
     """Tells everyone who listens after each tree; a callback that returns True stops the growing."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Watch:
         """Since the start."""
         return time.perf_counter() - self._start
 
-    def says_stop(
+    def report(
         self,
         iteration: int,
         measure: float | None = None,

@@ -31,8 +31,8 @@ from rankwood.trees.workspace import (
     OWN_CHILD,
     Bag,
     Candidates,
+    GrowthRules,
     Matrix,
-    Rules,
     Work,
 )
 
@@ -43,7 +43,7 @@ _BINS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class LeafStatistics:
     """What the leaves' values follow from, by source."""
 
     counts: Array  # int32: how often each was drawn
@@ -132,7 +132,7 @@ def grow_tree(
     del bag
     if policies.costs is not None:  # what the split removes, whatever it costs
         grown.splits.gain[:] += candidates.penalty[grown.splits.feature]
-    truth = Truth(counts, targets, weights, policies.l2)
+    truth = LeafStatistics(counts, targets, weights, policies.l2)
     return _finish(matrix, grown, packed, truth, route_others)
 
 
@@ -148,7 +148,7 @@ class Grown:
 def _grow(
     matrix: Matrix,
     bag: Bag,
-    rules: Rules,
+    rules: GrowthRules,
     candidates: Candidates,
     threads: int,
     route_others: bool,
@@ -192,7 +192,13 @@ def _splits(nodes: Any) -> Splits:
 
 
 def _grow_side_by_side(
-    matrix: Matrix, bag: Bag, rules: Rules, candidates: Any, nodes: Any, work: Work, threads: int
+    matrix: Matrix,
+    bag: Bag,
+    rules: GrowthRules,
+    candidates: Any,
+    nodes: Any,
+    work: Work,
+    threads: int,
 ) -> None:
     """The loop of ``growth_kernels.grow`` with the features of each node shared among threads."""
     state = (matrix, bag, rules, candidates, nodes, work)
@@ -236,7 +242,7 @@ def _rules(
     has_weights: bool,
     stream: int,
     likely_gain: float = math.inf,
-) -> Rules:
+) -> GrowthRules:
     growth = policies.growth
     n_features = matrix.columns.shape[0]
     n_candidates = policies.features.count(n_features)
@@ -254,7 +260,7 @@ def _rules(
         likely_gain = math.inf  # there are no more slots than leaves
     elif max_leaves >= packed.rows.size:
         likely_gain = -math.inf  # every split that is found is made
-    return Rules(
+    return GrowthRules(
         max_leaves,
         UNLIMITED if growth.max_depth is None else growth.max_depth,
         growth.min_leaf,
@@ -274,7 +280,7 @@ def _rules(
     )
 
 
-def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
+def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
     """Arrays as large as the tree may need."""
     most_leaves = rules.max_leaves + 1
     n_nodes = rules.most_explored * (1 if math.isinf(rules.likely_gain) else 2)
@@ -304,7 +310,9 @@ def _space(matrix: Matrix, rules: Rules, n_rows: int) -> tuple[Any, Work]:
     return nodes, work
 
 
-def _finish(matrix: Matrix, grown: Grown, packed: Packed, truth: Truth, route_others: bool) -> Tree:
+def _finish(
+    matrix: Matrix, grown: Grown, packed: Packed, truth: LeafStatistics, route_others: bool
+) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
     feature, code, left, right, missing, gain, *_ = grown.splits
     leaf_of_source = _leaves_of_sources(matrix, grown, route_others)

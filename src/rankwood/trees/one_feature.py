@@ -1,4 +1,4 @@
-"""``ConstrainedGrower``: trees whose nodes look at one feature each, for the price of one column.
+"""``OneFeatureGrower``: trees whose nodes look at one feature each, for the price of one column.
 
 A constraint is a number. The feature of a node is a hash of it and of the node's path from the root, as
 ``grow_tree`` draws it with ``features_per_node=1``; for a stump the feature may be given. The trees are those of
@@ -25,7 +25,7 @@ _ROWS_PER_BLOCK = 1 << 16  # of a column: blocks follow from the rows alone, wha
 _BINS = 256
 
 
-class ConstrainedGrower:
+class OneFeatureGrower:
     """Grows trees under constraints on one training set.
 
     What ``policies`` say of features is replaced by the constraint; ``present`` says which rows are there, if not all.
@@ -60,7 +60,7 @@ class ConstrainedGrower:
         self._found = np.empty(8)
         self._ones = read_only(np.ones(n_rows))
         self._pairs = np.empty((0, 2))  # trees of more leaves need them
-        self._space: Space | None = None
+        self._space: GrowthSpace | None = None
 
     @property
     def grows_stumps(self) -> bool:
@@ -131,10 +131,10 @@ class ConstrainedGrower:
             self._matrix, targets, policies, counts=self._counts, weights=weights, stream=stream
         )
 
-    def _limits(self, stream: int) -> Limits:
+    def _limits(self, stream: int) -> TreeLimits:
         growth = self._policies.growth
         n_rows = self._matrix.columns.shape[1]
-        return Limits(
+        return TreeLimits(
             min(growth.max_leaves or UNLIMITED, max(1, n_rows)),
             UNLIMITED if growth.max_depth is None else growth.max_depth,
             float(growth.min_leaf),
@@ -146,12 +146,12 @@ class ConstrainedGrower:
             stream,
         )
 
-    def _scratch(self) -> tuple[Space, Floats]:
+    def _scratch(self) -> tuple[GrowthSpace, Floats]:
         """Space for trees of more than two leaves, made when the first is grown."""
         n_features, n_rows = self._matrix.columns.shape
         if self._space is None:
             self._pairs = np.empty((n_rows, 2))
-            self._space = Space(
+            self._space = GrowthSpace(
                 np.empty(n_rows, np.uint32),
                 np.empty(n_rows, np.uint32),
                 np.empty(SIZE_OF_NODE),
@@ -268,7 +268,7 @@ SIZE_OF_PAIRS, SIZE_OF_NODE = 2080, 3104  # of four copies
 NOISE = 1e-11  # of the children's score: a smaller gain is rounding, not structure
 
 
-class Limits(NamedTuple):
+class TreeLimits(NamedTuple):
     """Where a tree ends, and where missing values go."""
 
     max_leaves: int
@@ -282,7 +282,7 @@ class Limits(NamedTuple):
     stream: int
 
 
-class Space(NamedTuple):
+class GrowthSpace(NamedTuple):
     """Scratch space of one grower, used again for every tree."""
 
     rows: Array  # uint32: rows by node

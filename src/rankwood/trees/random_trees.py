@@ -18,8 +18,8 @@ from rankwood.trees.workspace import (
     MISSING,
     NO_SPLIT,
     Bag,
+    GrowthRules,
     Matrix,
-    Rules,
     combine,
     mix,
     uniform,
@@ -27,7 +27,7 @@ from rankwood.trees.workspace import (
 
 
 def grow_to_the_end(
-    matrix: Matrix, bag: Bag, rules: Rules, with_others: bool
+    matrix: Matrix, bag: Bag, rules: GrowthRules, with_others: bool
 ) -> tuple[Splits, Array]:
     """The tree that splits every node it can, and its rows by place: those of the bag, or all."""
     n_drawn, n_rows = bag.rows.size, matrix.columns.shape[1]

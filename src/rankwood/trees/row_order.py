@@ -55,7 +55,7 @@ def lay_out(
     )
 
 
-def lay_out_together(
+def reorder_by_pilot_tree(
     codes: Bytes,
     bins: Any,
     targets: Floats,

@@ -36,7 +36,7 @@ class Matrix(NamedTuple):
     offsets: Array  # int64 (features + 1)
 
 
-class Rules(NamedTuple):
+class GrowthRules(NamedTuple):
     """The policies, lowered to numbers; sums and gains are in the integer units of the words."""
 
     max_leaves: int

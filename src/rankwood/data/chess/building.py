@@ -206,7 +206,7 @@ def played_positions(
         number += 1
 
 
-def board_after(line: Line) -> Any:
+def board_after(line: OpeningLine) -> Any:
     """The board at the end of an opening line."""
     board = python_chess().Board(line.position)
     for move in line.moves:
@@ -337,7 +337,7 @@ _MOVE = re.compile(
 
 
 @dataclass(frozen=True)
-class Line:
+class OpeningLine:
     """A position and the moves (UCI) played from it."""
 
     position: str
@@ -349,7 +349,7 @@ class Opening:
     """A name that serves in query ids, and the lines play may begin with."""
 
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[OpeningLine, ...]
 
 
 def read_opening(text: str) -> Opening:
@@ -381,14 +381,14 @@ def _looks_like_moves(text: str) -> bool:
     return bool(words) and _MOVE.fullmatch(words[0]) is not None
 
 
-def _text_lines(path: str) -> Iterator[Line]:
+def _text_lines(path: str) -> Iterator[OpeningLine]:
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, text in enumerate(file, start=1):
             if text.strip() and not text.lstrip().startswith("#"):
                 yield _read_line(text.strip(), f"{path}, line {number}")
 
 
-def _read_line(text: str, place: str) -> Line:
+def _read_line(text: str, place: str) -> OpeningLine:
     """A position, or moves from the start of a game, as checked by the rules."""
     chess = python_chess()
     if text.count("/") == 7:
@@ -398,7 +398,7 @@ def _read_line(text: str, place: str) -> Line:
             raise DataError(f"{place}: '{text}' is not a position in FEN: {error}.") from None
         if not board.is_valid():
             raise DataError(f"{place}: '{text}' cannot occur in a game: {board.status()!r}.")
-        return _unfinished(board, Line(text, ()), place)
+        return _unfinished(board, OpeningLine(text, ()), place)
     board = chess.Board(_START)
     for word in _MOVE_NUMBER.sub(" ", text).split():
         try:
@@ -408,7 +408,7 @@ def _read_line(text: str, place: str) -> Line:
                 f"{place}: '{word}' is not a legal move after {len(board.move_stack)} half-moves "
                 f"('{board.fen()}'). Expected moves such as Nf3 or g1f3."
             ) from None
-    return _unfinished(board, Line(_START, tuple(m.uci() for m in board.move_stack)), place)
+    return _unfinished(board, OpeningLine(_START, tuple(m.uci() for m in board.move_stack)), place)
 
 
 def _parse_move(board: Any, word: str) -> Any:
@@ -418,13 +418,13 @@ def _parse_move(board: Any, word: str) -> Any:
         return board.parse_uci(word)
 
 
-def _unfinished(board: Any, line: Line, place: str) -> Line:
+def _unfinished(board: Any, line: OpeningLine, place: str) -> OpeningLine:
     if board.is_game_over():
         raise DataError(f"{place}: the game is over ({board.result()}). Shorten the line.")
     return line
 
 
-def _pgn_lines(path: str) -> Iterator[Line]:
+def _pgn_lines(path: str) -> Iterator[OpeningLine]:
     chess = python_chess()
     # Bytes counted as characters: the place of a game is then the number of line ends before it.
     with open(path, encoding="latin-1", newline="") as file:
@@ -443,4 +443,4 @@ def _pgn_lines(path: str) -> Iterator[Line]:
                 raise DataError(f"{place}: {game.errors[0]}. Mend or remove the game.")
             end = game.end().board()
             moves = tuple(move.uci() for move in end.move_stack)
-            yield _unfinished(end, Line(game.board().fen(), moves), place)
+            yield _unfinished(end, OpeningLine(game.board().fen(), moves), place)

@@ -27,7 +27,7 @@ from rankwood.experiments.report.drawing import (
     width_of,
 )
 from rankwood.experiments.report.findings import Findings
-from rankwood.experiments.report.tables import Cell, Column, Table, name_cell, number_cell
+from rankwood.experiments.report.tables import Column, Table, TableCell, name_cell, number_cell
 
 _MOST_POINTS = 300  # of a line
 _MARKS = 6  # on a line
@@ -156,7 +156,7 @@ def rounds_table(findings: Findings, key: str) -> Table:
     return Table(f"rounds-{key}", f"{key} by round", [Column("round"), *map(Column, lines)], rows)
 
 
-def _value_at(history: Floats, round_: int) -> Cell:
+def _value_at(history: Floats, round_: int) -> TableCell:
     value = float(history[round_]) if round_ < history.size else math.nan
     return number_cell(words.number(value), value)
 

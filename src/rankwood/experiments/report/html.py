@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from rankwood.experiments.report.drawing import shorten
-from rankwood.experiments.report.tables import Cell, Column, Table
+from rankwood.experiments.report.tables import Column, Table, TableCell
 
 _LONGEST_HEAD = 32  # letters of a column's name
 _LONGEST_NAME = 60  # letters; all of it is shown when it is pointed at
@@ -68,7 +68,7 @@ def _row(table: Table, row: Any) -> Markup:
     return element("tr", *cells)
 
 
-def _content(cell: Cell) -> Markup:
+def _content(cell: TableCell) -> Markup:
     text: Any = cell.text
     if cell.is_name:
         short = shorten(text, _LONGEST_NAME)
@@ -83,7 +83,7 @@ def _content(cell: Cell) -> Markup:
     return element("span", *parts, class_="cell")
 
 
-def _order(cell: Cell, column: Column) -> str | None:
+def _order(cell: TableCell, column: Column) -> str | None:
     """What the script sorts by; empty for what has no value, which goes last."""
     if not column.is_number:
         return None

@@ -18,7 +18,7 @@ from rankwood.experiments.results import CellRecord
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One field of a table."""
 
     text: str
@@ -46,18 +46,18 @@ class Table:
     key: str  # of its element and its files
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def name_cell(name: str, detail: str = "") -> Cell:
+def name_cell(name: str, detail: str = "") -> TableCell:
     """A name from outside: of an algorithm, a fold, a query."""
-    return Cell(name, detail=detail, is_name=True)
+    return TableCell(name, detail=detail, is_name=True)
 
 
-def number_cell(text: str, value: float, **style: object) -> Cell:
+def number_cell(text: str, value: float, **style: object) -> TableCell:
     """A number, sorted by its value."""
-    return Cell(text, order=value, **style)  # type: ignore[arg-type]
+    return TableCell(text, order=value, **style)  # type: ignore[arg-type]
 
 
 _ALGORITHM = Column("algorithm", is_number=False)
@@ -80,7 +80,7 @@ def results_table(findings: Findings, *, with_intervals: bool = True) -> Table:
     return Table("results", title, columns, rows, notes if with_intervals else notes[1:])
 
 
-def _standing_cell(findings: Findings, name: str, measure: str, with_interval: bool) -> Cell:
+def _standing_cell(findings: Findings, name: str, measure: str, with_interval: bool) -> TableCell:
     standing = findings.standings[name, measure]
     return number_cell(
         words.number(standing.mean),
@@ -149,7 +149,7 @@ def pairs_table(findings: Findings, measure: str, *, with_raw: bool = True) -> T
     return Table("comparisons", title, columns, rows, _pair_notes(comparison, with_raw))
 
 
-def _pair_row(comparison: Comparison, pair: PairResult) -> list[Cell]:
+def _pair_row(comparison: Comparison, pair: PairResult) -> list[TableCell]:
     cells = [
         name_cell(pair.name),
         number_cell(
@@ -243,8 +243,8 @@ def parameters_table(findings: Findings) -> Table | None:
         ]
         if values:
             texts = [_by_cell(key, found) for key, found in tuned.items()]
-            chosen = Cell("; ".join(texts) or "–")
-            rows.append([name_cell(name), chosen, Cell(", ".join(others) or "–")])
+            chosen = TableCell("; ".join(texts) or "–")
+            rows.append([name_cell(name), chosen, TableCell(", ".join(others) or "–")])
     if not rows:
         return None
     columns = [_ALGORITHM, Column("tuned", is_number=False), Column("others", is_number=False)]

@@ -16,8 +16,8 @@ from rankwood.experiments.report.findings import Findings
 from rankwood.experiments.report.html import clean
 from rankwood.experiments.report.repeating import commands_of, facts_of
 from rankwood.experiments.report.tables import (
-    Cell,
     Table,
+    TableCell,
     pairs_table,
     parameters_table,
     results_table,
@@ -66,7 +66,7 @@ def markdown_table(table: Table) -> str:
     return "\n".join(lines + ([""] if notes else []) + notes)
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _markdown_cell(cell: TableCell) -> str:
     text = escape_markdown(cell.text)
     text = f"**{text}**" if cell.is_best else f"<u>{text}</u>" if cell.is_tied else text
     detail = f"<br>{escape_markdown(cell.detail)}" if cell.detail else ""
@@ -189,7 +189,7 @@ def _table(table: Table, label: str, caption: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     text = escape_latex(cell.text)
     text = rf"\textbf{{{text}}}" if cell.is_best else text
     text = rf"\underline{{{text}}}" if cell.is_tied else text

@@ -21,9 +21,9 @@ from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.broof.state import (
     BroofState,
     Combination,
-    Judge,
     QueryFolds,
     RoundForests,
+    RoundJudge,
     check_folds,
 )
 from rankwood.rankers.broof.strategies import (
@@ -32,7 +32,7 @@ from rankwood.rankers.broof.strategies import (
     UPDATES,
     VALIDATIONS,
     KindSettings,
-    Parts,
+    Strategy,
     checked_predictions,
     checked_update,
     initialize_weights,
@@ -41,7 +41,7 @@ from rankwood.rankers.broof.strategies import (
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions
-from rankwood.training.rounds import Callback, EarlyStopping, Watch, check_listeners
+from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
 from rankwood.training.scores import is_minimised, mean_value
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -49,7 +49,7 @@ _ADDITIVE = ("gradient", "lambda")
 
 
 def broof(
-    parts: Parts,
+    parts: Strategy,
     forests: RoundForests,
     state: BroofState,
     n_rounds: int,
@@ -214,14 +214,16 @@ class BROOF(Ranker):
         if saved is not None:
             state.resume(saved, self.n_trees)
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(self.n_rounds, self.progress, callbacks, state.n_rounds, unit="round")
+        watch = ProgressReporter(
+            self.n_rounds, self.progress, callbacks, state.n_rounds, unit="round"
+        )
 
         def after_round(state: BroofState) -> bool:
             if checkpoint.is_due():
                 state.save(checkpoint)
             record = state.history[-1]
             notes = {name: value for name, value in record.items() if value is not None}
-            return watch.says_stop(state.n_rounds, record["valid"], notes)
+            return watch.report(state.n_rounds, record["valid"], notes)
 
         broof(parts, forests, state, self.n_rounds, after_round)
         if checkpoint.is_kept:
@@ -240,7 +242,7 @@ class BROOF(Ranker):
         judge = replace(state.judge, measure=measure, train=judged_data(measure, data))
         self.oob_ndcg_ = judge.held_out(self.oob_scores_)
 
-    def _parts(self, train: TrainingSet, present: Array | None) -> Parts:
+    def _parts(self, train: TrainingSet, present: Array | None) -> Strategy:
         """The five extension points, as the parameters choose them."""
         settings = KindSettings(
             self._rate(), self.region, self.measure, present, resolve_threads(self.n_threads)
@@ -257,7 +259,7 @@ class BROOF(Ranker):
             update_set, update = UPDATES[self.update_weights]
         else:
             update_set, update = validation_set, checked_update(self.update_weights)
-        return Parts(kind, validation_set, NORMALIZATIONS[self.normalize], update_set, update)
+        return Strategy(kind, validation_set, NORMALIZATIONS[self.normalize], update_set, update)
 
     def _rate(self) -> float:
         if self.learning_rate is not None:
@@ -291,7 +293,7 @@ class BROOF(Ranker):
         self,
         train: TrainingSet,
         valid: RankingData | None,
-        parts: Parts,
+        parts: Strategy,
         forests: RoundForests,
     ) -> BroofState:
         """The start: weights, scores of 0, no forest."""
@@ -304,7 +306,7 @@ class BROOF(Ranker):
             np.zeros(n_rows),
             Combination.of(is_additive, n_rows),
             None if valid is None else Combination.of(is_additive, valid.n_documents),
-            Judge(measure, judged, valid, forests.present, self.stop, forests.n_threads),
+            RoundJudge(measure, judged, valid, forests.present, self.stop, forests.n_threads),
             EarlyStopping(None if self.stop is None else self.patience, is_minimised(measure)),
         )
 

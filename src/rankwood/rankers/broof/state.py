@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwood._core.checks import read_only
 from rankwood._core.random import stream
-from rankwood._core.threads import in_order, run_blocks
+from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
@@ -20,7 +20,7 @@ from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags
 from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.forest import Collected, ForestPlan, Pace
+from rankwood.training.forest import ForestBuilder, ForestPlan, Pace
 from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import EarlyStopping
 from rankwood.training.scores import OutOfBag, add_leaf_values, mean_value
@@ -69,7 +69,7 @@ class Combination:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class RoundJudge:
     """The measure, and the data it is taken on; None where it is not wanted or makes no sense."""
 
     measure: Measure
@@ -107,7 +107,7 @@ class BroofState:
     scores: Floats  # of the training rows, from the predictions of the validation set: examples are taken at them
     held_out: Combination  # of the training rows, from out-of-bag predictions
     of_valid: Combination | None
-    judge: Judge
+    judge: RoundJudge
     stopping: EarlyStopping
     forests: list[Forest] = field(default_factory=list)
     history: list[Record] = field(default_factory=list)
@@ -322,12 +322,12 @@ class RoundForests:
         plan = self._plan(targets, masses, drawn_by)
         growing = _Growing(self.train.data.n_documents, self.wants_training, self.n_threads)
         data = self.train.data
-        trees = Collected(
+        trees = ForestBuilder(
             data.n_features, data.feature_names, average=True, n_expected=self.n_trees
         )
         numbers = range(first, first + self.n_trees)
         grow = plan.grow if self.folds is None else _InFolds(plan, self.folds, self.present).grow
-        with contextlib.closing(in_order(grow, numbers, self.n_threads)) as grown:
+        with contextlib.closing(parallel_map_ordered(grow, numbers, self.n_threads)) as grown:
             for tree, counts in grown:
                 trees.add(tree)
                 growing.add(tree, counts)

@@ -42,7 +42,7 @@ Errors = Callable[[Floats], Floats]  # from predictions; NaN where these are NaN
 Predictions = Callable[[RoundForest], Floats]
 
 
-class Kind(Protocol):
+class LossKind(Protocol):
     """What a loss decides: what forests fit, how wrong they are, and how they are added up."""
 
     is_additive: bool  # Σ η·RF(x); else the mean of the forests, weighed by ln(1/β)
@@ -157,7 +157,7 @@ def absolute_errors(data: RankingData, predictions: Floats) -> Floats:
     return errors
 
 
-def kind_of(loss: Any, data: RankingData, settings: KindSettings) -> Kind:
+def kind_of(loss: Any, data: RankingData, settings: KindSettings) -> LossKind:
     """The kind that ``loss`` names, or that a function or object of the user's makes."""
     rate = settings.learning_rate
     if loss == "gradient":
@@ -265,10 +265,10 @@ UPDATES: dict[str, tuple[Predictions, Callable[[Floats, Floats, float], Floats]]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Strategy:
     """A choice for each extension point; the first is made before the loop begins."""
 
-    kind: Kind
+    kind: LossKind
     validation_set: Predictions
     normalize: Callable[[Floats], Floats]
     update_set: Predictions

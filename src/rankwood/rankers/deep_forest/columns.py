@@ -22,7 +22,7 @@ from rankwood.errors import DataError
 from rankwood.models.cascade import as_feature
 from rankwood.models.inputs import features_in_order
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.trees.row_order import lay_out, lay_out_together
+from rankwood.trees.row_order import lay_out, reorder_by_pilot_tree
 
 
 @dataclass(eq=False)
@@ -71,7 +71,7 @@ class Encoded:
 
 
 @dataclass(eq=False)
-class Columns:
+class LayerColumns:
     """The columns of the layer at hand: those of the training rows, and of the validation rows if there are any."""
 
     train: Part
@@ -144,7 +144,12 @@ class Room:
     n_threads: int | None
 
 
-def original_columns(X: Any, data: RankingData, valid: RankingData | None, room: Room) -> Columns:  # noqa: N803
+def original_columns(
+    X: Any,  # noqa: N803 - scikit-learn's name
+    data: RankingData,
+    valid: RankingData | None,
+    room: Room,
+) -> LayerColumns:
     """The columns of the first layer: the features of ``data``, as they are binned already where X is BinnedData."""
     if data.n_documents == 0:
         raise DataError("there are no rows to learn from.")
@@ -159,10 +164,10 @@ def original_columns(X: Any, data: RankingData, valid: RankingData | None, room:
         counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
         bins = fit_bins(counted, max_bins=room.max_bins, n_threads=room.n_threads)
         bins.transform_into(data.features, own, room.n_threads)
-    matrix = lay_out_together(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
+    matrix = reorder_by_pilot_tree(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
     train = Part(data, codes, matrix.source_of_row, matrix.heads)
     held_out = None if valid is None else _validation_part(valid, data, bins, room)
-    return Columns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
+    return LayerColumns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
 
 
 def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Room) -> Part:

@@ -15,12 +15,12 @@ from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.boosted import LambdaMART
-from rankwood.rankers.deep_forest.columns import Columns, Room, original_columns
+from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import (
     BOOSTS,
     CascadePlan,
     CascadeState,
-    Selection,
+    RowSelection,
     grow_cascade,
     held_out_value,
     trimmed,
@@ -28,7 +28,7 @@ from rankwood.rankers.deep_forest.growing import (
 from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged, sees_bins
 from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import Callback, EarlyStopping, Watch, check_listeners
+from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
 from rankwood.training.scores import is_minimised
 
 _LAYERS = ("forests", "lambdamart")
@@ -176,7 +176,7 @@ class DeepForest(Ranker):
         columns = original_columns(X, data, valid, room)
         plan = CascadePlan(
             LayerPlan(learners, self.n_folds, self.seed, self.n_threads),
-            Selection(self.boost, float(self.alpha), float(self.beta)),
+            RowSelection(self.boost, float(self.alpha), float(self.beta)),
             self.augment,
             self.select,
             bool(self.keep_augmented),
@@ -185,14 +185,16 @@ class DeepForest(Ranker):
         )
         self._grow(plan, columns)
 
-    def _grow(self, plan: CascadePlan, columns: Columns) -> None:
+    def _grow(self, plan: CascadePlan, columns: LayerColumns) -> None:
         """Grow the cascade and set the attributes that follow from it."""
         data = columns.train.data
         weights = weights_of_rows(data)
         is_trained = np.ones(data.n_documents, bool) if weights is None else weights > 0
         state = CascadeState(EarlyStopping(self.patience, is_minimised(plan.measure)), is_trained)
         callbacks = check_listeners(self.progress, self.callbacks)
-        watch = Watch(plan.max_layers * len(plan.layer.learners), self.progress, callbacks)
+        watch = ProgressReporter(
+            plan.max_layers * len(plan.layer.learners), self.progress, callbacks
+        )
         grow_cascade(plan, columns, state, watch)
         self.cascade_ = trimmed(state, data, plan)
         self.best_iteration_ = state.n_kept

@@ -20,10 +20,10 @@ from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import WHOLE, Cascade, Layer
 from rankwood.models.forest import Forest
 from rankwood.models.validate import ARRAYS
-from rankwood.rankers.deep_forest.columns import Columns
+from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_layer
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, EarlyStopping, Watch
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, EarlyStopping, ProgressReporter
 from rankwood.training.scores import OutOfBag, mean_value
 
 _NO_OUTPUTS = np.zeros((0, 2), np.int32)
@@ -37,7 +37,7 @@ class CascadePlan:
     """All that a cascade follows from, but its data."""
 
     layer: LayerPlan
-    selection: Selection
+    selection: RowSelection
     augment: str
     select: str | None
     keep_augmented: bool
@@ -74,7 +74,9 @@ class CascadeState:
             self.held_out = fitted.held_out
 
 
-def grow_cascade(plan: CascadePlan, columns: Columns, state: CascadeState, watch: Watch) -> None:
+def grow_cascade(
+    plan: CascadePlan, columns: LayerColumns, state: CascadeState, watch: ProgressReporter
+) -> None:
     """Add layers until the best has not been beaten for ``patience`` layers (section 3.1 of the paper)."""
     for number in range(plan.max_layers):
         start = time.perf_counter()
@@ -95,7 +97,7 @@ def grow_cascade(plan: CascadePlan, columns: Columns, state: CascadeState, watch
         _choose_rows(plan.selection, layer, columns.train.data, state)
 
 
-def evaluate_layer(measure: Measure, layer: FittedLayer, columns: Columns) -> float:
+def evaluate_layer(measure: Measure, layer: FittedLayer, columns: LayerColumns) -> float:
     """The measure of a layer as the last one: on the validation data, else on held-out scores."""
     if columns.valid is not None:
         return mean_value(measure, layer.of_valid, columns.valid.data)
@@ -132,7 +134,7 @@ def trimmed(state: CascadeState, data: RankingData, plan: CascadePlan) -> Cascad
     return Cascade((*kept[:-1], last), data.n_features, plan.keep_augmented, data.feature_names)
 
 
-def _is_over(plan: CascadePlan, state: CascadeState, watch: Watch) -> bool:
+def _is_over(plan: CascadePlan, state: CascadeState, watch: ProgressReporter) -> bool:
     """Whether there are to be no more layers, and why."""
     if watch.was_stopped:
         state.stopped_because = ASKED_TO
@@ -144,7 +146,7 @@ def _is_over(plan: CascadePlan, state: CascadeState, watch: Watch) -> bool:
 
 
 def _choose_rows(
-    selection: Selection, layer: FittedLayer, data: RankingData, state: CascadeState
+    selection: RowSelection, layer: FittedLayer, data: RankingData, state: CascadeState
 ) -> None:
     """The rows that train the next layer; where the rule leaves nothing to learn from, those of this layer again."""
     state.note = None
@@ -166,13 +168,13 @@ def _choose_rows(
     state.is_trained = is_chosen
 
 
-def _teller(plan: CascadePlan, number: int, watch: Watch) -> Any:
+def _teller(plan: CascadePlan, number: int, watch: ProgressReporter) -> Any:
     """Tells whoever listens of every learner of a layer; a wish to stop is heard at the end of the layer."""
     n_learners = len(plan.layer.learners)
 
     def tell(n_done: int) -> None:
         wants_stop = watch.was_stopped
-        watch.says_stop(number * n_learners + n_done)
+        watch.report(number * n_learners + n_done)
         watch.was_stopped |= wants_stop
 
     return tell
@@ -203,7 +205,7 @@ _NDCG = "ndcg@10"
 
 
 @dataclass(frozen=True)
-class Selection:
+class RowSelection:
     """Queries with an NDCG@10 below ``alpha`` (S3.3.1), or documents with an error above ``beta`` (S3.3.2)."""
 
     boost: str | None
@@ -260,7 +262,9 @@ _SAMPLED_ROWS = 5000  # that correlations are taken from: they need all trees' s
 Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
 
 
-def outputs_of(layer: FittedLayer, columns: Columns, augment: str, select: str | None) -> Array:
+def outputs_of(
+    layer: FittedLayer, columns: LayerColumns, augment: str, select: str | None
+) -> Array:
     """The outputs as pairs (model, tree): every model, every tree (S3.1), or the chosen trees (S3.1.1)."""
     if select is None and augment == "forests":
         pairs = [(model, WHOLE) for model in range(len(layer.learners))]
@@ -276,7 +280,7 @@ def outputs_of(layer: FittedLayer, columns: Columns, augment: str, select: str |
     return outputs
 
 
-def columns_of(layer: FittedLayer, columns: Columns, outputs: Array) -> Iterator[Column]:
+def columns_of(layer: FittedLayer, columns: LayerColumns, outputs: Array) -> Iterator[Column]:
     """The column of each output, made when it is asked for: all trees' at once would not fit."""
     for model, tree in outputs.tolist():
         learner = layer.learners[model]
@@ -318,7 +322,7 @@ def mean_correlations(scores: Floats) -> Floats:
     return np.where(is_constant, 1.0, means)
 
 
-def _qualities(layer: FittedLayer, columns: Columns, outputs: Array) -> tuple[Floats, Floats]:
+def _qualities(layer: FittedLayer, columns: LayerColumns, outputs: Array) -> tuple[Floats, Floats]:
     """Out-of-bag NDCG@10 of each tree, and its mean correlation with the others."""
     data = columns.train.data
     rows = np.arange(0, data.n_documents, max(1, data.n_documents // _SAMPLED_ROWS))
@@ -333,7 +337,7 @@ def _qualities(layer: FittedLayer, columns: Columns, outputs: Array) -> tuple[Fl
     return quality, mean_correlations(sampled)
 
 
-def _column_of_tree(learner: Fitted, tree: int, columns: Columns) -> tuple[Column, Array]:
+def _column_of_tree(learner: Fitted, tree: int, columns: LayerColumns) -> tuple[Column, Array]:
     """What one tree says about every row, and which rows it has not seen.
 
     For rows that it has seen, its forest's out-of-bag score stands in: the tree would give the row's own label away.
@@ -347,5 +351,5 @@ def _column_of_tree(learner: Fitted, tree: int, columns: Columns) -> tuple[Colum
     return (np.where(is_out, of_train, learner.held_out), of_valid), is_out
 
 
-def _score(forest: Forest, codes: Bytes, columns: Columns) -> Floats:
+def _score(forest: Forest, codes: Bytes, columns: LayerColumns) -> Floats:
     return forest.predict_binned(codes[: columns.width], columns.bins, n_threads=columns.n_threads)

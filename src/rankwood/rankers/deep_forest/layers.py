@@ -21,8 +21,8 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError
 from rankwood.models.cascade import ForeignModel, mean_score
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.deep_forest.columns import Columns
-from rankwood.rankers.forests import Bagged
+from rankwood.rankers.deep_forest.columns import LayerColumns
+from rankwood.rankers.forests import ForestRanker
 from rankwood.training.bags import Bags, stream_number
 
 _MOST_FOREIGN_SEED = 2**31
@@ -71,7 +71,7 @@ class LayerPlan:
 
 def is_bagged(learner: Any) -> bool:
     """Whether the learner's trees leave rows out, so that it has out-of-bag scores."""
-    return isinstance(learner, Bagged) and learner.bag is not None
+    return isinstance(learner, ForestRanker) and learner.bag is not None
 
 
 def sees_bins(learner: Any) -> bool:
@@ -81,7 +81,11 @@ def sees_bins(learner: Any) -> bool:
 
 
 def fit_layer(
-    plan: LayerPlan, number: int, columns: Columns, is_trained: Array, tell: Callable[[int], None]
+    plan: LayerPlan,
+    number: int,
+    columns: LayerColumns,
+    is_trained: Array,
+    tell: Callable[[int], None],
 ) -> FittedLayer:
     """Fit every learner to the trained rows; ``tell`` hears how many are done."""
     fitted = []
@@ -97,7 +101,9 @@ def fit_layer(
     return FittedLayer(fitted)
 
 
-def _fit_to_bins(learner: Any, columns: Columns, is_trained: Array, folds: Array | None) -> Fitted:
+def _fit_to_bins(
+    learner: Any, columns: LayerColumns, is_trained: Array, folds: Array | None
+) -> Fitted:
     """A tree ensemble of ours: it sees codes only, and rows without weight are no part of its data."""
 
     def fit(rows: Array) -> Any:
@@ -126,7 +132,7 @@ def _fit_to_bins(learner: Any, columns: Columns, is_trained: Array, folds: Array
 
 
 def _fit_to_values(
-    learner: Any, columns: Columns, is_trained: Array, folds: Array | None
+    learner: Any, columns: LayerColumns, is_trained: Array, folds: Array | None
 ) -> Fitted:
     """Any other learner: it sees the columns as numbers, of the rows it learns from, query by query."""
     values, data = columns.train.values(), columns.train.data

@@ -26,13 +26,13 @@ from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.boosted import InRounds, LambdaMART
+from rankwood.rankers.boosted import LambdaMART, RoundRanker
 from rankwood.rankers.search.steps import BaseBooster, Constraint, booster_of, check_base
 from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, Watch
+from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
 from rankwood.training.scores import is_minimised
 from rankwood.trees.grower import Tree
 
@@ -71,9 +71,9 @@ def exp3p(
     booster: BaseBooster,
     bandit: Bandit,
     state: BoostingState,
-    rounds: Rounds,
+    rounds: BanditRounds,
     checkpoint: Checkpoint,
-    watch: Watch,
+    watch: ProgressReporter,
 ) -> str:
     """Add hypotheses to ``state``, each under a constraint that the bandit has drawn; gives why it stopped."""
     before = rounds.value(state)
@@ -91,13 +91,13 @@ def exp3p(
         before = after
         if checkpoint.is_due():
             save(state, bandit, checkpoint)
-        if watch.says_stop(number + 1, measure):
+        if watch.report(number + 1, measure):
             return ASKED_TO
     return ALL_ROUNDS
 
 
 @dataclass(frozen=True, eq=False)
-class Rounds:
+class BanditRounds:
     """What a round needs besides the model: the measure that rewards, and where constraints come from."""
 
     n_rounds: int
@@ -136,7 +136,7 @@ def save(state: BoostingState, bandit: Bandit, checkpoint: Checkpoint) -> None:
     checkpoint.write(state.trees.forest(), arrays)
 
 
-class Exp3P(InRounds):
+class Exp3P(RoundRanker):
     """Boosting on few features at a time, drawn by a bandit that learns which of them pay (Busa-Fekete & Kégl 2010).
 
     Every node of a tree looks at one feature, drawn by probabilities ``p_k = (1 - λ) · ω_k / Σ ω + λ / K``. After each
@@ -219,7 +219,7 @@ class Exp3P(InRounds):
         self._booster = booster_of(base, train)
         sign = -1.0 if is_minimised(measure) else 1.0
         repeated = RepeatedMeasure.of(measure, train.data, self._booster.plan.n_threads)
-        self._rounds = Rounds(self.n_rounds, self.seed, repeated, sign)
+        self._rounds = BanditRounds(self.n_rounds, self.seed, repeated, sign)
         zeros = np.zeros(train.data.n_features)
         self._bandit = Bandit(zeros, float(self.exploration), float(self.smoothing))
         try:
@@ -252,7 +252,7 @@ class Exp3P(InRounds):
         plan: BoostingPlan,  # noqa: ARG002
         state: BoostingState,
         checkpoint: Checkpoint,
-        watch: Watch,
+        watch: ProgressReporter,
     ) -> None:
         self.stopped_because_ = exp3p(
             self._booster, self._bandit, state, self._rounds, checkpoint, watch

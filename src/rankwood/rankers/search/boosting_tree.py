@@ -26,7 +26,7 @@ from rankwood.rankers.search.steps import booster_of, check_base
 from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.inputs import TrainingSet, codes_of
-from rankwood.training.rounds import ASKED_TO, Callback, Watch, check_listeners
+from rankwood.training.rounds import ASKED_TO, Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import is_minimised
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
@@ -262,7 +262,7 @@ class SearchRun:
     listeners: tuple[Callback | None, Sequence[Callback]]
     models: Models = field(init=False)
     log: list[tuple[int, int]] = field(default_factory=list)  # (model, new model or _FAILED)
-    _watch: Watch = field(init=False)
+    _watch: ProgressReporter = field(init=False)
     _whole: tuple[int, int] = (0, 0)  # entries of the log, and rounds, up to the last whole round
 
     def __post_init__(self) -> None:
@@ -278,7 +278,7 @@ class SearchRun:
             self._resume(saved)
             if int(saved.arrays["state"][1]) > 0:
                 return _FINAL[int(saved.arrays["state"][1]) - 1]
-        self._watch = Watch(self.budget, *self.listeners, len(self.log), unit="model")
+        self._watch = ProgressReporter(self.budget, *self.listeners, len(self.log), unit="model")
         try:
             reason = boosting_tree(self.models, self._extend, self._end_round)
         except _EndOfSearchError as end:
@@ -300,7 +300,7 @@ class SearchRun:
             tree, factor, scores = found
             new = models.add(model, scored.add(tree, factor, constraint, scores))
         self.log.append((model, new))  # last: Ctrl-C before it undoes the step
-        if self._watch.says_stop(len(self.log), *self._news()):
+        if self._watch.report(len(self.log), *self._news()):
             raise _EndOfSearchError(ASKED_TO)
         if len(self.log) >= self.budget:
             raise _EndOfSearchError(SPENT)

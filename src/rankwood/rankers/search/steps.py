@@ -22,7 +22,7 @@ from rankwood.rankers.pairs import NDCGBoost
 from rankwood.training.boosting import BoostingPlan
 from rankwood.training.inputs import TrainingSet
 from rankwood.trees.grower import Tree
-from rankwood.trees.one_feature import ConstrainedGrower
+from rankwood.trees.one_feature import OneFeatureGrower
 
 FREE = -1  # the constraint that is none
 _REFUSED = {  # parameters of a base that a search cannot honour: what they must be, and why
@@ -65,7 +65,7 @@ class BaseBooster:
 
     loss: Any
     plan: BoostingPlan
-    grower: ConstrainedGrower
+    grower: OneFeatureGrower
 
     @property
     def start(self) -> float:
@@ -143,7 +143,7 @@ def booster_of(base: Any, train: TrainingSet) -> BaseBooster:
     """The steps of the estimator ``base`` on ``train``."""
     loss, plan = base._loss(train), base._plan(train)
     present = None if plan.bags is None else plan.bags.present
-    grower = ConstrainedGrower(plan.matrix, plan.policies, plan.n_threads, present)
+    grower = OneFeatureGrower(plan.matrix, plan.policies, plan.n_threads, present)
     if isinstance(base, AdaBoost):
         return AdaBooster(loss, plan, grower, base._stumps(loss, plan))
     return _BOOSTERS[_kind_of(base)](loss, plan, grower)
