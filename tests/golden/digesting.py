@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
+import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 ROUNDED_TO = 10  # significant digits, of what depends on the processor in the last bits
+_LEAST = 1e-12  # what is smaller is 0 where values are rounded: what is left of a difference has no digits to keep
 
 
 def digest_of(value: Any, digits: int | None = None) -> str:
-    """The sha256 of a value; with ``digits``, of its floats rounded to so many significant digits."""
+    """The sha256 of a value; with ``digits``, of its floats rounded to so many significant digits.
+
+    Model files are bytes like others, unless values are rounded: then their content is looked at.
+    """
     digest = hashlib.sha256()
     for part in _parts(value, digits):
         digest.update(len(part).to_bytes(8, "little") + part)
@@ -23,7 +30,10 @@ def digest_of(value: Any, digits: int | None = None) -> str:
 def _parts(value: Any, digits: int | None) -> Iterator[bytes]:
     """The value as a row of bytes. Names of classes are no part of it, names of fields are."""
     if isinstance(value, bytes):
-        yield value
+        if digits is None or not zipfile.is_zipfile(io.BytesIO(value)):
+            yield value
+        else:
+            yield from _parts(_content(value), digits)
     elif value is None or isinstance(value, str | bool | int | np.integer | np.bool_):
         yield str(value).encode()
     elif isinstance(value, float | np.floating):
@@ -62,4 +72,18 @@ def _array(array: np.ndarray, digits: int | None) -> Iterator[bytes]:
 
 def _float(value: float, digits: int | None) -> bytes:
     value += 0.0  # -0 is 0
-    return (value.hex() if digits is None else f"{value:.{digits}g}").encode()
+    if digits is None:
+        return value.hex().encode()
+    return f"{0.0 if abs(value) < _LEAST else value:.{digits}g}".encode()
+
+
+def _content(model: bytes) -> dict[str, Any]:
+    """The members of a model file; digests of arrays are left out, since the arrays are there."""
+    with zipfile.ZipFile(io.BytesIO(model)) as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(found.pop("model.json"))
+    for array in document["arrays"].values():
+        del array["sha256"]
+    return {"model.json": document} | {
+        name: np.load(io.BytesIO(content), allow_pickle=False) for name, content in found.items()
+    }

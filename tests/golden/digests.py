@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
 import json
+import platform
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from llvmlite.binding import get_host_cpu_name
 
 import rankwood as rw
 from tests.golden.digesting import ROUNDED_TO, digest_of
@@ -21,11 +25,28 @@ REMEDY = (
     "If that is meant, say so in CHANGELOG.md and run: python -m tests.golden.make_digests"
 )
 # Packages whose versions may show in what is written or in the last bits of numbers.
-PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "onnx", "typer", "click", "rich")
+PACKAGES = (
+    "numpy", "numba", "llvmlite", "scipy", "scikit-learn", "pyarrow", "onnx", "typer", "rich",
+)  # fmt: skip
 
-# Entries whose last bits depend on the processor. Of these, floats are compared in ROUNDED_TO significant digits, and
-# bytes of model files not at all.
-ROUNDED: dict[str, str] = {}
+# Entries whose last bits depend on the processor, and why. They are compared to the bit where the processor and the
+# packages are those that the digests were made with; elsewhere in ROUNDED_TO significant digits.
+ROUNDED = {
+    r"AdaBoost": "numpy's exp of the margins depends on the vector extensions",
+    r"BROOF": "numpy's exp, and the log of β, in the weights of rows",
+    r"RankBoost": "numpy's cosh in loss_bounds_",
+    r"Exp3P": "numpy's exp in the bandit's probabilities",
+    r"RankSVM|DeepForest: a list": "sums of the solver in BLAS, which has kernels of its own per processor",
+    r"least.squares": "LAPACK's least squares",
+    r"LambdaMART|NDCGBoost": "the C library's exp: with and without fused multiplication",
+    r"rbp": "powers of numpy",
+    # results of models above
+    r"^(compare|convergence|refit|warm_start|add_model_features: report|str: )": "RankSVM or LambdaMART among the models",
+    r"^evaluate: ": "measures of the scores of RankSVM",
+    r"^(size_quality_front|explain: (BoostingTree|one document)|importance: contribution)": "of LambdaMART",
+    r"^checkpoint: BoostingTree": "of LambdaMART",
+    r"^model: (BoostingTree: free steps|Exp3P)": "of LambdaMART",
+}  # fmt: skip
 
 
 def names() -> list[str]:
@@ -33,21 +54,39 @@ def names() -> list[str]:
     return [*(f"model: {name}" for name in CASES), *ENTRIES]
 
 
+def is_rounded(name: str) -> bool:
+    """Whether an entry's last bits depend on the processor."""
+    return any(re.search(pattern, name) for pattern in ROUNDED)
+
+
 def digests_of(name: str) -> dict[str, str]:
-    """The digests of an entry now, by what they are of."""
-    digits = ROUNDED_TO if name in ROUNDED else None
+    """The digests of an entry now: to the bit, and for those that depend on the processor also rounded."""
+    parts = _parts_of(name)
+    digests = {what: digest_of(value) for what, value in parts.items()}
+    if is_rounded(name):
+        digests |= {f"rounded {what}": digest_of(parts[what], ROUNDED_TO) for what in parts}
+    return digests
+
+
+def _parts_of(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         if name in ENTRIES:
-            return {"result": digest_of(ENTRIES[name](Path(folder)), digits)}
+            return {"result": ENTRIES[name](Path(folder))}
         case = name.removeprefix("model: ")
-        digests = {
-            "scores": digest_of(test_scores(case), digits),
-            "found": digest_of(found(case), digits),
-        }
-        if digits is None:
-            rw.save(fitted(case), Path(folder) / "model")
-            digests["file"] = hashlib.sha256((Path(folder) / "model").read_bytes()).hexdigest()
-        return digests
+        rw.save(fitted(case), Path(folder) / "model")
+        file = (Path(folder) / "model").read_bytes()
+        return {"file": file, "scores": test_scores(case), "found": found(case)}
+
+
+def changes(name: str, now: dict[str, str]) -> list[str]:
+    """What of an entry has another digest now; to the bit where that can be asked for."""
+    kept = stored()["digests"][name]
+    if is_rounded(name) and stored()["made_with"] != made_with():
+        kept, now = (
+            {what: digest for what, digest in each.items() if what.startswith("rounded")}
+            for each in (kept, now)
+        )
+    return sorted(what for what in {*kept, *now} if kept.get(what) != now.get(what))
 
 
 @functools.cache
@@ -56,21 +95,31 @@ def stored() -> dict[str, Any]:
     return json.loads(PATH.read_text(encoding="utf-8"))
 
 
+@functools.cache
 def made_with() -> dict[str, str]:
-    """The versions that may show in digests and snapshots."""
-    versions = {"rankwood": rw.__version__}
+    """The versions and the processor that may show in digests and snapshots."""
+    versions = {"rankwood": rw.__version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "not installed"
-    return versions
+    extensions = [
+        name for name, is_there in np._core._multiarray_umath.__cpu_features__.items() if is_there
+    ]
+    return versions | {
+        "C library": " ".join(platform.libc_ver()),
+        "processor": get_host_cpu_name(),
+        "extensions": " ".join(extensions),
+    }
 
 
 def other_versions() -> str:
-    """A sentence on what has another version than where the digests were made; empty where nothing has."""
+    """A sentence on what is not as it was where the digests were made; empty where nothing is."""
     then, now = stored()["made_with"], made_with()
     changed = [
-        f"{name} {then[name]} then, {now[name]} now" for name in then if then[name] != now[name]
+        f"{name} {then.get(name)} then, {now[name]} now"
+        for name in now
+        if then.get(name) != now[name]
     ]
-    return f"Versions differ: {'; '.join(changed)}. " if changed else ""
+    return f"Made elsewhere: {'; '.join(changed)}. " if changed else ""

@@ -185,11 +185,10 @@ CASES: dict[str, Case] = {
         rw.GBRT(**_BOOST, l2=2.0, min_gain=0.1, max_depth=2, start="zero")
     ),
     "GBRT: early stopping": Case(
-        rw.GBRT(12, max_leaves=6, learning_rate=0.2, early_stopping=2), valid=True
+        rw.GBRT(12, max_leaves=6, learning_rate=0.2, early_stopping=2), "gaps", valid=True
     ),
     "GBRT: early stopping by rmse": Case(
-        rw.GBRT(12, max_leaves=6, learning_rate=0.4, early_stopping=2, measure="rmse"),
-        valid=True,
+        rw.GBRT(12, max_leaves=6, learning_rate=0.4, early_stopping=2, measure="rmse"), valid=True
     ),
     "GBRT: weights": Case(rw.GBRT(**_BOOST), "weights", valid=True),
     "GBRT: weights given to fit": Case(rw.GBRT(**_BOOST), arrays=True),
@@ -221,8 +220,13 @@ CASES: dict[str, Case] = {
     ),
     "InitializedGBRT: early stopping": Case(
         rw.InitializedGBRT(
-            8, max_leaves=6, learning_rate=0.5, forest_trees=4, forest_depth=4, early_stopping=2
+            8, max_leaves=6, forest_trees=4, forest_depth=4, early_stopping=2, measure="rmse"
         ),
+        "weights",
+        valid=True,
+    ),
+    "InitializedGBRT: the forest alone": Case(
+        rw.InitializedGBRT(8, max_leaves=6, forest_trees=4, forest_depth=2, early_stopping=2),
         valid=True,
     ),
     # ordinal
@@ -276,8 +280,10 @@ CASES: dict[str, Case] = {
     # other methods in rounds
     "NDCGBoost": Case(rw.NDCGBoost(**_ROUNDS)),
     "NDCGBoost: linear gain, early stopping": Case(
-        rw.NDCGBoost(12, max_leaves=4, gain="linear", learning_rate=0.5, early_stopping=3),
-        valid=True,
+        rw.NDCGBoost(12, gain="linear", early_stopping=3), valid=True
+    ),
+    "NDCGBoost: rate, early stopping by map": Case(
+        rw.NDCGBoost(12, learning_rate=0.5, early_stopping=3, measure="map"), "binary", valid=True
     ),
     "NDCGBoost: table of gains, weights, gaps": Case(
         rw.NDCGBoost(5, gain=[0, 1, 2, 5, 9], features_per_node=4), "gaps", arrays=True
@@ -297,6 +303,7 @@ CASES: dict[str, Case] = {
     "AdaRank: ndcg, not scaled, early stopping": Case(
         rw.AdaRank(20, "ndcg@10", scale=False, early_stopping=3), valid=True
     ),
+    "AdaRank: gaps, not scaled": Case(rw.AdaRank(20, "ndcg@10", scale=False), "gaps"),
     "AdaRank: exclude": Case(rw.AdaRank(20, "err@10", when_stalled="exclude"), "gaps"),
     "AdaRank: weights": Case(rw.AdaRank(20, max_repeats=2, tolerance=0.01), "query weights"),
     "RankSVM": Case(rw.RankSVM(C=0.01)),
@@ -314,7 +321,13 @@ CASES: dict[str, Case] = {
         for loss in ("absolute", "lambda")
     },
     "BROOF: gradient, stops out of bag": Case(
-        rw.BROOF(**{**_BROOF, "n_rounds": 6}, learning_rate=0.8, stop="oob", patience=2)
+        rw.BROOF(**{**_BROOF, "n_rounds": 8}, learning_rate=0.5, stop="oob", patience=2), "costs"
+    ),
+    "BROOF: lambda, rate, stops": Case(
+        rw.BROOF(
+            "lambda", **{**_BROOF, "n_rounds": 8}, learning_rate=0.5, stop="valid", patience=2
+        ),
+        valid=True,
     ),
     **{
         f"BROOF: {loss}, {validation}, update {update}": Case(
@@ -361,7 +374,7 @@ CASES: dict[str, Case] = {
     # cascades
     "DeepForest": Case(rw.DeepForest(**_DEEP)),
     "DeepForest: valid, patience": Case(
-        rw.DeepForest(**{**_DEEP, "max_layers": 5, "patience": 1}), valid=True
+        rw.DeepForest(**{**_DEEP, "max_layers": 5, "patience": 1}), "gaps", valid=True
     ),
     "DeepForest: keep_augmented": Case(
         rw.DeepForest(**{**_DEEP, "max_layers": 3}, keep_augmented=True)
@@ -437,6 +450,7 @@ CASES: dict[str, Case] = {
         rw.Exp3P(
             n_rounds=12, exploration=0.8, smoothing=0.5, measure="p@5", early_stopping=3, seed=7
         ),
+        "weights",
         valid=True,
     ),
 }

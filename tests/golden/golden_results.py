@@ -617,3 +617,52 @@ def _tables(_: Path) -> Any:
             str(rw.importance(fitted("GBRT"))),
             repr(data),
         ]
+
+
+# Chess
+
+
+@entry("datasets: chess")
+def _chess(_: Path) -> Any:
+    return [rw.datasets.chess(), rw.datasets.chess("B84", "test").query_ids]
+
+
+@entry("datasets: chess positions, boards, moves")
+def _chess_positions(_: Path) -> Any:
+    positions = list(rw.datasets.chess_positions("E97").values())[:20]
+    boards = [rw.datasets.board_text(position.fen) for position in positions]
+    drawings = [rw.datasets.board_svg(position.fen, title="a board") for position in positions[:3]]
+    moves = [
+        rw.datasets.move_text(position.fen, move)
+        for position in positions
+        for move in position.scores
+    ]
+    return [positions, boards, drawings, moves, rw.datasets.chess_provenance("B84")]
+
+
+# Experiments
+
+
+@entry("run_experiment, write_report")
+def _experiment(folder: Path) -> Any:
+    algorithms = [
+        {"kind": "RandomForest", "name": "RF", "n_trees": 3, "max_leaves": 6},
+        {"kind": "GBRT", "n_trees": 3, "tune": {"max_leaves": [2, 4]}},
+    ]
+    given = {
+        "data": {"generate": {"queries": 24, "docs": 8, "features": 6}, "folds": 3},
+        "run": {"name": "golden", "jobs": 0, "repetitions": 2},
+        "measures": {"primary": "ndcg@10", "also": ["map", "rmse"]},
+        "algorithm": algorithms,
+        "compare": {"baseline": "RF"},
+    }
+    results = rw.run_experiment(given, out=folder / "run")
+    rw.write_report(rw.read_run(folder / "run"), folder / "report", formats=("csv",))
+    names = ("results.csv", "comparisons.csv", "queries.csv")  # cells.csv has times
+    tables = [next((folder / "report").rglob(name)).read_bytes() for name in names]
+    values = [
+        results.values(name, measure)
+        for name in ("RF", "GBRT")
+        for measure in ("ndcg@10", "map", "rmse")
+    ]
+    return [values, tables]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden.digests import REMEDY, digests_of, names, other_versions, stored
+from tests.golden.digests import REMEDY, changes, digests_of, names, other_versions, stored
 
 
 @pytest.mark.parametrize("name", names())
 def test_it_is_what_it_was(name):
     if "onnx" in name or "certificates" in name:
         pytest.importorskip("onnx")
-    kept = stored()["digests"].get(name)
-    assert kept is not None, f"'{name}' has no digest yet. {REMEDY}"
-    now = digests_of(name)
-    changed = sorted(what for what in {*kept, *now} if kept.get(what) != now.get(what))
+    assert name in stored()["digests"], f"'{name}' has no digest yet. {REMEDY}"
+    changed = changes(name, digests_of(name))
     assert not changed, f"'{name}' has changed in: {', '.join(changed)}. {other_versions()}{REMEDY}"
 
 
