@@ -21,8 +21,9 @@ from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Rows
 from rankwood.errors import DataError, ParameterError
 
 CODE = np.uint8  # 255 value bins and one for missing values
-MISSING_BIN = 255
-MOST_BINS = 255  # value bins of a feature: codes 0 to 254
+MISSING_BIN = 255  # the code of a missing value, everywhere in the package
+N_CODES = MISSING_BIN + 1
+MOST_BINS = MISSING_BIN  # value bins of a feature: codes 0 to 254
 _LEAST_ROWS = 2048  # per thread: fewer are encoded faster than a thread starts
 
 
@@ -164,7 +165,7 @@ class Bins:
 # Codes of values.
 
 
-TABLE = 256  # thresholds of a feature, filled up with +inf, which no value exceeds
+TABLE = N_CODES  # thresholds of a feature, filled up with +inf, which no value exceeds
 
 _TILE = 256  # rows whose features stay in the second-level cache
 

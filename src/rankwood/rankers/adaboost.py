@@ -13,6 +13,7 @@ from rankwood._core import checks
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
+from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import ExponentialLoss, step_of_edge
 from rankwood.rankers.boosted import Boosted
@@ -24,7 +25,7 @@ from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, 
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
-from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, Matrix
+from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix
 
 _ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
 NOTHING_LEFT = "no tree tells the classes apart better than chance"
@@ -249,7 +250,7 @@ class WeakClassifiers:
         mark_sides(0, column.size, *sides)  # type: ignore[no-untyped-call]
         sums = np.bincount(leaf_of_row, signed, minlength=3)
         cover: Floats = np.bincount(leaf_of_row, weights, minlength=3).astype(np.float64)
-        if (column == 255).sum() == 0 and self.missing == "learned":
+        if (column == MISSING_BIN).sum() == 0 and self.missing == "learned":
             goes_left = bool(cover[1] >= cover[2])
         vote = 1.0 if sums[2] > sums[1] else -1.0
         value = np.array([0.0, -vote, vote])
@@ -312,12 +313,12 @@ def search_stumps(
     sides: Array,
 ) -> None:
     """The greatest edge of the features at the places ``first`` to ``last``, its cut and the side of missing values."""
-    sums = np.empty(MISSING + 1, np.int64)
-    counts = np.empty(MISSING + 1, np.int64)
+    sums = np.empty(N_CODES, np.int64)
+    counts = np.empty(N_CODES, np.int64)
     for place in range(first, last):
         feature = features[place]
         column = matrix.columns[feature]
-        for code in range(MISSING + 1):
+        for code in range(N_CODES):
             sums[code] = 0
             counts[code] = 0
         for row in range(words.size):
@@ -333,8 +334,8 @@ def best_stump(
     sums: Array, counts: Array, n_bins: int, min_leaf: int, missing_rule: int, slack: int
 ) -> Any:
     """Edge (0: none), code and side of the missing values; of edges within ``slack`` the greatest threshold's."""
-    total = sums[MISSING]
-    n_rows = counts[MISSING]
+    total = sums[MISSING_BIN]
+    n_rows = counts[MISSING_BIN]
     for code in range(n_bins):
         total += sums[code]
         n_rows += counts[code]
@@ -349,13 +350,17 @@ def best_stump(
         left += sums[code]
         n_left += counts[code]
         for goes in (GO_RIGHT, GO_LEFT):
-            if counts[MISSING] == 0 and goes == GO_LEFT:
+            if counts[MISSING_BIN] == 0 and goes == GO_LEFT:
                 continue
-            if counts[MISSING] > 0 and missing_rule in (GO_LEFT, GO_RIGHT) and goes != missing_rule:
+            if (
+                counts[MISSING_BIN] > 0
+                and missing_rule in (GO_LEFT, GO_RIGHT)
+                and goes != missing_rule
+            ):
                 continue
             moved = goes == GO_LEFT
-            here = left + (sums[MISSING] if moved else np.int64(0))
-            n_here = n_left + (counts[MISSING] if moved else np.int64(0))
+            here = left + (sums[MISSING_BIN] if moved else np.int64(0))
+            n_here = n_left + (counts[MISSING_BIN] if moved else np.int64(0))
             if n_here < min_leaf or n_rows - n_here < min_leaf:
                 continue
             found = abs(total - 2 * here)

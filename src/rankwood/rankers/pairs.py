@@ -13,6 +13,7 @@ import numpy as np
 
 from rankwood._core.jit import kernel
 from rankwood._core.threads import resolve_threads, run_blocks
+from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
@@ -28,7 +29,7 @@ from rankwood.trees.grower import Tree
 from rankwood.trees.histograms import build_histograms
 from rankwood.trees.leaves import sum_inner_nodes
 from rankwood.trees.policies import Policies
-from rankwood.trees.workspace import MISSING, NO_SPLIT, Matrix
+from rankwood.trees.workspace import NO_SPLIT, Matrix
 
 NO_USEFUL_TREE = "no tree tells documents that should rise from those that should fall"
 
@@ -388,7 +389,7 @@ class ThresholdRankers:
             self.rows,
             words,
             np.arange(n_features),
-            np.empty((n_features, 256), np.int64),
+            np.empty((n_features, N_CODES), np.int64),
             _SLACK,
             edges,
             codes,
@@ -469,7 +470,7 @@ def best_cut(sums: Array, n_bins: int, slack: int) -> Any:
     above = np.int64(0)
     for place in range(n_bins - 1, 0, -1):
         above += sums[place]
-        found = 2 * above + sums[MISSING]
+        found = 2 * above + sums[MISSING_BIN]
         if found != 0 and abs(found) >= most - slack:
             edge = found
             code = np.int64(place - 1)

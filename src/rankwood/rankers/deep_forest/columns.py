@@ -22,7 +22,7 @@ from rankwood.errors import DataError
 from rankwood.models.cascade import as_feature
 from rankwood.models.inputs import features_in_order
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.trees.row_order import lay_out, reorder_by_pilot_tree
+from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class Part:
     data: RankingData  # with its own features, in the training data's order
     codes: Bytes  # (features and room, rows)
     source_of_row: Rows  # the data's row behind each row of ``codes``
-    heads: Bytes | None = None  # codes of original features, row by row, if the layout has them
+    row_major_prefix: Bytes | None = None  # codes of the first original features, row by row
     augmented: list[Features] = field(
         default_factory=list
     )  # kept only where a learner wants values
@@ -122,7 +122,9 @@ class LayerColumns:
         data = self.train.data
         bins = self.bins
         train = self.train
-        matrix = lay_out(train.codes[: self.width], bins, train.source_of_row, train.heads)
+        matrix = as_matrix(
+            train.codes[: self.width], bins, train.source_of_row, train.row_major_prefix
+        )
         row_weights, weights = data.row_weights, weights_of_rows(data)
         if not is_trained.all():
             row_weights = np.where(is_trained, 1.0 if row_weights is None else row_weights, 0.0)
@@ -165,7 +167,7 @@ def original_columns(
         bins = fit_bins(counted, max_bins=room.max_bins, n_threads=room.n_threads)
         bins.transform_into(data.features, own, room.n_threads)
     matrix = reorder_by_pilot_tree(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
-    train = Part(data, codes, matrix.source_of_row, matrix.heads)
+    train = Part(data, codes, matrix.source_of_row, matrix.row_major_prefix)
     held_out = None if valid is None else _validation_part(valid, data, bins, room)
     return LayerColumns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
 
