@@ -21,7 +21,8 @@ import numpy as np
 import rankwood as rw
 from benchmarks.common import RESULTS, keep
 from rankwood.data.synthetic import make_feature_costs
-from rankwood.studies.cost_curve import plot_curves
+from rankwood.evaluation.plots import PlotLine, line_plot
+from rankwood.studies.cost_curve import COST_LABEL
 
 N_DOCUMENTS = 34_815  # of the training part of Yahoo Set 2, whose sizes the paper took
 DOCS_PER_QUERY = 40
@@ -101,9 +102,12 @@ def main(is_planted: bool = False, n_documents: int = N_DOCUMENTS) -> None:
     for name in MODELS:
         result[name], curves = compare(name, binned, test, costs)
         show(name, result[name])
-        figure = plot_curves(curves, MEASURE)
-        figure.gca().set_xscale("log")
-        figure.savefig(RESULTS / f"shapes_costs_{name}{'_planted' if is_planted else ''}.png")
+        lines = {
+            label: PlotLine(*curve, group=number, dashes=number)
+            for number, (label, curve) in enumerate(curves.items())
+        }
+        path = RESULTS / f"shapes_costs_{name}{'_planted' if is_planted else ''}.png"
+        line_plot(path, lines, COST_LABEL, MEASURE, x_scale="log")
     keep("shapes_costs_planted" if is_planted else "shapes_costs", result)
 
 

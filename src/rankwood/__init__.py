@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.inputs import LazyFeatures
     from rankwood.prepare.missing import FillMissing, PredictMissing
-    from rankwood.prepare.transfer import (
-        add_model_features,
-        common_features,
-        select_similar,
-        transfer_report,
-    )
+    from rankwood.prepare.transfer import common_features
     from rankwood.rankers.adaboost import AdaBoost
     from rankwood.rankers.adarank import AdaRank
     from rankwood.rankers.averaged import AveragedGBRT
@@ -59,6 +54,11 @@ if TYPE_CHECKING:
     from rankwood.studies.factorial import factorial, factorial_design
     from rankwood.studies.learning_curve import learning_curve
     from rankwood.studies.missing import compare_missing
+    from rankwood.studies.transfer import (
+        add_model_features,
+        select_similar,
+        transfer_report,
+    )
 
 __version__ = "0.1.0"
 
@@ -87,7 +87,7 @@ _MODULE_OF = {
     "RankBoost": "rankwood.rankers.pairs",
     "RankSVM": "rankwood.rankers.linear",
     "RankingData": "rankwood.data.dataset",
-    "add_model_features": "rankwood.prepare.transfer",
+    "add_model_features": "rankwood.studies.transfer",
     "bias_variance": "rankwood.studies.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "common_features": "rankwood.prepare.transfer",
@@ -119,10 +119,10 @@ _MODULE_OF = {
     "run_experiment": "rankwood.experiments.runner",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.rankers.save",
-    "select_similar": "rankwood.prepare.transfer",
+    "select_similar": "rankwood.studies.transfer",
     "size_quality_front": "rankwood.studies.cost_curve",
     "split_queries": "rankwood.data.splits",
-    "transfer_report": "rankwood.prepare.transfer",
+    "transfer_report": "rankwood.studies.transfer",
     "write_letor": "rankwood.data.letor.text",
     "write_report": "rankwood.experiments.report",
     "write_table": "rankwood.data.tables.ranking",

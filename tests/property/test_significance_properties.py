@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankwood.evaluation.significance import CORRECTIONS, adjusted, compare_values
+from rankwood.evaluation.paired_tests import CORRECTIONS, adjusted
+from rankwood.evaluation.significance import compare_values
 
 # Eighths, as measures of short lists have them, so that there are ties and zeros.
 EIGHTHS = st.integers(0, 8).map(lambda eighth: eighth / 8)

@@ -13,9 +13,8 @@ from sklearn.pipeline import Pipeline
 import rankwood as rw
 from rankwood.data.splits import shuffled_queries
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.measures.compute import paired_t_test
+from rankwood.evaluation.paired_tests import adjusted, paired_t_test
 from rankwood.prepare.missing import TREATMENTS, treated
-from rankwood.studies.missing import _holm
 
 FAST = {"n_bootstrap": 20}
 
@@ -74,11 +73,11 @@ def test_differences_are_paired_with_learned(comparison):
 
 def test_holm_by_hand():
     # 0.01·3, then max(0.03, 0.02·2), then max(0.04, 0.03·1); NaN is not counted
-    assert _holm([0.03, float("nan"), 0.01, 0.02]) == pytest.approx(
-        [0.04, float("nan"), 0.03, 0.04], nan_ok=True
+    assert adjusted(np.array([0.03, np.nan, 0.01, 0.02]), "holm") == pytest.approx(
+        [0.04, np.nan, 0.03, 0.04], nan_ok=True
     )
-    assert _holm([]) == []
-    assert _holm([0.9, 0.8]) == [1.0, 1.0]
+    assert adjusted(np.array([]), "holm").tolist() == []
+    assert adjusted(np.array([0.9, 0.8]), "holm").tolist() == [1.0, 1.0]
 
 
 def test_a_test_without_spread():
@@ -106,7 +105,7 @@ def test_folds_score_every_query_by_a_model_of_the_others(data):
     assert "each scored by a model of the other folds (3 folds)" in str(comparison)
 
 
-def test_measures_of_all_documents_have_nopaired_t_test(parts):
+def test_measures_of_all_documents_have_no_paired_t_test(parts):
     comparison = rw.compare_missing(rw.RandomForest(3), *parts, "rmse", treatments=["mean"], **FAST)
     result = comparison["mean"]
     assert np.isnan([result.p_value, *result.difference_interval]).all()

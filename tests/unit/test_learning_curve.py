@@ -12,7 +12,7 @@ import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.measures.measure import parse_measure
 from rankwood.studies.fits import FoldParts, fitted
-from rankwood.studies.learning_curve import TENTHS, _Job, learning_curve
+from rankwood.studies.learning_curve import TENTHS, _LearningFold, learning_curve
 from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
@@ -32,7 +32,7 @@ def test_steps_of_ten_percent_are_the_default():
 
 
 def test_samples_are_nested_and_of_the_size_asked_for(parts):
-    job = _Job(RANKERS, FoldParts(parts[0], None, parts[1]), MAP, TENTHS, 2, (0, 0, 1))
+    job = _LearningFold(RANKERS, FoldParts(parts[0], None, parts[1]), MAP, TENTHS, 2, (0, 0, 1))
     assert job.counts == [3, 6, 9, 12, 15, 18, 21, 24, 27, 30]
     queries = [set(job.sample(share, 1).queries.tolist()) for share in range(10)]
     assert [len(each) for each in queries] == job.counts

@@ -13,15 +13,16 @@ from statsmodels.stats.multitest import multipletests
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.paired_tests import (
     _sums_by_random_signs,
+    adjusted,
     cohens_d,
-    differences,
     p_value,
+    paired_differences,
     randomization,
     rank_biserial,
     signed_ranks,
     wilcoxon,
 )
-from rankwood.evaluation.significance import adjusted, compare_values
+from rankwood.evaluation.significance import compare_values
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
@@ -108,7 +109,9 @@ def test_signed_ranks_share_ranks():
 def test_t_is_scipys():
     one, other = two_systems(50)
     expected = stats.ttest_rel(other, one).pvalue
-    assert p_value("t", differences(other, one), n_resamples=1, seed=0) == pytest.approx(expected)
+    assert p_value("t", paired_differences(other, one), n_resamples=1, seed=0) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("test", ["wilcoxon", "t", "randomization"])
@@ -124,9 +127,9 @@ def test_degenerate_differences(test):
 
 def test_differences_leave_out_nan_and_rounding():
     third = np.array([0.1 + 0.2, 0.5, np.nan, 1.0])
-    assert differences(third, np.array([0.3, np.nan, 0.1, 0.25])).tolist() == [0.0, 0.75]
-    assert differences(np.zeros(2), np.zeros(2)).tolist() == [0, 0]
-    tiny = differences(np.array([5e-320, 0]), np.array([0, 5e-320]))
+    assert paired_differences(third, np.array([0.3, np.nan, 0.1, 0.25])).tolist() == [0.0, 0.75]
+    assert paired_differences(np.zeros(2), np.zeros(2)).tolist() == [0, 0]
+    tiny = paired_differences(np.array([5e-320, 0]), np.array([0, 5e-320]))
     assert np.isfinite(tiny).all()
 
 

@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.measures.compute import paired_t_test
-from rankwood.prepare.transfer import TransferReport, varying_columns
+from rankwood.evaluation.paired_tests import paired_t_test
+from rankwood.prepare.transfer import varying_columns
+from rankwood.studies.transfer import TransferReport
 
 # Whole forests by the dozen, and no kernel that other tests do not run as plain Python.
 pytestmark = pytest.mark.jit_only

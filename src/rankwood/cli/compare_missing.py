@@ -97,9 +97,4 @@ def command(
             seed=ranker.seed,
             progress=progress,
         )
-    if csv is not None:
-        comparison.write_csv(csv)
-    if as_json:
-        printing.show_json(comparison.to_dict())
-    else:
-        printing.say(str(comparison))
+    printing.show_result(comparison, as_json, csv=csv)

@@ -308,10 +308,7 @@ def compare_command(
         _write_report(
             result, judged_data, html, baseline, _repeated(systems, data, measure, baseline)
         )
-    if as_json:
-        printing.show_json(result.to_dict())
-    else:
-        printing.say(str(result))
+    printing.show_result(result, as_json)
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:

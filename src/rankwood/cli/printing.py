@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -71,6 +72,20 @@ def show_json(value: Any) -> None:
     """A result for scripts; what is not a number is null, since JSON has no NaN."""
     text = json.dumps(_without_nan(value), indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(text + "\n")
+
+
+def show_result(
+    result: Any, as_json: bool, *, csv: Path | None = None, plot: Path | None = None
+) -> None:
+    """Write a result to the files that were asked for, then print it as JSON or as text."""
+    if csv is not None:
+        result.write_csv(csv)
+    if plot is not None:
+        result.plot(plot)
+    if as_json:
+        show_json(result.to_dict())
+    else:
+        say(str(result))
 
 
 def _without_nan(value: Any) -> Any:

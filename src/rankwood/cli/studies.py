@@ -85,14 +85,7 @@ def bias_variance_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    if csv is not None:
-        result.write(csv)
-    if plot is not None:
-        result.write(plot)
-    if as_json:
-        printing.show_json(result.to_dict())
-    else:
-        printing.say(str(result))
+    printing.show_result(result, as_json, csv=csv, plot=plot)
 
 
 # ``rankwood convergence``: a measure by tree, round or layer.
@@ -154,14 +147,7 @@ def convergence_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    if csv is not None:
-        result.write_csv(csv)
-    if plot is not None:
-        result.plot(plot)
-    if as_json:
-        printing.show_json(result.to_dict())
-    else:
-        printing.say(str(result))
+    printing.show_result(result, as_json, csv=csv, plot=plot)
 
 
 def _refuse_contradictions(
@@ -289,29 +275,15 @@ def cost_curve_command(
         curve.write_csv(csv)
     if plot is not None:
         curve.plot(plot)
-    _show_curve(curve, as_json)
+    _show_points(curve, as_json)
 
 
-def _show_curve(curve: QualityCostCurve, as_json: bool) -> None:
-    rows = list(curve.rows())
+def _show_points(result: QualityCostCurve | Front, as_json: bool) -> None:
     if as_json:
-        printing.show_json({"measure": curve.measure, "points": rows})
+        printing.show_json(result.to_dict())
         return
-    names = ["trees", *(name.replace("value", curve.measure) for name in list(rows[0])[1:])]
-    printing.show_table(
-        names,
-        [
-            [
-                f"{row['trees']:,.0f}",
-                *(
-                    f"{value:,.1f}" if name.startswith("cost") else f"{value:.4f}"
-                    for name, value in list(row.items())[1:]
-                ),
-            ]
-            for row in rows
-        ],
-        left=0,
-    )
+    rows = result.table()
+    printing.show_table(list(rows[0]), [list(row.values()) for row in rows], left=0)
 
 
 # ``rankwood factorial``: what two parameters of a ranker do, and whether they depend on each other.
@@ -384,14 +356,9 @@ def factorial_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    if csv is not None:
-        result.write_csv(csv)
     if html is not None:
         result.write_html(html)
-    if as_json:
-        printing.show_json(result.to_dict())
-    else:
-        printing.say(str(result))
+    printing.show_result(result, as_json, csv=csv)
 
 
 def _factors(kind: str, texts: list[str]) -> dict[str, list[Any]]:
@@ -477,22 +444,9 @@ def front_command(
     if out is not None:
         family = getattr(loaded, "family_", loaded)
         save(family.model(family.best(max_trees)), out)
-    _show_front(front, as_json)
-
-
-def _show_front(front: Front, as_json: bool) -> None:
-    if as_json:
-        printing.show_json({"measure": front.measure, "points": list(front.rows())})
-        return
-    printing.say(front.measure)
-    rows = [
-        [
-            f"{row['trees']:,.0f}",
-            *(f"{value:.4f}" for name, value in row.items() if name != "trees"),
-        ]
-        for row in front.rows()
-    ]
-    printing.show_table(list(front.columns), rows, left=0)
+    if not as_json:
+        printing.say(front.measure)
+    _show_points(front, as_json)
 
 
 # ``rankwood learning-curve``: what rankers make of growing shares of the training queries.
@@ -548,11 +502,4 @@ def learning_curve_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    if csv is not None:
-        curve.write_csv(csv)
-    if plot is not None:
-        curve.plot(plot)
-    if as_json:
-        printing.show_json(curve.to_dict())
-    else:
-        printing.say(str(curve))
+    printing.show_result(curve, as_json, csv=csv, plot=plot)

@@ -14,7 +14,7 @@ from rankwood.errors import DataError, ParameterError, UnknownName
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
-    from rankwood.prepare.transfer import Selection
+    from rankwood.studies.transfer import Selection
 
 
 @with_reading_options
@@ -57,7 +57,7 @@ def command(
 
     Example: rankwood transfer --source large.txt.gz --target small.txt.gz --valid vali.txt.gz --share 0.1
     """
-    from rankwood.prepare.transfer import select_similar
+    from rankwood.studies.transfer import select_similar
 
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise DataError(

@@ -1,8 +1,12 @@
-"""``compare``: two or more rankings of one data set, side by side, with tests and the queries that changed most."""
+"""``compare``: two or more rankings of one data set, with significance tests and the queries that changed most.
+
+Every system is scored and evaluated (``evaluate``); the values per query are compared measure by measure
+(``compare_values``), over all queries and in each segment; and for each system the queries that differ most from the
+baseline are listed with the ranks of their relevant documents (``changed_queries``).
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,15 +17,9 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.evaluate import DEFAULT_MEASURES, MeasureTexts, evaluate
+from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTexts, evaluate
 from rankwood.evaluation.paired_tests import TESTS
-from rankwood.evaluation.results import (
-    Evaluation,
-    show_number,
-    tables_as_html,
-    tables_as_text,
-    write_csv,
-)
+from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.evaluation.significance import Comparison, compare_values, comparison_table, legend
 from rankwood.measures.lists import check_scores
 from rankwood.measures.measure import squeeze
@@ -29,6 +27,8 @@ from rankwood.measures.ranking import rank_rows
 from rankwood.training.scores import is_minimised
 
 __all__ = ["SystemComparison", "compare"]
+
+_MOVES_SHOWN = 3
 
 
 def compare(
@@ -73,7 +73,7 @@ def compare(
     n_changed = checks.whole_number("n_changed", n_changed, 0)
     scores = {name: scores_of(name, system, data) for name, system in named.items()}
     options = {"preset": preset, "by": by, "n_bootstrap": n_bootstrap, "seed": seed}
-    found = {
+    evaluations = {
         name: evaluate(each, data, measures, n_threads=n_threads, **options)
         for name, each in scores.items()
     }
@@ -86,19 +86,18 @@ def compare(
         "n_bootstrap": n_bootstrap,
         "seed": seed,
     }
-    comparisons = _comparisons(found, chosen)
+    comparisons = _comparisons(evaluations, chosen)
     first = next(iter(comparisons.values()))
-    values = {name: next(iter(each)).per_query for name, each in found.items()}
+    values = {name: next(iter(each)).per_query for name, each in evaluations.items()}
     changed = changed_queries(values, scores, first.baseline, data, n_changed, n_threads)
     segments = {
         segment: _comparisons(
-            {name: each.segments[segment] for name, each in found.items()}, chosen
+            {name: each.segments[segment] for name, each in evaluations.items()}, chosen
         )
-        for segment in next(iter(found.values())).segments
+        for segment in next(iter(evaluations.values())).segments
     }
-    return SystemComparison(
-        found, comparisons, changed, segments, scores, tuple(_notes(found, data))
-    )
+    notes = tuple(_notes(evaluations, data))
+    return SystemComparison(evaluations, comparisons, changed, segments, scores, notes)
 
 
 def scores_of(name: str, system: Any, data: RankingData) -> Floats:
@@ -120,32 +119,32 @@ def _features_for(model: Any, data: RankingData) -> RankingData:
     wanted = [str(name) for name in known]
     if len(wanted) == data.n_features or not set(wanted) <= set(data.feature_names):
         return data
-    places = [data.feature_names.index(name) for name in wanted]
+    columns = [data.feature_names.index(name) for name in wanted]
     return RankingData(
-        data.features[:, places], data.labels, data.query_ids, feature_names=tuple(wanted)
+        data.features[:, columns], data.labels, data.query_ids, feature_names=tuple(wanted)
     )
 
 
 def _comparisons(
-    found: Mapping[str, Evaluation], options: Mapping[str, Any]
+    evaluations: Mapping[str, Evaluation], options: Mapping[str, Any]
 ) -> dict[str, Comparison]:
     """A comparison per measure, by the text it was asked for with."""
-    one = next(iter(found.values()))
+    one = next(iter(evaluations.values()))
     comparisons = {}
-    for place, text in enumerate(one.texts):
-        measure = one.results[place].measure
-        values = {name: each.results[place].per_query for name, each in found.items()}
+    for index, text in enumerate(one.texts):
+        measure = one.results[index].measure
+        values = {name: each.results[index].per_query for name, each in evaluations.items()}
         more: dict[str, Any] = {"higher_is_better": not is_minimised(measure)}
         if measure.is_pooled:  # its values of single queries do not make up its value
             values = {name: np.full(each.size, np.nan) for name, each in values.items()}
             if options["baseline"] is None:
-                more["baseline"] = _best_by_value(found, place, is_minimised(measure))
+                more["baseline"] = _best_by_value(evaluations, index, is_minimised(measure))
         comparisons[text] = compare_values(values, **{**options, **more})
     return comparisons
 
 
-def _best_by_value(found: Mapping[str, Evaluation], place: int, minimised: bool) -> str:
-    of_name = {name: each.results[place].value for name, each in found.items()}
+def _best_by_value(evaluations: Mapping[str, Evaluation], index: int, minimised: bool) -> str:
+    of_name = {name: each.results[index].value for name, each in evaluations.items()}
     return min(of_name, key=lambda name: of_name[name] if minimised else -of_name[name])
 
 
@@ -172,9 +171,9 @@ def _refuse_other_data(data: Any) -> None:
         raise DataError("the data have no rows: there is nothing to compare.")
 
 
-def _notes(found: Mapping[str, Evaluation], data: RankingData) -> list[str]:
+def _notes(evaluations: Mapping[str, Evaluation], data: RankingData) -> list[str]:
     """What a reader must know that no number says."""
-    one = next(iter(found.values()))
+    one = next(iter(evaluations.values()))
     notes = one.notes()
     pooled = [text for text, row in zip(one.texts, one, strict=True) if row.measure.is_pooled]
     if pooled:
@@ -183,11 +182,11 @@ def _notes(found: Mapping[str, Evaluation], data: RankingData) -> list[str]:
         )
     if data.query_weights is not None:
         notes.append("values weigh queries by their weights; tests, differences and wins do not.")
-    scores = {name: next(iter(each)).per_query for name, each in found.items()}
+    scores = {name: next(iter(each)).per_query for name, each in evaluations.items()}
     equal = [
         f"{one} and {other}"
-        for place, one in enumerate(scores)
-        for other in list(scores)[place + 1 :]
+        for index, one in enumerate(scores)
+        for other in list(scores)[index + 1 :]
         if np.array_equal(scores[one], scores[other], equal_nan=True)
     ]
     if equal:
@@ -195,14 +194,8 @@ def _notes(found: Mapping[str, Evaluation], data: RankingData) -> list[str]:
     return notes
 
 
-# What ``compare`` gives: tables of values, differences and tests, and the queries that changed most.
-
-
-_MOVES_SHOWN = 3
-
-
 @dataclass(frozen=True, eq=False)
-class SystemComparison:
+class SystemComparison(Result):
     """Several systems on one data set.
 
     Parameters
@@ -229,9 +222,9 @@ class SystemComparison:
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, measure: str) -> Comparison:
-        for text, found in self.comparisons.items():
+        for text, comparison in self.comparisons.items():
             if squeeze(text) == squeeze(str(measure)):
-                return found
+                return comparison
         raise UnknownName("measure of this comparison", str(measure), self.comparisons)
 
     def __iter__(self) -> Iterator[str]:
@@ -250,12 +243,14 @@ class SystemComparison:
         """A flat mapping per segment, measure and system compared, numbers in full."""
         rows = [
             {"segment": "all", "measure": text} | row
-            for text, found in self.comparisons.items()
-            for row in found.to_rows()
+            for text, comparison in self.comparisons.items()
+            for row in comparison.to_rows()
         ]
         for segment, comparisons in self.segments.items():
-            for text, found in comparisons.items():
-                rows += [{"segment": str(segment), "measure": text} | r for r in found.to_rows()]
+            for text, comparison in comparisons.items():
+                rows += [
+                    {"segment": str(segment), "measure": text} | r for r in comparison.to_rows()
+                ]
         return rows
 
     def changed_table(self) -> list[dict[str, str]]:
@@ -277,35 +272,35 @@ class SystemComparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
         return {
-            "systems": {name: found.to_dict() for name, found in self.evaluations.items()},
-            "comparisons": {text: found.to_dict() for text, found in self.comparisons.items()},
+            "systems": {name: each.to_dict() for name, each in self.evaluations.items()},
+            "comparisons": {
+                text: comparison.to_dict() for text, comparison in self.comparisons.items()
+            },
             "segments": {
-                str(segment): {text: found.to_dict() for text, found in comparisons.items()}
+                str(segment): {
+                    text: comparison.to_dict() for text, comparison in comparisons.items()
+                }
                 for segment, comparisons in self.segments.items()
             },
-            "changed": {name: [q.to_dict() for q in found] for name, found in self.changed.items()},
+            "changed": {
+                name: [q.to_dict() for q in queries] for name, queries in self.changed.items()
+            },
             "notes": list(self.notes),
         }
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a row per segment, measure and system compared."""
-        write_csv(path, self.rows())
+    def _footnotes(self) -> list[str]:
+        return [*legend(next(iter(self.comparisons.values()))), *self.notes]
 
-    def __str__(self) -> str:
-        return tables_as_text(
-            self._tables(), [*legend(next(iter(self.comparisons.values()))), *self.notes]
-        )
+    def _records(self) -> list[dict[str, Any]]:
+        return self.rows()
 
-    def _repr_html_(self) -> str:
-        return tables_as_html(
-            self._tables(), [*legend(next(iter(self.comparisons.values()))), *self.notes]
-        )
-
-    def _tables(self) -> dict[str, list[dict[str, str]]]:
+    def _tables(self) -> Tables:
         tables = {text: self.table(text) for text in self.comparisons}
         for segment, comparisons in self.segments.items():
-            for text, found in comparisons.items():
-                tables[f"{text}, {segment}"] = comparison_table(found, self._values(text, segment))
+            for text, comparison in comparisons.items():
+                tables[f"{text}, {segment}"] = comparison_table(
+                    comparison, self._values(text, segment)
+                )
         changed = self.changed_table()
         if changed:
             first = next(iter(self.comparisons.items()))
@@ -313,26 +308,24 @@ class SystemComparison:
         return tables
 
     def _values(self, measure: str, segment: Any = None) -> dict[str, float]:
-        """The value of each system, weighed by query weights where there are any."""
-        place = list(self.comparisons).index(
-            next(text for text in self.comparisons if squeeze(text) == squeeze(str(measure)))
-        )
-        found = {
-            name: each if segment is None else each.segments[segment]
+        """The value of each system, weighted by query weights if there are any."""
+        texts = [squeeze(text) for text in self.comparisons]
+        index = texts.index(squeeze(str(measure)))
+        return {
+            name: (each if segment is None else each.segments[segment]).results[index].value
             for name, each in self.evaluations.items()
         }
-        return {name: each.results[place].value for name, each in found.items()}
 
 
 def _moves_as_text(changed: ChangedQuery) -> str:
-    """Where the relevant documents that moved went, the longest ways first."""
+    """The ranks of the relevant documents that moved, before and after, the longest moves first."""
     moved = [move for move in changed.moves if move.places]
     shown = [f"{move.document}: {move.before}→{move.after}" for move in moved[:_MOVES_SHOWN]]
     more = f" and {len(moved) - _MOVES_SHOWN} more" if len(moved) > _MOVES_SHOWN else ""
     return ", ".join(shown) + more
 
 
-# The queries that two rankings differ most on, and where their relevant documents went.
+# The queries on which two rankings differ most, and how far their relevant documents moved.
 
 
 @dataclass(frozen=True)
@@ -354,8 +347,8 @@ class Move:
 class ChangedQuery:
     """A query whose value differs from the baseline's.
 
-    ``moves`` are of the documents with a label above 0, the longest way first. ``places`` sums them up: how many places
-    relevant documents rose in all, less those they fell.
+    ``moves`` are of the documents with a label above 0, the longest move first. ``places`` is their sum: how many ranks
+    relevant documents rose in all, minus those they fell.
     """
 
     name: str
@@ -372,7 +365,7 @@ class ChangedQuery:
 
     @property
     def places(self) -> int:
-        """By how many places relevant documents rose in all."""
+        """By how many ranks relevant documents rose in all."""
         return sum(move.places for move in self.moves)
 
     def to_dict(self) -> dict[str, Any]:
@@ -397,7 +390,7 @@ def changed_queries(
     n_threads: int | None = None,
 ) -> dict[str, tuple[ChangedQuery, ...]]:
     """For each other system its most changed queries, the greatest difference first, whichever way it goes."""
-    found: dict[str, tuple[ChangedQuery, ...]] = {}
+    changed: dict[str, tuple[ChangedQuery, ...]] = {}
     before, _ = rank_rows(scores[baseline], data, n_threads)
     names = data.queries.tolist()
     for name in values:
@@ -406,7 +399,7 @@ def changed_queries(
         after, _ = rank_rows(scores[name], data, n_threads)
         difference = np.abs(values[name] - values[baseline])
         by_size = np.argsort(-np.nan_to_num(difference, nan=0.0), kind="stable")[:n_changed]
-        found[name] = tuple(
+        changed[name] = tuple(
             ChangedQuery(
                 name,
                 str(names[query]),
@@ -418,19 +411,19 @@ def changed_queries(
             for query in by_size.tolist()
             if difference[query] > 0.0
         )
-    return found
+    return changed
 
 
 def _moves(query: int, before: Rows, after: Rows, data: RankingData) -> tuple[Move, ...]:
     rows = data.row_order[data.query_offsets[query] : data.query_offsets[query + 1]]
     moves = [
         Move(
-            str(place + 1) if data.doc_ids is None else str(data.doc_ids[row]),
+            str(number) if data.doc_ids is None else str(data.doc_ids[row]),
             float(data.labels[row]),
             int(before[row]),
             int(after[row]),
         )
-        for place, row in enumerate(rows.tolist())
+        for number, row in enumerate(rows.tolist(), 1)
         if data.labels[row] > 0.0
     ]
     return tuple(sorted(moves, key=lambda move: -abs(move.places)))

@@ -1,9 +1,15 @@
-"""``evaluate``: measures of a ranking, with intervals, counts and conventions."""
+"""``evaluate``: measures of a ranking, with intervals, counts and conventions.
+
+A call goes through these steps: the texts are parsed into measures (``_parse``); every measure is computed for every
+query, and measures that read the same lists share one sort (``_measured``); then means, intervals and counts are taken
+over all queries, and over each segment if there are any (``_results``). Measures of all documents together (auc, pauc,
+rmse) are computed from the documents of the queries instead of from values per query (``pooled_results``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +19,8 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.results import NO_INTERVAL, Evaluation, Interval, MeasureResult, Resampling
+from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.auc import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values
 from rankwood.measures.lists import QueryValues, lists_for
@@ -94,8 +101,145 @@ def evaluate(
 
 
 @dataclass(frozen=True, eq=False)
+class MeasureResult:
+    """A measure of one ranking of a data set.
+
+    ``per_query`` is in the order of ``data.queries``, NaN where a query is left out or has no value
+    of its own. ``n_queries`` counts the queries that the value is computed from, ``n_empty`` the
+    queries without relevant documents. ``conventions`` holds every convention in force; those that
+    follow from the data have their values filled in.
+    """
+
+    measure: Measure
+    value: float
+    interval: Interval
+    per_query: Floats = field(repr=False)
+    n_queries: int
+    n_empty: int
+    conventions: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, without the per-query values."""
+        return {
+            "measure": str(self.measure),
+            "value": self.value,
+            "interval": list(self.interval),
+            "n_queries": self.n_queries,
+            "n_empty": self.n_empty,
+            "conventions": dict(self.conventions),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Result):
+    """The results of one evaluation, by measure: ``result["ndcg@10"].value``.
+
+    The key is the text that was passed to ``evaluate``, the measure's canonical text, or the
+    ``Measure`` itself; spaces and capitals do not matter. With ``by``, ``segments`` holds one such
+    evaluation per segment of queries.
+    """
+
+    results: tuple[MeasureResult, ...]
+    texts: tuple[str, ...]
+    confidence: float = 0.95
+    segments: Mapping[Any, Evaluation] = field(default_factory=dict)
+
+    def __getitem__(self, measure: str | Measure) -> MeasureResult:
+        asked = squeeze(str(measure))
+        for text, result in zip(self.texts, self.results, strict=True):
+            if asked in (squeeze(text), str(result.measure)) and not isinstance(measure, Measure):
+                return result
+            if result.measure == measure:
+                return result
+        raise UnknownName("measure of this evaluation", str(measure), self.texts)
+
+    def __contains__(self, measure: object) -> bool:
+        try:
+            return isinstance(measure, (str, Measure)) and self[measure] is not None
+        except UnknownName:
+            return False
+
+    def __iter__(self) -> Iterator[MeasureResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON, by the text that names each measure."""
+        plain: dict[str, Any] = {
+            text: result.to_dict() for text, result in zip(self.texts, self.results, strict=True)
+        }
+        if self.segments:
+            plain = {
+                "all": plain,
+                "segments": {str(name): part.to_dict() for name, part in self.segments.items()},
+            }
+        return plain
+
+    def rows(self) -> list[dict[str, str]]:
+        """The table's rows as texts: one per measure, with ``by`` one per segment and measure."""
+        rows = _rows_of(self)
+        if not self.segments:
+            return rows
+        rows = [{"segment": "all"} | row for row in rows]
+        for name, part in self.segments.items():
+            rows += [{"segment": str(name)} | row for row in _rows_of(part)]
+        return rows
+
+    def notes(self) -> list[str]:
+        """One line per measure with its conventions."""
+        lines = []
+        for text, result in zip(self.texts, self.results, strict=True):
+            conventions = ", ".join(f"{name} {value}" for name, value in result.conventions.items())
+            lines.append(f"{text}: {conventions or 'no conventions'}")
+        return lines
+
+    def _tables(self) -> Tables:
+        return {"": self.rows()}
+
+    def _footnotes(self) -> list[str]:
+        return self.notes()
+
+    def _records(self) -> list[dict[str, Any]]:
+        """A record per segment and measure; the segment "all" is every query."""
+        parts = {"all": self} | {str(name): part for name, part in self.segments.items()}
+        return [
+            {
+                "segment": name,
+                "measure": text,
+                "value": result.value,
+                "low": result.interval[0],
+                "high": result.interval[1],
+                "queries": result.n_queries,
+                "empty": result.n_empty,
+            }
+            for name, part in parts.items()
+            for text, result in zip(part.texts, part.results, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        return super().__str__() if self.results else "no measures"
+
+
+def _rows_of(evaluation: Evaluation) -> list[dict[str, str]]:
+    """A row of texts per measure, without segments."""
+    share = f"{100 * evaluation.confidence:g} % interval"
+    return [
+        {
+            "measure": text,
+            "value": show_number(result.value),
+            share: f"{show_number(result.interval[0])} – {show_number(result.interval[1])}",
+            "queries": f"{result.n_queries:,}",
+            "empty": f"{result.n_empty:,}",
+        }
+        for text, result in zip(evaluation.texts, evaluation.results, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
 class _Measured:
-    """A measure of every query, and the lists it was taken from."""
+    """A measure of every query, and the lists it was computed from."""
 
     measure: Measure
     lists: Lists
@@ -116,15 +260,15 @@ def _parse(
     asked = [measures] if isinstance(measures, (str, Measure)) else list(measures)
     if not asked:
         raise ParameterError("measures is empty; name at least one, such as 'ndcg@10'.")
-    found: dict[str, Measure] = {}
+    measure_of_text: dict[str, Measure] = {}
     for given in asked:
         text, measure = squeeze(str(given)), parse_measure(given, preset)
-        if found.setdefault(text, measure) != measure:
+        if measure_of_text.setdefault(text, measure) != measure:
             raise ParameterError(
                 f"'{text}' is asked for twice, with different conventions: those of the preset "
                 f"'{preset}' belong to texts, not to Measure values. Pass all as one or the other."
             )
-    return tuple(found), tuple(found.values())
+    return tuple(measure_of_text), tuple(measure_of_text.values())
 
 
 def _scores_of(scores_or_model: Any, data: RankingData) -> Any:
@@ -135,7 +279,7 @@ def _scores_of(scores_or_model: Any, data: RankingData) -> Any:
 def _measured(
     measures: Sequence[Measure], scores: Any, data: RankingData, **options: Any
 ) -> list[_Measured]:
-    """Every measure of every query; measures that read the same lists share their rankings."""
+    """Every measure of every query; measures that read the same lists share one sort."""
     shared: dict[tuple[bool, bool], Lists] = {}
     parts = []
     for measure in measures:
@@ -202,7 +346,7 @@ def _means(
 
 
 def _conventions(part: _Measured) -> dict[str, str]:
-    """The measure's conventions, with what the data decided filled in."""
+    """The measure's conventions; those that follow from the data have their values filled in."""
     conventions = part.measure.conventions
     if "max" in conventions and part.measure["max"] is None:
         largest = largest_label(part.measure, part.lists)
@@ -210,11 +354,9 @@ def _conventions(part: _Measured) -> dict[str, str]:
     return conventions
 
 
-# Measures taken over all documents together, with intervals over resampled queries.
+# Measures of all documents together, with intervals over resampled queries.
 
-
-# Each resample of an area walks through all documents: above this many steps in all, there are
-# fewer resamples.
+# Each resample of an area visits all documents: above this many visits there are fewer resamples.
 _MOST_STEPS = 100_000_000
 _LEAST_RESAMPLES = 100
 _WEIGHTS_AT_ONCE = 2_000_000  # 16 MB
@@ -264,7 +406,7 @@ def _area(
     return value, resampling.interval(np.concatenate(estimates))
 
 
-# Segments of queries: which queries belong to which value of a column.
+# Segments of queries: the queries that share a value of a column.
 
 
 def segment_masks(by: Any, data: RankingData) -> dict[Any, npt.NDArray[np.bool_]]:

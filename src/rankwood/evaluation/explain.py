@@ -1,8 +1,11 @@
-"""``explain``: why documents have the scores they have, feature by feature."""
+"""``explain``: why documents have the scores they have, feature by feature.
+
+``explain`` returns an ``Explanation`` of all documents. From it follow the parts of one document's score, or of the
+difference of two scores (``ScoreParts``), and how much each feature matters over all documents (``Importance``).
+"""
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -13,13 +16,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwood._core import checks
-from rankwood._core.files import atomic_path, explained_writing
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
 from rankwood.dtypes import Array, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError, UnknownName
-from rankwood.evaluation.results import aligned, as_html
+from rankwood.evaluation import plots
+from rankwood.evaluation.results import Result, Tables, tables_as_html
 from rankwood.models.format import kind_of
 from rankwood.models.inputs import features_in_order
 from rankwood.models.shapley import contributions
@@ -27,10 +30,25 @@ from rankwood.rankers.base import Ranker
 
 _SHOWN = 10  # features or documents of a table or plot that says nothing else
 _FEATURES_PER_DOCUMENT = 3
+_SHOWN_FEATURES = 15  # of a table or plot of importances
+_MEANINGS = {
+    "gain": "share of the gain of all splits",
+    "cover": "share of the rows that splits part",
+    "splits": "share of the splits",
+    "contribution": "mean size of the contribution to a score",
+}
+
+
+class _Explained(Result):
+    """A result with one table. Its title stands above it as text, and below it in notebooks."""
+
+    def _repr_html_(self) -> str:
+        ((title, rows),) = self._tables().items()
+        return tables_as_html({"": rows}, [title])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(_Explained):
     """What each feature adds to the score of each document.
 
     Parameters
@@ -72,7 +90,7 @@ class Explanation:
         return np.concatenate([self.contributions, base], axis=1)
 
     def document(self, row: int) -> ScoreParts:
-        """One document, by its row: from the base to its score. ``find`` knows rows of ids."""
+        """One document, by its row: from the base to its score. ``find`` gives the row of an id."""
         row = self._row(row)
         return ScoreParts.sorted(
             f"why {self.name_of(row)} has its score",
@@ -120,25 +138,25 @@ class Explanation:
         return _matching("query", query, self.query_ids)
 
     def find(self, document: Any, query: Any = None) -> int:
-        """The row of a document, by its id; where there are no ids, by its place among its query's rows, from 1."""
+        """The row of a document, by its id; where there are no ids, by its number among its query's rows, from 1."""
         rows = np.arange(self.n_documents) if query is None else self.rows_of(query)
         if self.doc_ids is None:
-            place = int(document) if str(document).isdecimal() else 0
-            if not 1 <= place <= rows.size:
+            number = int(document) if str(document).isdecimal() else 0
+            if not 1 <= number <= rows.size:
                 raise DataError(
                     f"document '{document}' does not exist: these data have no document ids, so documents are "
                     f"counted from 1, here up to {rows.size:,}."
                 )
-            return int(rows[place - 1])
-        found = rows[_matching("document", document, self.doc_ids[rows])]
-        if found.size > 1:
+            return int(rows[number - 1])
+        matches = rows[_matching("document", document, self.doc_ids[rows])]
+        if matches.size > 1:
             raise DataError(
-                f"document '{document}' is there {found.size:,} times. Say of which query it is."
+                f"document '{document}' is there {matches.size:,} times. Say of which query it is."
             )
-        return int(found[0])
+        return int(matches[0])
 
     def name_of(self, row: int) -> str:
-        """What a document is called: by its id, else by its place in its query, else by its row; both from 1."""
+        """The name of a document: its id, else its number in its query, else its row; both from 1."""
         if self.doc_ids is not None and str(self.doc_ids[row]):
             return str(self.doc_ids[row])
         if self.query_ids is None:
@@ -177,35 +195,30 @@ class Explanation:
         for row in range(self.n_documents)[:top]:
             label = {} if self.labels is None else {"label": float(self.labels[row])}
             parts = dict(zip(self.names, self.contributions[row].tolist(), strict=True))
-            found = {"document": self.name_of(row), "score": float(scores[row]), **label}
-            yield {**found, "contributions": parts}
+            document = {"document": self.name_of(row), "score": float(scores[row])}
+            yield {**document, **label, "contributions": parts}
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
         return {"title": self.title, "base": self.base, "documents": list(self.rows(top))}
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """A line per document under a header: its name, score, label if there are labels, a column per feature."""
-        with (
-            explained_writing(path),
-            atomic_path(path) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.writer(file)
-            label = [] if self.labels is None else ["label"]
-            writer.writerow(["document", "score", *label, *self.names])
-            for row in self.rows():
-                *first, parts = row.values()
-                writer.writerow([*first, *parts.values()])
+    def _tables(self) -> Tables:
+        return {self.title: self.texts()}
+
+    def _csv_lines(self) -> Iterator[list[Any]]:
+        """A line per document: its name, score, label if there are labels, and a column per feature."""
+        label = [] if self.labels is None else ["label"]
+        yield ["document", "score", *label, *self.names]
+        for row in self.rows():
+            *first, parts = row.values()
+            yield [*first, *parts.values()]
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN) -> None:
         """Draw the contributions of the most important features, a mark per document: .png, .svg or .pdf."""
-        from rankwood.evaluation.plots import strips
-
         importance = np.abs(self.contributions).mean(axis=0)
         chosen = np.argsort(-importance, kind="stable")[:top]
         names = [self.names[feature] for feature in chosen]
-        strips(path, names, self.contributions[:, chosen], self.features[:, chosen])
+        plots.strips(path, names, self.contributions[:, chosen], self.features[:, chosen])
 
     def _row(self, row: Any) -> int:
         return checks.whole_number("row", row, 0, max(0, self.n_documents - 1))
@@ -215,12 +228,6 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"Explanation({self.n_documents:,} documents, {len(self.names):,} features, base {self.base:.4f})"
-
-    def __str__(self) -> str:
-        return "\n".join([self.title, *(aligned(self.texts()) if self.n_documents else [])])
-
-    def _repr_html_(self) -> str:
-        return as_html(self.texts(), [self.title])
 
 
 def explain(
@@ -245,11 +252,11 @@ def explain(
     if isinstance(data, BinnedData):
         data = data.data
     matrix = features_in_order(data, stored.n_features, stored.feature_names)
-    found, base = contributions(stored, matrix, background=background, n_threads=n_threads)
+    parts, base = contributions(stored, matrix, background=background, n_threads=n_threads)
     names = names_of(stored, data)
     if not isinstance(data, RankingData):
-        return Explanation(found, base, names, matrix)
-    return Explanation(found, base, names, matrix, data.query_ids, data.doc_ids, data.labels)
+        return Explanation(parts, base, names, matrix)
+    return Explanation(parts, base, names, matrix, data.query_ids, data.doc_ids, data.labels)
 
 
 def model_of(model: Any) -> Any:
@@ -277,19 +284,16 @@ def names_of(model: Any, data: Any = None) -> tuple[str, ...]:
 
 
 def _matching(kind: str, wanted: Any, ids: Array) -> Rows:
-    """Where an id stands, compared as text; an error with the nearest one where it is not there."""
+    """The positions of an id, compared as text; an unknown id raises an error that names the nearest one."""
     is_wanted = np.array([str(given) == str(wanted) for given in ids.tolist()], bool)
     if not is_wanted.any():
         raise UnknownName(kind, str(wanted), dict.fromkeys(map(str, ids.tolist())))
     return np.flatnonzero(is_wanted)
 
 
-# ``ScoreParts``: a score, or the difference of two scores, divided among features.
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreParts:
-    """What leads from one number to another, feature by feature.
+class ScoreParts(_Explained):
+    """A score, or the difference of two scores, divided among features: what leads from one number to another.
 
     Parameters
     ----------
@@ -298,7 +302,7 @@ class ScoreParts:
     names, parts
         Features and what each adds, the largest part first, whatever its sign.
     values
-        The features' values, one column for each document that is spoken of.
+        The features' values, one column for each document of the title.
     start, end
         Names of the two numbers and the numbers: base and score, or the scores of two documents. The parts sum to
         their difference.
@@ -329,9 +333,9 @@ class ScoreParts:
     def rows(self, top: int | None = None) -> Iterator[dict[str, Any]]:
         """A mapping per feature: its name, value and part. After ``top`` of them, one for all the others."""
         shown = len(self.names) if top is None else min(top, len(self.names))
-        for place in range(shown):
-            values = {name: float(column[place]) for name, column in self.values.items()}
-            yield {"feature": self.names[place], **values, "part": float(self.parts[place])}
+        for index in range(shown):
+            values = {name: float(column[index]) for name, column in self.values.items()}
+            yield {"feature": self.names[index], **values, "part": float(self.parts[index])}
         n_others = len(self.names) - shown
         if n_others:
             nothing = dict.fromkeys(self.values)
@@ -352,36 +356,23 @@ class ScoreParts:
         ends = {self.start[0]: self.start[1], self.end[0]: self.end[1]}
         return {"title": self.title, **ends, "features": list(self.rows(top))}
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """A line per feature, under a header."""
-        with (
-            explained_writing(path),
-            atomic_path(path) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.DictWriter(file, ["feature", *self.values, "part"])
-            writer.writeheader()
-            writer.writerows(self.rows())
+    def _tables(self) -> Tables:
+        return {self.title: self.texts()}
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return self.rows()
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN) -> None:
         """Draw the steps from start to end, to a file whose name says its kind: .png, .svg or .pdf."""
-        from rankwood.evaluation.plots import waterfall
-
         steps = []
         for row in self.rows(top):
             values = [_shown(row[name]) for name in self.values if row[name] is not None]
             named = f" = {' / '.join(values)}" if values else ""
             steps.append((row["feature"] + named, row["part"]))
-        waterfall(path, steps, (self.start, self.end), self.title)
+        plots.waterfall(path, steps, self.start, self.end, self.title)
 
     def __repr__(self) -> str:
         return f"ScoreParts({self.title}: {self.start[1]:.4f} to {self.end[1]:.4f})"
-
-    def __str__(self) -> str:
-        return "\n".join([self.title, *aligned(self.texts())])
-
-    def _repr_html_(self) -> str:
-        return as_html(self.texts(), [self.title])
 
 
 def _shown(value: float | None) -> str:
@@ -390,20 +381,8 @@ def _shown(value: float | None) -> str:
     return "missing" if math.isnan(value) else f"{value:.6g}"
 
 
-# ``Importance``: features and what they matter, as table, CSV and plot.
-
-
-_SHOWN_FEATURES = 15
-_MEANINGS = {
-    "gain": "share of the gain of all splits",
-    "cover": "share of the rows that splits part",
-    "splits": "share of the splits",
-    "contribution": "mean size of the contribution to a score",
-}
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance:
+class Importance(Result):
     """How much each feature matters.
 
     Parameters
@@ -460,32 +439,21 @@ class Importance:
         """Plain numbers and texts, ready for JSON."""
         return {"by": self.by, "meaning": self.meaning, "features": list(self.rows(top))}
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """A line per feature, under a header."""
-        rows = list(self.rows())
-        with (
-            explained_writing(path),
-            atomic_path(path) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+    def _tables(self) -> Tables:
+        return {self.title: self.texts()}
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return self.rows()
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN_FEATURES) -> None:
         """Draw a bar per feature, to a file whose name says its kind: .png, .svg or .pdf."""
-        from rankwood.evaluation.plots import bars
-
         rows = list(self.rows(top))
         intervals = [(row["low"], row["high"]) for row in rows] if self.low is not None else None
         lengths = [row["importance"] for row in rows]
-        bars(path, [row["feature"] for row in rows], lengths, intervals, self.meaning)
+        plots.bars(path, [row["feature"] for row in rows], lengths, intervals, self.meaning)
 
     def __repr__(self) -> str:
         return f"Importance(by {self.by}, {len(self.names):,} features)"
 
-    def __str__(self) -> str:
-        return "\n".join([self.title, *aligned(self.texts())])
-
     def _repr_html_(self) -> str:
-        return as_html(self.texts(), [self.meaning])
+        return tables_as_html({"": self.texts()}, [self.meaning])

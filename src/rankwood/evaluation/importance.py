@@ -15,7 +15,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.evaluation.explain import Importance, model_of, names_of
-from rankwood.evaluation.results import Resampling
+from rankwood.evaluation.intervals import Resampling
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.inputs import features_in_order
 from rankwood.models.shapley import additive_form, contributions
@@ -119,9 +119,9 @@ class MeanSizes:
 
     def add(self, features: Any) -> None:
         """Count some more documents."""
-        found, _ = contributions(self.form, features, n_threads=self.n_threads)
-        self.sums += np.abs(found).sum(axis=0)
-        self.n_documents += len(found)
+        parts, _ = contributions(self.form, features, n_threads=self.n_threads)
+        self.sums += np.abs(parts).sum(axis=0)
+        self.n_documents += len(parts)
 
     def importance(self, names: tuple[str, ...]) -> Importance:
         """The means so far."""

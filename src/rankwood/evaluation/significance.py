@@ -1,4 +1,8 @@
-"""``compare_values``: which of several rankings of the same queries differ, by how much, and how sure that is."""
+"""``compare_values``: which of several rankings of the same queries differ, by how much, and how certain that is.
+
+Every name is compared with a baseline over the queries that both have a value of (``PairResult``). P values are
+corrected over all of a baseline's pairs, test by test; the statistics themselves are in ``paired_tests``.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,24 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.paired_tests import TESTS, cohens_d, differences, p_value, rank_biserial
-from rankwood.evaluation.results import Interval, Resampling, aligned, show_number, show_p
+from rankwood.evaluation.intervals import Interval, Resampling
+from rankwood.evaluation.paired_tests import (
+    CORRECTIONS,
+    TESTS,
+    adjusted,
+    cohens_d,
+    p_value,
+    paired_differences,
+    rank_biserial,
+)
+from rankwood.evaluation.results import Result, Tables, show_interval, show_number, show_p
 
 __all__ = ["MARKS", "Comparison", "PairResult", "compare_values"]
 
 _CONFIDENCE = 0.95
 _MOST_RESAMPLES = 10_000_000
+MARKS = {"t": "+", "wilcoxon": "*", "randomization": "r"}  # of a significant difference, by test
+_TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t", "randomization": "randomisation"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +84,7 @@ class PairResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """Every name against the baseline.
 
     ``means`` are over the queries that every name has a value of; ``best`` has the best of them. ``tied_with_best`` are
@@ -101,8 +116,8 @@ class Comparison:
         """
         if name == self.baseline:
             return ""
-        found = self[name].adjusted
-        return "".join(MARKS[test] for test in self.tests if found[test] < self.level)
+        p_values = self[name].adjusted
+        return "".join(MARKS[test] for test in self.tests if p_values[test] < self.level)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A flat mapping per pair, ready for CSV."""
@@ -132,9 +147,14 @@ class Comparison:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        rows = comparison_table(self, self.means)
-        return "\n".join([*aligned(rows), "", *legend(self), *self.notes])
+    def _tables(self) -> Tables:
+        return {"": comparison_table(self, self.means)}
+
+    def _footnotes(self) -> list[str]:
+        return [*legend(self), *self.notes]
+
+    def _records(self) -> list[dict[str, Any]]:
+        return self.to_rows()
 
 
 def compare_values(
@@ -176,7 +196,7 @@ def compare_values(
     chosen = tuple(dict.fromkeys(checks.one_of("test", test, TESTS) for test in tests))
     if not chosen:
         raise ParameterError(f"tests is empty; name some of {', '.join(TESTS)}.")
-    job = _Job(
+    comparer = _Comparer(
         named,
         chosen,
         checks.one_of("correction", correction, CORRECTIONS),
@@ -187,10 +207,10 @@ def compare_values(
     )
     level = checks.real_number("level", level, "(0, 1)")
     means = _means(named)
-    best = max(named, key=lambda name: _or_least(job.sign * means[name]))
+    best = max(named, key=lambda name: _or_least(comparer.sign * means[name]))
     against = best if baseline is None else checks.one_of("baseline", baseline, named)
-    pairs = job.pairs(against, chosen)
-    to_best = pairs if against == best else job.pairs(best, chosen[:1])
+    pairs = comparer.pairs(against, chosen)
+    to_best = pairs if against == best else comparer.pairs(best, chosen[:1])
     tied = {best} | {pair.name for pair in to_best if not pair.adjusted[chosen[0]] < level}
     return Comparison(
         against, best, means, pairs, tied, chosen, correction, level, tuple(_notes(pairs))
@@ -198,8 +218,8 @@ def compare_values(
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
-    """What all pairs share."""
+class _Comparer:
+    """Compares names with a baseline; holds what all pairs share."""
 
     values: Mapping[str, Floats]
     tests: tuple[str, ...]
@@ -212,48 +232,55 @@ class _Job:
     def pairs(self, baseline: str, tests: tuple[str, ...]) -> list[PairResult]:
         """Every other name against ``baseline``, p values adjusted over all of them."""
         others = [name for name in self.values if name != baseline]
-        found = {name: differences(self.values[name], self.values[baseline]) for name in others}
+        differences = {
+            name: paired_differences(self.values[name], self.values[baseline]) for name in others
+        }
         p = {
-            test: np.array([self._p(test, found[name]) for name in others], np.float64)
+            test: np.array([self._p(test, differences[name]) for name in others], np.float64)
             for test in tests
         }
         after = {test: adjusted(p[test], self.correction) for test in tests}
         return [
             self._pair(
-                (name, baseline),
-                found[name],
-                {test: float(p[test][place]) for test in tests},
-                {test: float(after[test][place]) for test in tests},
+                name,
+                baseline,
+                differences[name],
+                {test: float(p[test][index]) for test in tests},
+                {test: float(after[test][index]) for test in tests},
             )
-            for place, name in enumerate(others)
+            for index, name in enumerate(others)
         ]
 
-    def _p(self, test: str, found: Floats) -> float:
-        return p_value(test, found, n_resamples=self.n_resamples, seed=self.seed)
+    def _p(self, test: str, differences: Floats) -> float:
+        return p_value(test, differences, n_resamples=self.n_resamples, seed=self.seed)
 
     def _pair(
-        self, names: tuple[str, str], found: Floats, p: dict[str, float], after: dict[str, float]
+        self,
+        name: str,
+        baseline: str,
+        differences: Floats,
+        p: dict[str, float],
+        after: dict[str, float],
     ) -> PairResult:
-        name, baseline = names
         is_common = ~(np.isnan(self.values[name]) | np.isnan(self.values[baseline]))
-        resampling = Resampling.of(found.size, self.n_bootstrap, _CONFIDENCE, self.seed)
-        column = found[:, np.newaxis]
-        better = self.sign * found
+        resampling = Resampling.of(differences.size, self.n_bootstrap, _CONFIDENCE, self.seed)
+        column = differences[:, np.newaxis]
+        better = self.sign * differences
         return PairResult(
             name=name,
             baseline=baseline,
             mean=_mean(self.values[name][is_common]),
             baseline_mean=_mean(self.values[baseline][is_common]),
-            difference=_mean(found),
+            difference=_mean(differences),
             interval=resampling.ratio_intervals(column, np.ones_like(column))[0],
-            effect_size=cohens_d(found),
-            rank_biserial=rank_biserial(found),
+            effect_size=cohens_d(differences),
+            rank_biserial=rank_biserial(differences),
             p=p,
             adjusted=after,
             wins=int((better > 0).sum()),
             ties=int((better == 0).sum()),
             losses=int((better < 0).sum()),
-            n_queries=found.size,
+            n_queries=differences.size,
         )
 
 
@@ -313,72 +340,45 @@ def _notes(pairs: Sequence[PairResult]) -> list[str]:
     return [f"no test with fewer than two queries in common with the baseline: {names}."]
 
 
-# Corrections for having looked more than once: with twenty comparisons, one has p < 0.05 by chance.
-#
-# Both keep the probability that any true null hypothesis of the family is rejected at the level. Holm's is never
-# weaker
-# than Bonferroni's, and assumes no more. What has no p value (NaN) is no member of the family.
+# Tables of comparisons.
 
 
-CORRECTIONS = ("holm", "bonferroni", "none")
-
-
-def adjusted(p_values: Floats, correction: str) -> Floats:
-    """The p values of a family, made comparable with the level itself."""
-    result = np.full(p_values.shape, np.nan)
-    is_known = ~np.isnan(p_values)
-    known = p_values[is_known]
-    if correction == "bonferroni":
-        known = np.minimum(known * known.size, 1.0)
-    elif correction == "holm":
-        known = _holm(known)
-    result[is_known] = known
-    return result
-
-
-def _holm(p_values: Floats) -> Floats:
-    """The smallest times their number, the next times one less, …; none below one that stood before it."""
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(p_values.size, 0, -1)
-    result = np.empty(p_values.size)
-    result[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)
-    return result
-
-
-# Comparisons as tables for the eye.
-
-
-MARKS = {"t": "+", "wilcoxon": "*", "randomization": "r"}  # of a significant difference, by test
-_TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t", "randomization": "randomisation"}
-
-
-def comparison_table(found: Comparison, values: Mapping[str, float]) -> list[dict[str, str]]:
+def comparison_table(comparison: Comparison, values: Mapping[str, float]) -> list[dict[str, str]]:
     """The systems as texts, the baseline first, each with its value; p values are the adjusted ones."""
     rows = []
-    is_tested = any(pair.n_queries > 1 for pair in found.pairs)
-    order = [found.baseline, *(name for name in found.means if name != found.baseline)]
+    is_tested = any(pair.n_queries > 1 for pair in comparison.pairs)
+    order = [
+        comparison.baseline,
+        *(name for name in comparison.means if name != comparison.baseline),
+    ]
     for name in order:
-        is_tied = is_tested and name in found.tied_with_best and len(found.tied_with_best) > 1
+        is_tied = (
+            is_tested and name in comparison.tied_with_best and len(comparison.tied_with_best) > 1
+        )
         row = {
             "name": name,
             "value": show_number(values[name]),
-            "marks": found.marks(name) + ("=" if is_tied else ""),
+            "marks": comparison.marks(name) + ("=" if is_tied else ""),
         }
         rows.append(
-            row | (_baseline_cells(found) if name == found.baseline else _cells(found, name))
+            row
+            | (
+                _baseline_cells(comparison)
+                if name == comparison.baseline
+                else _cells(comparison, name)
+            )
         )
     return rows
 
 
-def _cells(found: Comparison, name: str) -> dict[str, str]:
-    pair = found[name]
-    low, high = pair.interval
+def _cells(comparison: Comparison, name: str) -> dict[str, str]:
+    pair = comparison[name]
     cells = {
         "difference": "–" if pair.n_queries == 0 else f"{pair.difference:+.4f}",
-        "95 % interval": "–" if low != low else f"{low:+.4f} – {high:+.4f}",  # noqa: PLR0124 - NaN
+        "95 % interval": show_interval(pair.interval, "+"),
         "d": "–" if pair.n_queries < 2 else f"{pair.effect_size:+.2f}",
     }
-    cells |= {f"p {test}": show_p(pair.adjusted[test]) for test in found.tests}
+    cells |= {f"p {test}": show_p(pair.adjusted[test]) for test in comparison.tests}
     return cells | {
         "wins": f"{pair.wins:,}",
         "ties": f"{pair.ties:,}",
@@ -386,18 +386,20 @@ def _cells(found: Comparison, name: str) -> dict[str, str]:
     }
 
 
-def _baseline_cells(found: Comparison) -> dict[str, str]:
-    names = ["difference", "95 % interval", "d", *(f"p {test}" for test in found.tests)]
+def _baseline_cells(comparison: Comparison) -> dict[str, str]:
+    names = ["difference", "95 % interval", "d", *(f"p {test}" for test in comparison.tests)]
     cells = dict.fromkeys([*names, "wins", "ties", "losses"], "")
     return cells | {"difference": "baseline"}
 
 
-def legend(found: Comparison) -> list[str]:
+def legend(comparison: Comparison) -> list[str]:
     """What marks, intervals and p values mean."""
-    marks = ", ".join(f"{MARKS[test]} by {_TEST_NAMES[test]}" for test in found.tests)
-    corrected = "" if found.correction == "none" else f", {found.correction.title()}-corrected"
+    marks = ", ".join(f"{MARKS[test]} by {_TEST_NAMES[test]}" for test in comparison.tests)
+    corrected = (
+        "" if comparison.correction == "none" else f", {comparison.correction.title()}-corrected"
+    )
     return [
-        f"marks: differs from the baseline, {marks} (p < {found.level:g}{corrected}); "
-        f"=: no difference to the best is shown by {_TEST_NAMES[found.tests[0]]}",
+        f"marks: differs from the baseline, {marks} (p < {comparison.level:g}{corrected}); "
+        f"=: no difference to the best is shown by {_TEST_NAMES[comparison.tests[0]]}",
         "difference with its bootstrap 95 % interval; d: in standard deviations of the differences",
     ]

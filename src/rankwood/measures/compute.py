@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -116,20 +115,3 @@ class RepeatedMeasure:
         is_counted = ~np.isnan(values)
         total = float(weights[is_counted].sum())
         return float((weights * values)[is_counted].sum() / total) if total > 0 else float("nan")
-
-
-# Whether two rankings of the same queries differ by more than chance.
-
-
-def paired_t_test(differences: Floats) -> float:
-    """The p value of a paired t test over queries: 1 where nothing differs, NaN where there are not two queries."""
-    from scipy.special import stdtr  # heavy to load
-
-    counted = differences[~np.isnan(differences)]
-    if counted.size < 2:
-        return float("nan")
-    mean = float(counted.mean())
-    error = float(counted.std(ddof=1)) / math.sqrt(counted.size)
-    if error == 0.0 or (counted == counted[0]).all():  # no spread: certain, one way or the other
-        return 1.0 if counted[0] == 0.0 else 0.0
-    return float(2.0 * stdtr(counted.size - 1, -abs(mean) / error))

@@ -1,12 +1,18 @@
-"""``bias_variance``: how far a ranker is off on average, and how much it depends on its training queries.
+"""``bias_variance``: how wrong a ranker is on average, and how much that depends on its training queries.
 
-After Shivaswamy & Chandrashekar, *Bias-variance decomposition for ranking*, WSDM 2021; ``pairs.py`` defines the terms.
+After Shivaswamy & Chandrashekar, *Bias-variance decomposition for ranking*, WSDM 2021. A training answers for two
+documents of a query whether one is above the other. If p is the share of trainings that say yes, and t is the truth
+(1 if the label is higher, else 0), then a pair has bias² (p - t)² and variance p (1 - p). Their sum is its error, the
+share of wrong answers. Each pair is asked in both directions, since with ``ties="strict"`` a tie is "not above" in
+either.
+
+Words used here
+    position  an index of the test documents, grouped by query and sorted by descending label within each
+    partner   the second document of a pair: its position is after the first, so its label is not higher
 """
 
 from __future__ import annotations
 
-import csv
-import html
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +29,8 @@ from rankwood._core.threads import resolve_threads, run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.evaluation.plots import stacked_bars
+from rankwood.evaluation.results import Result, Tables
 from rankwood.measures.lists import check_scores
 from rankwood.measures.ranking import order
 from rankwood.studies.fits import (
@@ -36,6 +44,13 @@ from rankwood.studies.fits import (
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 
 __all__ = ["BiasVariance", "bias_variance"]
+
+PARTS = ("error", "bias²", "variance")
+PAIRS = ("different", "all")
+TIES = {"half": 0.5, "strict": 0.0}  # what a tie counts for "above"
+_LEAST_PAIRS = 20_000  # per thread, some 0.5 ms
+ERROR, BIAS, VARIANCE = range(3)  # the columns of ``sums``
+N_SUMS = 3
 
 Layers = list[Floats]  # the scores of the test rows after each layer, the last ones are the model's
 
@@ -100,19 +115,19 @@ def bias_variance(
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
     watch = ProgressReporter(len(folds) * trainings * len(algorithms), progress, ())
-    found: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
+    results: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
     for number in range(len(folds)):
         fold = parts_of(folds[number], "pairs are made within queries")
         test_pairs = DocumentPairs.of(fold.test, conventions.pairs, max_pairs, seed)
-        job = _Job(list(algorithms.values()), fold, trainings, seed, number, threads)
+        job = _FoldTrainings(list(algorithms.values()), fold, trainings, seed, number, threads)
         for name, layers in zip(algorithms, job.scores(watch), strict=True):
             values = [test_pairs.decompose(scores, ties, threads) for scores in layers]
-            found[name].append(FoldResult.of(values, test_pairs, fold.test))
-    return BiasVariance.of(found, trainings, conventions)
+            results[name].append(FoldResult.of(values, test_pairs, fold.test))
+    return BiasVariance.of(results, trainings, conventions)
 
 
 @dataclass(eq=False)
-class _Job:
+class _FoldTrainings:
     """The trainings of every algorithm in one fold."""
 
     algorithms: list[Any]
@@ -142,13 +157,13 @@ class _Job:
         test = self.fold.test
         if not hasattr(model, "predict_layers"):
             return [check_scores(model.predict(test), test.n_documents)]
-        found = np.asarray(model.predict_layers(test))
-        if found.ndim != 2 or len(found) != test.n_documents or found.shape[1] == 0:
+        layers = np.asarray(model.predict_layers(test))
+        if layers.ndim != 2 or len(layers) != test.n_documents or layers.shape[1] == 0:
             raise DataError(
                 f"predict_layers of {type(model).__name__} must give {test.n_documents:,} rows × layers, "
-                f"got an array of {' × '.join(str(size) for size in found.shape)}."
+                f"got an array of {' × '.join(str(size) for size in layers.shape)}."
             )
-        return [check_scores(scores, test.n_documents) for scores in found.T]
+        return [check_scores(scores, test.n_documents) for scores in layers.T]
 
 
 def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
@@ -170,17 +185,14 @@ def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
 
 
 def _by_layer(trained: list[Layers]) -> list[list[Floats]]:
-    """The scores of each training, by layer; a training that has fewer layers answers with its last."""
+    """The scores of each training, by layer; a training with fewer layers counts with its last."""
     n_layers = max(len(layers) for layers in trained)
     return [
         [layers[min(layer, len(layers) - 1)] for layers in trained] for layer in range(n_layers)
     ]
 
 
-# What ``bias_variance`` gives: error, bias² and variance by algorithm, layer and fold, as table, JSON, CSV, plot.
-
-
-PARTS = ("error", "bias²", "variance")
+# Results: error, bias² and variance by algorithm, layer and fold.
 
 
 @dataclass(frozen=True)
@@ -227,7 +239,7 @@ class FoldResult:
         )
 
     def layer(self, number: int) -> Floats:
-        """Error, bias² and variance after a layer; a fold with fewer layers answers with its last."""
+        """Error, bias² and variance after a layer; a fold with fewer layers counts with its last."""
         values: Floats = self.means[min(number, len(self.means) - 1)]
         return values
 
@@ -277,7 +289,7 @@ class AlgorithmResult(Decomposition):
 
 
 @dataclass(frozen=True, eq=False)
-class BiasVariance:
+class BiasVariance(Result):
     """The figures of each algorithm: ``result["RandomForest"].variance``."""
 
     algorithms: Mapping[str, AlgorithmResult]
@@ -286,10 +298,10 @@ class BiasVariance:
 
     @classmethod
     def of(
-        cls, found: Mapping[str, list[FoldResult]], trainings: int, conventions: Conventions
+        cls, results: Mapping[str, list[FoldResult]], trainings: int, conventions: Conventions
     ) -> BiasVariance:
         """The result of all folds."""
-        algorithms = {name: AlgorithmResult.of(folds) for name, folds in found.items()}
+        algorithms = {name: AlgorithmResult.of(folds) for name, folds in results.items()}
         return cls(algorithms, trainings, conventions)
 
     def __getitem__(self, name: str) -> AlgorithmResult:
@@ -349,18 +361,10 @@ class BiasVariance:
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a row per algorithm and layer; the layer of the model as a whole is empty."""
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["algorithm", "layer", "error", "bias_squared", "variance"])
-            for name, result in self.algorithms.items():
-                for number, part in enumerate([result, *result.layers]):
-                    figures = Decomposition.to_dict(part).values()
-                    writer.writerow([name, number or "", *map(repr, figures)])
+        self.write_csv(path)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw bias² and variance as stacked bars, whose height is the error; the path's ending says which format."""
-        from rankwood.evaluation.plots import stacked_bars
-
         rows = self.rows()
         parts = {
             "bias²": [part.bias_squared for _, part in rows],
@@ -381,45 +385,45 @@ class BiasVariance:
             )
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len("algorithm"), *(len(name) for name, _ in rows))
-        head = f"{'algorithm':<{width}}" + "".join(f"{part:>10}" for part in PARTS)
-        lines = [head.rstrip(), "-" * len(head)]
-        for name, part in rows:
-            cells = "".join(f"{value:>10.4f}" for value in Decomposition.to_dict(part).values())
-            lines.append(f"{name:<{width}}{cells}")
-        return "\n".join([*lines, "", *self.notes()])
+        rows = self._tables()[""]
+        width = max(len("algorithm"), *(len(row["algorithm"]) for row in rows))
+        head, *lines = [
+            f"{name:<{width}}" + "".join(f"{cell:>10}" for cell in cells)
+            for name, *cells in (("algorithm", *PARTS), *(row.values() for row in rows))
+        ]
+        return "\n".join([head, "-" * len(head), *lines, "", *self.notes()])
 
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("algorithm", *PARTS))
-        body = ""
-        for name, part in self.rows():
-            cells = "".join(f"<td>{v:.4f}</td>" for v in Decomposition.to_dict(part).values())
-            body += f"<tr><td>{html.escape(name)}</td>{cells}</tr>"
-        notes = "<br>".join(html.escape(note) for note in self.notes())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{notes}</p>"
+    def _tables(self) -> Tables:
+        return {
+            "": [
+                {"algorithm": name}
+                | {part: f"{value:.4f}" for part, value in zip(PARTS, figures, strict=True)}
+                for name, result in self.rows()
+                for figures in [Decomposition.to_dict(result).values()]
+            ]
+        }
+
+    def _footnotes(self) -> list[str]:
+        return self.notes()
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [
+            {"algorithm": name, "layer": number or ""} | Decomposition.to_dict(part)
+            for name, result in self.algorithms.items()
+            for number, part in enumerate([result, *result.layers])
+        ]
 
 
-# Pairs of documents of the test queries, and what several trainings make of them.
-#
-# A training answers for two documents of a query whether one is above the other. Where p is the share of trainings
-# that say yes and t the truth (1 if the label is higher, else 0), a pair has bias² (p - t)² and variance p (1 - p);
-# their sum is its error, the share of wrong answers. Pairs are asked both ways round, since with ``ties="strict"`` a
-# tie is "not above" from either side.
-
-
-PAIRS = ("different", "all")
-TIES = {"half": 0.5, "strict": 0.0}  # what a tie counts for "above"
-_LEAST_PAIRS = 20_000  # per thread, some 0.5 ms
+# Pairs of documents of the test queries.
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentPairs:
     """The pairs of each query: all of them, or as many as were drawn.
 
-    ``rows`` gives the row of the data at each place; the places of a query stand together, by falling label. The
-    partners of a place are those from ``partners`` to the end of its query. ``whole`` and ``sampled`` are numbers of
-    queries; the pairs of the latter are two rows of places in ``drawn``, from ``starts`` on.
+    ``rows`` gives the row of the data at each position; positions are grouped by query and sorted by descending label.
+    The partners of a position are those from ``partners`` to the end of its query. ``whole`` and ``sampled`` are
+    numbers of queries; the pairs of the latter are two rows of positions in ``drawn``, from ``starts`` on.
     """
 
     rows: Rows
@@ -440,8 +444,8 @@ class DocumentPairs:
         by_label = order(grouped, offsets).order
         labels = grouped[by_label]
         partners = _partners(labels, offsets, pairs)
-        per_place = np.repeat(offsets[1:], np.diff(offsets)) - partners
-        totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_place)])
+        per_position = np.repeat(offsets[1:], np.diff(offsets)) - partners
+        totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_position)])
         counts = totals[offsets[1:]] - totals[offsets[:-1]]
         if not counts.any():
             raise DataError(_nothing_to_compare(pairs))
@@ -473,9 +477,9 @@ class DocumentPairs:
 
         They are means over the query's pairs, NaN for a query without pairs.
         """
-        by_place = np.stack(list(scores), axis=1)[self.rows]
+        by_position = np.stack(list(scores), axis=1)[self.rows]
         sums: Floats = np.zeros((self.counts.size, N_SUMS))
-        rest = (self.labels, read_only(np.ascontiguousarray(by_place)), TIES[ties], sums)
+        rest = (self.labels, read_only(np.ascontiguousarray(by_position)), TIES[ties], sums)
         for add_pairs, *lists in (
             (add_every_pair, self.whole, self.offsets, self.partners),
             (add_drawn_pairs, self.sampled, self.starts, self.drawn),
@@ -490,19 +494,19 @@ class DocumentPairs:
 
 
 def _partners(labels: Floats, offsets: Rows, pairs: str) -> Rows:
-    """Where the partners of each place begin: at the next lower label, or at the next place."""
-    places = np.arange(labels.size)
+    """The first partner of each position: the next one with a lower label, or the next one."""
+    positions = np.arange(labels.size)
     if pairs == "all":
-        return places + 1
-    is_last = np.ones(labels.size, bool)  # of the places of its query with its label
+        return positions + 1
+    is_last = np.ones(labels.size, bool)  # among the positions of its query with its label
     is_last[:-1] = labels[1:] != labels[:-1]
     is_last[offsets[1:] - 1] = True
     ends = np.flatnonzero(is_last)
-    return ends[np.searchsorted(ends, places)] + 1
+    return ends[np.searchsorted(ends, positions)] + 1
 
 
 def _draw(query: int, totals: Rows, offsets: Rows, partners: Rows, n_pairs: int, seed: int) -> Rows:
-    """Some pairs of a query: two rows of places. Pairs are numbered by their first place, then by their second."""
+    """Random pairs of a query: two rows of positions. Pairs are numbered by their first position, then the second."""
     before, after = totals[offsets[query]], totals[offsets[query + 1]]
     generator = random.stream(seed, "pairs of a query", query)
     numbers = np.sort(generator.choice(int(after - before), n_pairs, replace=False, shuffle=False))
@@ -520,15 +524,7 @@ def _nothing_to_compare(pairs: str) -> str:
     )
 
 
-# The compiled half of ``pairs.py``: error, bias and variance of pairs, summed by query.
-#
-# Words used here
-#     place     a document of the test data; the documents of a query stand together, by falling label
-#     partner   the second document of a pair: it stands after the first, so its label is not higher
-
-
-ERROR, BIAS, VARIANCE = range(3)  # the columns of ``sums``
-N_SUMS = 3
+# Kernels: error, bias² and variance of pairs, summed by query.
 
 
 @kernel

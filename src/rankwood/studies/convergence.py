@@ -1,4 +1,10 @@
-"""``convergence``: a measure by tree, round or layer, on training, validation and test data."""
+"""``convergence``: a measure by tree, round or layer, on training, validation and test data.
+
+Words used here
+    stage    a model after some of its trees, rounds or layers
+    unit     what its stages are counted in: tree, round or layer
+    part     a data set by its name, such as "train"; "oob" is the training data, out of bag
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,8 @@ from rankwood._core.checks import read_only
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, ParameterError
-from rankwood.evaluation.results import show_number, tables_as_html, tables_as_text, write_csv
+from rankwood.evaluation.plots import PlotLine, line_plot
+from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
@@ -31,6 +38,7 @@ PARTS = ("train", "oob", "vali", "test")  # the order of columns
 _DASHES = {"test": 0, "vali": 1, "train": 2, "oob": 3}
 _LINES_SHOWN = 20
 _OUT_OF_BAG = "oob"
+_MOST_STAGES = 100  # of a curve, by default
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +57,12 @@ class Curve:
         """The first number of units with the best value, and the value; (0, nan) where there is none."""
         if np.isnan(self.values).all():
             return 0, float("nan")
-        place = int(np.nanargmin(self.values) if self.is_minimised else np.nanargmax(self.values))
-        return int(self.at[place]), float(self.values[place])
+        index = int(np.nanargmin(self.values) if self.is_minimised else np.nanargmax(self.values))
+        return int(self.at[index]), float(self.values[index])
 
 
 @dataclass(frozen=True, eq=False)
-class Convergence:
+class Convergence(Result):
     """Curves of one measure: ``result["LambdaMART", "test"].values``."""
 
     measure: str
@@ -96,14 +104,8 @@ class Convergence:
         ]
         return {"measure": self.measure, "curves": curves, "notes": list(self.notes)}
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a row per model, part and stage."""
-        write_csv(path, self.rows())
-
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the curves: a colour per model, a kind of line per part; the path's ending says which format."""
-        from rankwood.evaluation.plots import PlotLine, line_plot
-
         names = self.names
         lines = {
             f"{c.name}, {c.part}": PlotLine(
@@ -131,11 +133,14 @@ class Convergence:
             tables[f"{name}: {self.measure}"] = [*rows, {f"{longest.unit}s": "best"} | best]
         return tables
 
-    def __str__(self) -> str:
-        return tables_as_text(self.tables(), self.notes)
+    def _tables(self) -> Tables:
+        return self.tables()
 
-    def _repr_html_(self) -> str:
-        return tables_as_html(self.tables(), self.notes)
+    def _footnotes(self) -> tuple[str, ...]:
+        return self.notes
+
+    def _records(self) -> list[dict[str, Any]]:
+        return self.rows()
 
 
 def convergence(
@@ -175,15 +180,15 @@ def convergence(
     watch = ProgressReporter(len(named) * max(1, len(parts)), progress, (), unit="curve")
     curves: list[Curve] = []
     notes: list[str] = []
-    for place, (name, model) in enumerate(named.items()):
-        job = _Job(name, model, wanted, n_threads, notes)
-        curves += job.curves(parts, every, watch, place * len(parts))
+    for number, (name, model) in enumerate(named.items()):
+        measured = _MeasuredModel(name, model, wanted, n_threads, notes)
+        curves += measured.curves(parts, every, watch, number * len(parts))
     return Convergence(str(wanted), tuple(curves), tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
-    """The curves of one model."""
+class _MeasuredModel:
+    """One model, and how its curves are measured."""
 
     name: str
     model: Any
@@ -202,28 +207,28 @@ class _Job:
         if stages is None:
             return self._recorded(every)
         points = stages.points(every)
-        found = {}
+        values = {}
         for number, (part, data) in enumerate(parts.items(), 1):
             try:
                 scores = stages.scores(data, points, self.n_threads)
-                found[part] = [mean_value(self.measure, checks.read_only(s), data) for s in scores]
+                values[part] = [mean_value(self.measure, checks.read_only(s), data) for s in scores]
             except DataError as error:
                 raise DataError(f"{self.name}, {part}: {error}") from None
             watch.report(done + number)
         if "train" in parts:
             held_out = stages.out_of_bag(parts["train"], self.measure, points)
             if held_out is not None:
-                found[_OUT_OF_BAG] = held_out.tolist()
+                values[_OUT_OF_BAG] = held_out.tolist()
         return [
-            self._curve(part, stages.unit, points, np.array(found[part]))
-            for part in sorted(found, key=_place_of)
+            self._curve(part, stages.unit, points, np.array(values[part]))
+            for part in sorted(values, key=_order_of)
         ]
 
     def _recorded(self, every: int | None) -> list[Curve]:
-        """What the fit of a model without stages has put down."""
-        found = recorded(self.model, self.measure)
+        """The curves that the fit of a model without stages has recorded."""
+        values = recorded(self.model, self.measure)
         kind = type(self.model).__name__
-        if not found:
+        if not values:
             raise ModelError(
                 f"{self.name}: a {kind} has no trees or layers to stop at, and no record of {self.measure} by round. "
                 "Leave it out, or fit it with validation data and this measure."
@@ -232,23 +237,23 @@ class _Job:
             f"{self.name}: as its fit has recorded it; a {kind} cannot be stopped earlier."
         )
         curves = []
-        for part in sorted(found, key=_place_of):
-            points = np.arange(every or 1, found[part].size + 1, every or 1).tolist()
-            points = points if found[part].size in points else [*points, found[part].size]
-            curves.append(self._curve(part, "round", points, found[part][np.array(points) - 1]))
+        for part in sorted(values, key=_order_of):
+            points = np.arange(every or 1, values[part].size + 1, every or 1).tolist()
+            points = points if values[part].size in points else [*points, values[part].size]
+            curves.append(self._curve(part, "round", points, values[part][np.array(points) - 1]))
         return curves
 
     def _curve(self, part: str, unit: str, points: list[int], values: Floats) -> Curve:
         return Curve(self.name, part, unit, np.array(points), values, is_minimised(self.measure))
 
 
-def _place_of(part: str) -> int:
+def _order_of(part: str) -> int:
     return PARTS.index(part) if part in PARTS else len(PARTS)
 
 
 def _value_at(curve: Curve, at: int) -> str:
-    place = np.flatnonzero(curve.at == at)
-    return show_number(float(curve.values[place[0]])) if place.size else ""
+    index = np.flatnonzero(curve.at == at)
+    return show_number(float(curve.values[index[0]])) if index.size else ""
 
 
 def _checked_models(models: Any) -> dict[str, Any]:
@@ -282,14 +287,7 @@ def _checked_parts(data: Any) -> dict[str, RankingData]:
     return {str(part): each for part, each in data.items()}
 
 
-# What a model said on its way: scores after each tree, round or layer, and out-of-bag estimates of forests.
-#
-# Words used here
-#     stage    a model as it was after some of its trees, rounds or layers
-#     unit     what its stages are counted in: tree, round or layer
-
-
-_MOST_STAGES = 100  # of a curve, by default
+# The stages of models, and the measures that their fits recorded.
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +320,7 @@ class Stages:
         return self.stored.n_trees // self.per_unit
 
     def points(self, every: int | None) -> list[int]:
-        """The stages to look at: every so many units, and the last; by default 100 of them at most."""
+        """The stages to measure: every so many units, and the last; by default at most 100."""
         step = max(1, math.ceil(self.count / _MOST_STAGES)) if every is None else every
         return [*range(step, self.count, step), self.count]
 
@@ -339,7 +337,7 @@ class Stages:
     def out_of_bag(self, train: RankingData, measure: Measure, points: list[int]) -> Floats | None:
         """The measure of the training rows by trees that have not seen them, where that is known.
 
-        A forest's bags are drawn again, so ``train`` must be what it was fitted to; a BROOF has kept its figures.
+        A forest's bags are drawn again, so ``train`` must be the data it was fitted to; a BROOF has recorded its own.
         """
         history = recorded(self.model, measure).get("oob")
         if history is not None and self.unit == "round":
@@ -359,23 +357,24 @@ class Stages:
 
 
 def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
-    """The figures that a fit put down after each round, by part, if they are of this measure: vali, oob, train."""
+    """The values that a fit recorded after each round, by part (vali, oob, train), if they are of this measure."""
     if parse_measure(getattr(model, "measure", None) or "ndcg@10") != measure:
         return {}
-    found: dict[str, Floats] = {}
+    values_of_part: dict[str, Floats] = {}
     history = getattr(model, "history_", None) or []
-    if history and isinstance(
-        history[0], dict
-    ):  # a record per round; rounds that were not kept have none
+    # A record per round; rounds that were not kept have none.
+    if history and isinstance(history[0], dict):
         for name, part in (("valid", "vali"), ("oob", "oob")):
             values = [record.get(name) for record in history]
             if any(value is not None for value in values):
-                found[part] = np.array([math.nan if v is None else v for v in values], np.float64)
+                values_of_part[part] = np.array(
+                    [math.nan if v is None else v for v in values], np.float64
+                )
     elif history:
-        found["vali"] = np.array(history, np.float64)
+        values_of_part["vali"] = np.array(history, np.float64)
     if type(model).__name__ == "AdaRank" and getattr(model, "train_history_", None):
-        found["train"] = np.array(model.train_history_, np.float64)
-    return found
+        values_of_part["train"] = np.array(model.train_history_, np.float64)
+    return values_of_part
 
 
 def _n_rounds(model: Any, forest: Forest) -> int | None:

@@ -1,8 +1,7 @@
-"""``quality_cost_curve``: what each further tree of a model costs, and what it gives."""
+"""Quality by cost or size: ``quality_cost_curve`` of a model's trees, ``size_quality_front`` of a search's models."""
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Iterator
@@ -13,24 +12,26 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
-from rankwood._core.files import PLOTS, atomic_path, explained_writing
+from rankwood._core.files import PLOTS
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.errors import DataError, MissingExtra, ModelError
-from rankwood.evaluation.plots import refuse_without_matplotlib
+from rankwood.errors import DataError, ModelError
+from rankwood.evaluation.plots import PlotLine, known_formats, line_plot, plot_format
+from rankwood.evaluation.results import Result, Tables
 from rankwood.measures.compute import tie_averaged
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.early_exit import EarlyExit, Journey, forest_of
 from rankwood.models.family import Family, FrontPoint
 from rankwood.training.scores import mean_value
 
+COST_LABEL = "mean cost of a document"
 _POINTS = 20  # of a curve, by default
 _NO_EXITS = EarlyExit(drop=0.0, scope="all")
 _DEFAULT_EXITS = EarlyExit()
 
 
 @dataclass(frozen=True, eq=False)
-class QualityCostCurve:
+class QualityCostCurve(Result):
     """Mean cost of a document and value of a measure, by number of trees.
 
     Parameters
@@ -61,37 +62,45 @@ class QualityCostCurve:
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield dict(zip(columns, values, strict=True))
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """A line per number of trees, under a header."""
-        rows = list(self.rows())
-        with (
-            explained_writing(path),
-            atomic_path(path) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.DictWriter(file, list(rows[0]) if rows else ["trees"])
-            writer.writeheader()
-            writer.writerows(rows)
+    def table(self) -> list[dict[str, str]]:
+        """A row per number of trees as texts; values are called by their measure."""
+        return [
+            {
+                name.replace("value", self.measure): _shown(name, value)
+                for name, value in row.items()
+            }
+            for row in self.rows()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {"measure": self.measure, "points": list(self.rows())}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the measure over the cost, to a file whose name says its kind: .png, .svg or .pdf."""
-        figure = plot_curves(self._labelled(), self.measure)
-        kind = Path(path).suffix.lstrip(".").lower() or "png"
-        known = figure.canvas.get_supported_filetypes()
+        kind, known = plot_format(path) or "png", known_formats("a plot")
         if kind not in known:
             raise DataError(
                 f"{os.fspath(path)}: a plot cannot be written as .{kind}. Choose one of "
-                f"{', '.join(sorted(known))}."
+                f"{', '.join(known)}."
             )
-        with explained_writing(path), atomic_path(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=120)
-
-    def _labelled(self) -> dict[str, tuple[Floats, Floats]]:
-        curves = {"all documents through all trees": (self.cost, self.value)}
+        lines = {"all documents through all trees": PlotLine(self.cost, self.value)}
         if self.exits is not None and self.exit_cost is not None and self.exit_value is not None:
             label = f"{self.exits.drop:.0%} leave every {self.exits.every:,} trees"
-            curves[label] = (self.exit_cost, self.exit_value)
-        return curves
+            lines[label] = PlotLine(self.exit_cost, self.exit_value, group=1, dashes=1)
+        line_plot(path, lines, COST_LABEL, self.measure, kind=kind)
+
+    def _tables(self) -> Tables:
+        return {"": self.table()}
+
+    def _records(self) -> Iterator[dict[str, float]]:
+        return self.rows()
+
+
+def _shown(column: str, value: float) -> str:
+    if column == "trees":
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if column.startswith("cost") else f"{value:.4f}"
 
 
 def quality_cost_curve(
@@ -105,7 +114,7 @@ def quality_cost_curve(
     cost: str = "all",
     n_threads: int | None = None,
 ) -> QualityCostCurve:
-    """What a model costs and is worth after some of its trees, and after all, with and without early exits.
+    """The cost and the measure of a model after some of its trees and after all, with and without early exits.
 
     Parameters
     ----------
@@ -158,30 +167,8 @@ def _points(
     return cost, value
 
 
-def plot_curves(curves: dict[str, tuple[Floats, Floats]], measure: str) -> Any:
-    """A matplotlib figure of named curves: the measure over the cost of a document."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "report", "a plot") from None
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for label, (cost, value) in curves.items():
-        axes.plot(cost, value, marker="o", markersize=3, label=label)
-    axes.set_xlabel("mean cost of a document")
-    axes.set_ylabel(measure)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    return figure
-
-
-# ``size_quality_front``: what each further tree of a model buys, for the models that a search has found.
-
-
 @dataclass(frozen=True)
-class Front:
+class Front(Result):
     """The best models by their number of trees.
 
     Parameters
@@ -204,21 +191,29 @@ class Front:
     @property
     def columns(self) -> dict[str, list[float]]:
         """Numbers of trees, then values by what they were measured on."""
-        found: dict[str, list[float]] = {"trees": [point.n_trees for point in self.points]}
+        columns: dict[str, list[float]] = {"trees": [point.n_trees for point in self.points]}
         if self.searched_on != "valid":
-            found["train"] = [point.f for point in self.points]
+            columns["train"] = [point.f for point in self.points]
         valid = [point.valid for point in self.points]
         if not all(math.isnan(value) for value in valid):
-            found["valid"] = valid
+            columns["valid"] = valid
         if self.on_data is not None:
-            found["data"] = list(self.on_data)
-        return found
+            columns["data"] = list(self.on_data)
+        return columns
 
     def rows(self) -> Iterator[dict[str, float]]:
         """A mapping per number of trees."""
         columns = self.columns
         for values in zip(*columns.values(), strict=True):
             yield dict(zip(columns, values, strict=True))
+
+    def table(self) -> list[dict[str, str]]:
+        """A row per number of trees as texts."""
+        return [{name: _shown(name, value) for name, value in row.items()} for row in self.rows()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, ready for JSON."""
+        return {"measure": self.measure, "points": list(self.rows())}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the measure over the number of trees, to a file whose name says its kind: .png, .svg or .pdf."""
@@ -227,22 +222,19 @@ class Front:
             raise DataError(
                 f"{os.fspath(path)}: a plot must end in {', '.join(PLOTS)}, not '{kind}'."
             )
-        refuse_without_matplotlib()
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7, 4.5), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        columns = self.columns
+        columns = {name: np.array(values) for name, values in self.columns.items()}
         trees = columns.pop("trees")
-        for name, values in columns.items():
-            axes.plot(trees, values, marker="o", markersize=3, drawstyle="steps-post", label=name)
-        axes.set(xlabel="trees of the model", ylabel=self.measure)
-        axes.grid(alpha=0.3)
-        axes.legend()
-        with explained_writing(path), atomic_path(path) as temporary:
-            figure.savefig(temporary, format=kind[1:], dpi=120)
+        lines = {
+            name: PlotLine(trees, values, group=number, dashes=number, steps=True)
+            for number, (name, values) in enumerate(columns.items())
+        }
+        line_plot(path, lines, "trees of the model", self.measure)
+
+    def _tables(self) -> Tables:
+        return {self.measure: self.table()}
+
+    def _records(self) -> Iterator[dict[str, float]]:
+        return self.rows()
 
 
 def size_quality_front(

@@ -1,4 +1,4 @@
-"""``factorial``: what two parameters and their interaction do, told apart from chance.
+"""``factorial`` and ``factorial_design``: the effects of two parameters, of their interaction and of chance.
 
 A two-factor full factorial design with replication (Jain, *The Art of Computer Systems Performance Analysis*, 1991,
 chapter 22). The model of a response is
@@ -26,14 +26,8 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.results import (
-    Interval,
-    show_p,
-    tables_as_html,
-    tables_as_text,
-    write_csv,
-    write_page,
-)
+from rankwood.evaluation.intervals import Interval
+from rankwood.evaluation.results import Result, Tables, show_interval, show_p, write_page
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of, side_by_side
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
@@ -41,6 +35,7 @@ from rankwood.training.scores import mean_value
 
 __all__ = ["AnovaRow", "Effect", "Factorial", "analysis_of_variance", "factorial"]
 
+REPLICATES = ("all", "repetitions", "folds")
 _ERROR = "error"
 _CONFIDENCE = 0.95
 _ROUNDING = 1e-13  # of the largest value: less is no effect
@@ -74,7 +69,7 @@ class Effect:
 
 
 @dataclass(frozen=True, eq=False)
-class Factorial:
+class Factorial(Result):
     """Effects, interactions, allocation of variation and analysis of variance of a two-factor design.
 
     ``effects`` are by factor; ``interactions`` go through the levels of the second factor within those of the first.
@@ -113,7 +108,7 @@ class Factorial:
             "replicates": int(self.values.shape[2]),
             "mean": vars(self.mean),
             "cell_means": self.cell_means().tolist(),
-            "effects": {name: [vars(e) for e in found] for name, found in self.effects.items()},
+            "effects": {name: [vars(e) for e in each] for name, each in self.effects.items()},
             "interactions": [vars(effect) for effect in self.interactions],
             "anova": [vars(row) for row in self.anova],
             "level": self.level,
@@ -125,14 +120,13 @@ class Factorial:
         """The analysis of variance, a flat mapping per source."""
         return [dict(vars(row)) for row in self.anova]
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the response of every replicate, which everything else follows from."""
-        names = list(self.factors)
-        levels = list(self.factors.values())
-        rows = [
+    def _records(self) -> list[dict[str, Any]]:
+        """The response of every replicate, from which everything else follows."""
+        (one, levels), (other, levels_of_other) = self.factors.items()
+        return [
             {
-                names[0]: levels[0][a],
-                names[1]: levels[1][b],
+                one: levels[a],
+                other: levels_of_other[b],
                 "replicate": replicate + 1,
                 self.response: value,
             }
@@ -140,7 +134,6 @@ class Factorial:
                 np.ndindex(*self.values.shape), self.values.ravel().tolist(), strict=True
             )
         ]
-        write_csv(path, rows)
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
         """Write the tables and notes as a page of its own."""
@@ -156,15 +149,13 @@ class Factorial:
             | {"mean": f"{row.mean():.4f}"}
             for level, row in zip(self.factors[one], self.cell_means(), strict=True)
         ]
-        named = [
-            (f"{name} {e.levels[0]}", e) for name, found in self.effects.items() for e in found
-        ]
+        named = [(f"{name} {e.levels[0]}", e) for name, each in self.effects.items() for e in each]
         named += [(" × ".join(effect.levels), effect) for effect in self.interactions]
         effects = [
             {
                 "effect of": name,
                 "value": f"{effect.value:+.4f}",
-                "95 % interval": f"{effect.interval[0]:+.4f} – {effect.interval[1]:+.4f}",
+                "95 % interval": show_interval(effect.interval, "+"),
                 "clear": "yes" if effect.is_clear else "no",
             }
             for name, effect in named
@@ -175,11 +166,11 @@ class Factorial:
             "analysis of variance": [_shown(row) for row in self.anova],
         }
 
-    def __str__(self) -> str:
-        return tables_as_text(self.tables(), self.notes)
+    def _tables(self) -> Tables:
+        return self.tables()
 
-    def _repr_html_(self) -> str:
-        return tables_as_html(self.tables(), self.notes)
+    def _footnotes(self) -> tuple[str, ...]:
+        return self.notes
 
 
 def factorial(
@@ -189,7 +180,7 @@ def factorial(
     level: float = 0.05,
     response: str = "value",
 ) -> Factorial:
-    """Take the variation of a response apart into two factors, their interaction and error.
+    """Divide the variation of a response into two factors, their interaction and error.
 
     Parameters
     ----------
@@ -205,7 +196,7 @@ def factorial(
     array = _checked_values(values)
     named = _checked_factors(factors, array.shape)
     level = checks.real_number("level", level, "(0, 1)")
-    parts = _Parts.of(array)
+    parts = _Components.of(array)
     one, other = named
     sources = (one, other, f"{one} × {other}", _ERROR)
     rows = analysis_of_variance(
@@ -233,8 +224,8 @@ def factorial(
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
-    """The values taken apart: mean, effects of either factor, interactions, errors."""
+class _Components:
+    """The components of the values: mean, effects of either factor, interactions, errors."""
 
     mean: float
     of_one: Floats
@@ -243,8 +234,8 @@ class _Parts:
     errors: Floats
 
     @classmethod
-    def of(cls, values: Floats) -> _Parts:
-        """What is left over after each part goes to the next; what rounding leaves is nothing."""
+    def of(cls, values: Floats) -> _Components:
+        """Subtract each component from the values before the next is computed; rounding errors become 0."""
         mean, cells = float(values.mean()), values.mean(axis=2)
         rounding = _ROUNDING * float(np.abs(values).max())
         of_one = _without(rounding, cells.mean(axis=1) - mean)
@@ -255,7 +246,7 @@ class _Parts:
 
     @property
     def sums(self) -> list[float]:
-        """The sum of squares of each part, over all values."""
+        """The sum of squares of each component, over all values."""
         n_one, n_other, n_replicates = self.errors.shape
         squares = [self.of_one, self.of_other, self.together, self.errors]
         repeated = [n_other * n_replicates, n_one * n_replicates, n_replicates, 1]
@@ -266,7 +257,7 @@ class _Parts:
 
     @property
     def degrees(self) -> list[int]:
-        """How many numbers of each part are free."""
+        """The degrees of freedom of each component."""
         n_one, n_other, n_replicates = self.errors.shape
         together = (n_one - 1) * (n_other - 1)
         return [n_one - 1, n_other - 1, together, n_one * n_other * (n_replicates - 1)]
@@ -296,7 +287,7 @@ def analysis_of_variance(sums: Mapping[str, float], degrees: Mapping[str, int]) 
 
 @dataclass(frozen=True)
 class _Spread:
-    """How far estimates lie from what they estimate, by the error's mean square."""
+    """Confidence intervals of estimates, by the error's mean square."""
 
     error_square: float
     degrees: int
@@ -386,17 +377,16 @@ def _dash(value: float) -> str:
 
 def _notes(rows: Sequence[AnovaRow], n_replicates: int, level: float) -> list[str]:
     significant = [row.source for row in rows if row.p < level]
-    found = ", ".join(significant) or "none"
-    notes = [f"{n_replicates} replicates of each pair of levels; significant at {level:g}: {found}"]
+    listed = ", ".join(significant) or "none"
+    notes = [
+        f"{n_replicates} replicates of each pair of levels; significant at {level:g}: {listed}"
+    ]
     if rows[-1].sum_of_squares == 0.0:
         notes.append("replicates do not differ: there is no error to compare effects with")
     return notes
 
 
-# ``factorial_design``: a ranker at every pair of levels of two parameters, and what makes the measure vary.
-
-
-REPLICATES = ("all", "repetitions", "folds")
+# Fits of a ranker at every pair of levels of two parameters.
 
 
 def factorial_design(

@@ -1,4 +1,4 @@
-"""Fits that an analysis asks for: estimators by name, folds however they are passed, a seed for every fit."""
+"""What studies that fit many models share: estimators by name, folds, a seed for every fit, fits in parallel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rankwood.errors import DataError, ParameterError
 from rankwood.training.inputs import validation_data
 from rankwood.training.rounds import ProgressReporter
 
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 _LARGEST_SEED = 2**31
 
 
@@ -32,20 +32,20 @@ class FoldParts:
 
 def estimators_by_name(estimator: Any) -> dict[str, Any]:
     """The estimators to fit, from one, or from several by name."""
-    found = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
-    if not found:
+    named = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
+    if not named:
         raise ParameterError("estimator is empty; pass an estimator, or several by name.")
-    for name, each in found.items():
+    for name, each in named.items():
         methods = ("fit", "predict", "get_params")
         if isinstance(each, type) or not all(hasattr(each, method) for method in methods):
             raise ParameterError(
                 f"'{name}' must be an estimator such as RandomForest(n_trees=50), got {each!r}."
             )
-    return {str(name): each for name, each in found.items()}
+    return {str(name): each for name, each in named.items()}
 
 
 def folds_of(data: Any, test: Any, valid: Any) -> Any:
-    """A sequence of folds, whatever was passed; folds are read when they are asked for."""
+    """A sequence of folds from training and test data, or from folds, which are read when they are indexed."""
     if isinstance(data, RankingData):
         if test is None:
             raise ParameterError("test is missing: pass the data to test on, or pass folds.")
@@ -61,7 +61,7 @@ def folds_of(data: Any, test: Any, valid: Any) -> Any:
 
 
 def parts_of(fold: Any, need: str = "rankings are measured by query") -> FoldParts:
-    """The three parts of a fold; both data to train on and to test have queries."""
+    """The three parts of a fold; raises unless the training and the test data have queries and rows."""
     if not isinstance(fold, tuple | list) or len(fold) != 3:
         raise ParameterError("a fold must be (train, validation, test); validation may be None.")
     train, valid, test = fold
@@ -85,7 +85,7 @@ def fitted(
         drawn = random.stream(known["seed"] or 0, "seed of a training", iteration)
         model.set_params(seed=int(drawn.integers(_LARGEST_SEED)))
     if "checkpoint" in known:
-        model.set_params(checkpoint=None)  # fits would go on with each other's trees
+        model.set_params(checkpoint=None)  # else a fit would continue from another's trees
     if "n_threads" in known and known["n_threads"] is None:
         model.set_params(n_threads=n_threads)
     options = {} if valid is None else {"valid": valid}
@@ -94,13 +94,13 @@ def fitted(
 
 
 def side_by_side(
-    function: Callable[[int], Result],
+    function: Callable[[int], Outcome],
     n_jobs: int,
     n_threads: int,
     watch: ProgressReporter,
     done: int = 0,
-) -> Iterator[Result]:
-    """``function`` of each job in order, one per thread; ``watch`` hears of each, after ``done`` others."""
+) -> Iterator[Outcome]:
+    """``function`` of each job number in order, one per thread; ``watch`` is told of each, after ``done`` others."""
     with contextlib.closing(
         parallel_map_ordered(function, range(n_jobs), max(1, min(n_threads, n_jobs)))
     ) as results:

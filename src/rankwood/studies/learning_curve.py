@@ -1,4 +1,4 @@
-"""``learning_curve``: what rankers make of a tenth, two tenths, … of the training queries."""
+"""``learning_curve``: a measure of rankers that were fitted to a tenth, two tenths, … of the training queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rankwood.data.dataset import RankingData
 from rankwood.data.splits import rows_of_queries
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, InputError, ParameterError, UnknownName
-from rankwood.evaluation.results import aligned, as_html, show_number, write_csv
+from rankwood.evaluation.plots import PlotLine, line_plot
+from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import (
     FoldParts,
@@ -35,7 +36,7 @@ TENTHS = tuple(round(tenth / 10, 1) for tenth in range(1, 11))
 
 
 @dataclass(frozen=True, eq=False)
-class LearningCurve:
+class LearningCurve(Result):
     """A measure on test data by share of training queries: ``curve["RandomForest"]`` has a mean per share.
 
     ``values`` are by algorithm, shares × replicates: each repetition in each fold. ``n_queries`` has the mean number of
@@ -57,10 +58,10 @@ class LearningCurve:
 
     def deviations(self, name: str) -> Floats:
         """The standard deviation over replicates, by share; 0 with one replicate."""
-        found = self.values[name]
-        if found.shape[1] < 2:
-            return np.zeros(len(found))
-        deviations: Floats = found.std(axis=1, ddof=1)
+        values = self.values[name]
+        if values.shape[1] < 2:
+            return np.zeros(len(values))
+        deviations: Floats = values.std(axis=1, ddof=1)
         return deviations
 
     def rows(self) -> list[dict[str, Any]]:
@@ -69,15 +70,15 @@ class LearningCurve:
             {
                 "algorithm": name,
                 "share": share,
-                "queries": self.n_queries[place],
-                "mean": float(self[name][place]),
-                "deviation": float(self.deviations(name)[place]),
-                "least": float(found[place].min()),
-                "greatest": float(found[place].max()),
-                "replicates": found.shape[1],
+                "queries": self.n_queries[index],
+                "mean": float(self[name][index]),
+                "deviation": float(self.deviations(name)[index]),
+                "least": float(values[index].min()),
+                "greatest": float(values[index].max()),
+                "replicates": values.shape[1],
             }
-            for name, found in self.values.items()
-            for place, share in enumerate(self.shares)
+            for name, values in self.values.items()
+            for index, share in enumerate(self.shares)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,18 +89,12 @@ class LearningCurve:
             "queries": list(self.n_queries),
             "repetitions": self.repetitions,
             "folds": self.n_folds,
-            "values": {name: found.tolist() for name, found in self.values.items()},
+            "values": {name: values.tolist() for name, values in self.values.items()},
             "means": {name: self[name].tolist() for name in self.values},
         }
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a row per algorithm and share."""
-        write_csv(path, self.rows())
-
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the means, with bands of one standard deviation; the path's ending says which format."""
-        from rankwood.evaluation.plots import PlotLine, line_plot
-
         lines = {}
         for group, name in enumerate(self.values):
             mean, deviation = self[name], self.deviations(name)
@@ -111,26 +106,29 @@ class LearningCurve:
         """A row per share as texts: the mean of each algorithm ± its standard deviation."""
         has_spread = self.repetitions * self.n_folds > 1
         rows = []
-        for place, share in enumerate(self.shares):
-            row = {"share": f"{100 * share:g} %", "queries": f"{self.n_queries[place]:,.0f}"}
+        for index, share in enumerate(self.shares):
+            row = {"share": f"{100 * share:g} %", "queries": f"{self.n_queries[index]:,.0f}"}
             for name in self.values:
-                spread = f" ± {self.deviations(name)[place]:.4f}" if has_spread else ""
-                row[name] = show_number(float(self[name][place])) + spread
+                spread = f" ± {self.deviations(name)[index]:.4f}" if has_spread else ""
+                row[name] = show_number(float(self[name][index])) + spread
             rows.append(row)
         return rows
 
     def notes(self) -> list[str]:
-        """How the figures came about."""
+        """What was measured, and how often."""
         folds = f" in each of {self.n_folds} folds" if self.n_folds > 1 else ""
         return [
             f"{self.measure} on test data; {self.repetitions} repetitions{folds}, each with its own nested samples"
         ]
 
-    def __str__(self) -> str:
-        return "\n".join([*aligned(self.table()), "", *self.notes()])
+    def _tables(self) -> Tables:
+        return {"": self.table()}
 
-    def _repr_html_(self) -> str:
-        return as_html(self.table(), self.notes())
+    def _footnotes(self) -> list[str]:
+        return self.notes()
+
+    def _records(self) -> list[dict[str, Any]]:
+        return self.rows()
 
 
 def learning_curve(
@@ -182,7 +180,7 @@ def learning_curve(
     watch = ProgressReporter(len(folds) * int(np.prod(shape)), progress, (), unit="fit")
     found, counts = np.empty((len(folds), *shape)), np.empty((len(folds), len(asked)))
     for number in range(len(folds)):
-        job = _Job(
+        job = _LearningFold(
             algorithms, parts_of(folds[number]), wanted, asked, repetitions, (number, seed, threads)
         )
         counts[number] = job.counts
@@ -202,7 +200,7 @@ def learning_curve(
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
+class _LearningFold:
     """The fits of one fold: algorithms × shares × repetitions."""
 
     algorithms: Mapping[str, Any]

@@ -1,11 +1,11 @@
-"""``compare_missing``: one ranker under every treatment of missing values, on the same queries."""
+"""``compare_missing``: one ranker under every treatment of missing values, on the same queries.
+
+The treatment "learned", where trees learn the direction of missing values, is the baseline of all differences.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,26 +15,20 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import checks
-from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import shuffled_queries
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.evaluate import evaluate
-from rankwood.evaluation.results import (
-    NO_INTERVAL,
-    Interval,
-    MeasureResult,
-    Resampling,
-    aligned,
-    as_html,
-    show_number,
-)
-from rankwood.measures.compute import paired_t_test
+from rankwood.evaluation.evaluate import MeasureResult, evaluate
+from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.paired_tests import adjusted, paired_t_test
+from rankwood.evaluation.results import Result, Tables, show_interval, show_number
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.inputs import features_in_order
 from rankwood.prepare.missing import TREATMENTS, PredictMissing, described, treated
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+
+BASELINE = "learned"  # what the others are compared with: the rankers' default
 
 
 def compare_missing(
@@ -81,10 +75,10 @@ def compare_missing(
     names = _checked_treatments(treatments)
     check_listeners(progress, ())
     _refuse_what_has_nothing_to_treat(train, test)
-    parts = _Parts(train, test, n_folds, seed)
+    parts = _LearnedAndScored(train, test, n_folds, seed)
     ranker = _ready(ranker, train)
     watch = ProgressReporter(len(names) * parts.n_fits, progress, (), unit="fit")
-    found: dict[str, tuple[MeasureResult, float]] = {}
+    measured: dict[str, tuple[MeasureResult, float]] = {}
     for number, name in enumerate(names):
         start = time.perf_counter()
         scores = np.zeros(parts.judged.n_documents)
@@ -95,9 +89,9 @@ def compare_missing(
         seconds = time.perf_counter() - start
         options: dict[str, Any] = {"n_bootstrap": n_bootstrap, "confidence": confidence}
         evaluation = evaluate(scores, parts.judged, parsed, seed=seed, **options)
-        found[name] = next(iter(evaluation)), seconds
+        measured[name] = next(iter(evaluation)), seconds
     sampling = Resampling.of(parts.judged.n_queries, n_bootstrap, confidence, seed)
-    results = _against_learned(found, parts.judged, sampling)
+    results = _against_learned(measured, parts.judged, sampling)
     return MissingComparison(results, str(measure), confidence, parts.facts())
 
 
@@ -133,8 +127,8 @@ def _refuse_what_has_nothing_to_treat(train: RankingData, test: RankingData | No
         )
 
 
-class _Parts:
-    """What is learned from and what is scored: one test part, or folds of the training queries."""
+class _LearnedAndScored:
+    """Pairs of training and scored data: the test data, or folds of the training queries."""
 
     def __init__(
         self, train: RankingData, test: RankingData | None, n_folds: int, seed: int
@@ -183,26 +177,32 @@ class _Parts:
 
 
 def _against_learned(
-    found: dict[str, tuple[MeasureResult, float]], data: RankingData, sampling: Resampling
+    measured: dict[str, tuple[MeasureResult, float]], data: RankingData, sampling: Resampling
 ) -> tuple[TreatmentResult, ...]:
     """Each treatment with its difference to the one that learns where missing values go."""
-    own = found[BASELINE][0]
-    others = [name for name in found if name != BASELINE]
-    values = [
-        float("nan")
-        if own.measure.is_pooled
-        else paired_t_test(found[name][0].per_query - own.per_query)
-        for name in others
-    ]
-    p_of = dict(zip(others, _holm(values), strict=True)) | {BASELINE: float("nan")}
+    own = measured[BASELINE][0]
+    others = [name for name in measured if name != BASELINE]
+    values: Floats = np.array(
+        [
+            float("nan")
+            if own.measure.is_pooled
+            else paired_t_test(measured[name][0].per_query - own.per_query)
+            for name in others
+        ],
+        np.float64,
+    )
+    p_of = dict(zip(others, adjusted(values, "holm").tolist(), strict=True))
+    p_of[BASELINE] = float("nan")
     results = []
-    for name, (result, seconds) in found.items():
+    for name, (result, seconds) in measured.items():
         interval = NO_INTERVAL
         if name != BASELINE and not result.measure.is_pooled:
             interval = _interval(result.per_query - own.per_query, data, sampling)
-        apart = result.value - own.value
+        difference = result.value - own.value
         results.append(
-            TreatmentResult(name, described(name), result, apart, interval, p_of[name], seconds)
+            TreatmentResult(
+                name, described(name), result, difference, interval, p_of[name], seconds
+            )
         )
     return tuple(results)
 
@@ -214,22 +214,6 @@ def _interval(differences: Floats, data: RankingData, sampling: Resampling) -> I
     weight = (weights * is_counted)[:, np.newaxis]
     weighted = weight * np.where(is_counted, differences, 0.0)[:, np.newaxis]
     return sampling.ratio_intervals(weighted, weight)[0]
-
-
-def _holm(values: Sequence[float]) -> list[float]:
-    """The p values corrected for how many there are (Holm 1979); NaN stays and does not count."""
-    corrected = np.array(values, np.float64)
-    tested = np.flatnonzero(~np.isnan(corrected))
-    ascending = tested[np.argsort(corrected[tested], kind="stable")]
-    factors = np.arange(ascending.size, 0, -1)
-    corrected[ascending] = np.minimum(1.0, np.maximum.accumulate(corrected[ascending] * factors))
-    return [float(value) for value in corrected]
-
-
-# What ``compare_missing`` gives: a row per treatment of missing values, as a table, as numbers, as a file.
-
-
-BASELINE = "learned"  # what the others are compared with: the rankers' default
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +260,10 @@ class TreatmentResult:
 
 
 @dataclass(frozen=True, eq=False)
-class MissingComparison:
+class MissingComparison(Result):
     """The results by treatment: ``comparison["median"].value``."""
+
+    _csv_line_end = "\n"
 
     results: tuple[TreatmentResult, ...]
     text: str  # the measure as it was asked for
@@ -305,9 +291,9 @@ class MissingComparison:
                 "treatment": result.treatment,
                 "by": result.by,
                 self.text: show_number(result.value),
-                share: _between(result.interval, ""),
+                share: show_interval(result.interval),
                 "difference": "–" if is_baseline else f"{result.difference:+.4f}",
-                f"its {share}": _between(result.difference_interval, "+"),
+                f"its {share}": show_interval(result.difference_interval, "+"),
                 "p (Holm)": _p_value(result.p_value),
                 "seconds": f"{result.seconds:,.1f}",
             }
@@ -336,37 +322,22 @@ class MissingComparison:
             "notes": self.notes(),
         }
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a row per treatment, numbers in full; a field is empty where there is no number."""
-        out = io.StringIO()
-        rows = [result.to_dict() for result in self.results]
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({name: _in_full(value) for name, value in row.items()})
-        with explained_writing(path), atomic_path(path) as temporary:
-            temporary.write_text(out.getvalue())
+    def _tables(self) -> Tables:
+        return {"": self.rows()}
 
-    def __str__(self) -> str:
-        return "\n".join([*aligned(self.rows()), "", *self.notes()])
+    def _footnotes(self) -> list[str]:
+        return self.notes()
 
-    def _repr_html_(self) -> str:
-        return as_html(self.rows(), self.notes())
-
-
-def _between(interval: Interval, sign: str) -> str:
-    if math.isnan(interval[0]):
-        return "–"
-    return f"{interval[0]:{sign}.4f} – {interval[1]:{sign}.4f}"
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """A record per treatment; a field is empty where there is no number."""
+        for result in self.results:
+            yield {
+                name: "" if isinstance(value, float) and math.isnan(value) else value
+                for name, value in result.to_dict().items()
+            }
 
 
 def _p_value(value: float) -> str:
     if math.isnan(value):
         return "–"
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
-
-
-def _in_full(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else repr(value)
-    return str(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rankwood.evaluation.plots import add_circle, new_figure
 from rankwood.experiments.report.drawing import Box, Drawing, Line, Mark, Shape, Text
 from rankwood.experiments.report.html import Markup, element, escape
 
@@ -168,20 +168,10 @@ _NARROWER = 0.92  # matplotlib's own type is wider than those of browsers
 _ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 
 
-def has_matplotlib() -> bool:
-    """Whether there is something to draw PNG with."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
 def write_png(drawing: Drawing, path: Path) -> None:
     """The drawing on white paper, two dots per pixel; its description is kept in the file."""
-    # Not pyplot: it has a state, and may look for a screen.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     size = (drawing.width / _DOTS_PER_INCH, drawing.height / _DOTS_PER_INCH)
-    figure = Figure(figsize=size, facecolor=PAPER)
-    FigureCanvasAgg(figure)
+    figure = new_figure(*size, facecolor=PAPER)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0, drawing.width)
     axes.set_ylim(drawing.height, 0)
@@ -234,13 +224,11 @@ def _draw_line(axes: Any, line: Line, colour: str, order: int) -> None:
 
 
 def _draw_mark(axes: Any, mark: Mark, colour: str, order: int) -> None:
-    from matplotlib.patches import Circle
-
     inside = colour if mark.is_filled else PAPER
     width = 1.8 * _POINTS
     if mark.shape == "circle":
-        sign = Circle((mark.x, mark.y), mark.size, fc=inside, ec=colour, lw=width, zorder=order)
-        axes.add_patch(sign)
+        style = {"fc": inside, "ec": colour, "lw": width, "zorder": order}
+        add_circle(axes, (mark.x, mark.y), mark.size, **style)
     for stroke, closing in outline(mark):
         across, down = [x for x, _, _ in stroke], [y for _, y, _ in stroke]
         if closing:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.errors import ParameterError, UnknownName
+from rankwood.evaluation.plots import has_matplotlib
 from rankwood.experiments.report.charts import WIDE, Chart, charts_of
 from rankwood.experiments.report.findings import Findings, find
 from rankwood.experiments.report.page import html_page
-from rankwood.experiments.report.render import has_matplotlib, svg_file, write_png
+from rankwood.experiments.report.render import svg_file, write_png
 from rankwood.experiments.report.text_files import csv_files, latex_tables, markdown_report
 from rankwood.experiments.results import RunResults
 

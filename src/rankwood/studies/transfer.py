@@ -1,0 +1,471 @@
+"""Transfer between collections: ``select_similar``, ``add_model_features``, and ``transfer_report`` on their effect.
+
+``select_similar`` adds rows of another collection to the training data, ``add_model_features`` adds columns; both can
+measure whether that helps. ``transfer_report`` trains a ranker without and with what was transferred, and compares the
+two on validation data. The methods are those of Mohan (2010), chapter 5; ``rankwood.prepare.transfer`` computes them
+and defines source, target, domain and similarity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwood._core import checks
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats, Rows
+from rankwood.errors import DataError, ParameterError
+from rankwood.evaluation.paired_tests import paired_t_test
+from rankwood.evaluation.results import Result, Tables
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.inputs import features_in_order, some_names
+from rankwood.prepare.transfer import (
+    KINDS,
+    DomainForests,
+    add_columns,
+    check_kinds,
+    common_columns,
+    folds_of_rows,
+    model_columns,
+    take_columns,
+)
+from rankwood.rankers.base import Ranker
+from rankwood.rankers.forests import RandomForest
+from rankwood.rankers.save import join
+from rankwood.training.bags import UNITS
+from rankwood.training.scores import is_minimised, mean_value
+
+DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
+HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
+_NOT_MEASURED = "not measured: pass valid= to see whether this helps or harms"
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The target with the source documents that are most like its own.
+
+    Attributes
+    ----------
+    data
+        The target's rows, then the chosen ones of the source in the source's order, with the features that both
+        have. Queries are numbered anew, so those of the two collections stay apart.
+    similarity
+        P(target) of every source document.
+    rows
+        The rows of the source that were chosen, ascending.
+    auc
+        How well a forest tells documents of the two collections apart that it has not seen: 0.5 not at all, 1 always.
+    features
+        The names of the common features, or their 1-based numbers.
+    report
+        What the chosen rows changed; None without validation data.
+    """
+
+    data: RankingData
+    similarity: Floats
+    rows: Rows
+    auc: float
+    features: tuple[str, ...]
+    report: TransferReport | None = None
+
+    def __str__(self) -> str:
+        n_added = self.rows.size
+        chosen = self.similarity[self.rows]
+        lines = [
+            f"{n_added:,} of {self.similarity.size:,} source documents added to "
+            f"{self.data.n_documents - n_added:,} of the target; {len(self.features):,} common features",
+            f"similarity of those added: {chosen.min():.3f} to {chosen.max():.3f} "
+            f"(mean {chosen.mean():.3f}, of all {self.similarity.mean():.3f})",
+            f"AUC of the domain forest: {self.auc:.3f} (0.5: the collections look the same)",
+            "",
+            _NOT_MEASURED if self.report is None else str(self.report),
+        ]
+        return "\n".join(lines)
+
+
+def select_similar(
+    source: RankingData,
+    target: RankingData,
+    share: float,
+    *,
+    valid: RankingData | None = None,
+    model: Ranker | None = None,
+    measure: str | Measure = "ndcg@10",
+    forest: Ranker | None = None,
+    n_folds: int = 5,
+    folds_by: str | None = None,
+    balance: bool = True,
+    query_features: bool = False,
+    seed: int = 0,
+    n_threads: int | None = None,
+) -> Selection:
+    """The target with the ``share`` of the source's documents that most look like the target's.
+
+    The source is cut into folds. A domain forest learns 0 from the source without one fold and 1 from the target, and
+    says of each document in that fold how likely it is the target's.
+
+    Parameters
+    ----------
+    source, target
+        Training rows of the two collections, as RankingData. Only features that both have are used: by name where both
+        have names, else by position, and then there must be equally many.
+    share
+        How much of the source is added, in (0, 1]; of equally similar documents the first in the source.
+    valid, model, measure
+        With validation data of the target, ``model`` (None: ``RandomForest()``) is trained without and with the chosen
+        rows, and ``report`` says what they changed.
+    forest
+        The domain forest; None is a ``RandomForest`` of 100 trees with ``seed`` and ``n_threads``.
+    n_folds, folds_by
+        How many folds; whether they are made of whole queries ("query", the default where there are queries) or of
+        rows. Documents of one query resemble each other: a forest that has seen some of them as the source's
+        recognises the query.
+    balance
+        Whether both collections weigh the same in the domain forest, so that a similarity of ½ says that a document
+        could as well be of either. The order of documents hardly depends on it.
+    query_features
+        Whether features that are constant within every query may tell the collections apart. They let a forest
+        learn the queries by heart, which says nothing about documents, so they are left out by default.
+    seed
+        Decides the folds, and the domain forest if none is given.
+    """
+    share = checks.real_number("share", share, "(0, 1]")
+    n_folds = checks.whole_number("n_folds", n_folds, 2)
+    seed = checks.whole_number("seed", seed, 0)
+    parsed = parse_measure(measure)
+    _check_collections(source, target)
+    n_chosen = _n_chosen(share, source.n_documents)
+    model = RandomForest(seed=seed, n_threads=n_threads) if model is None else model
+    if forest is None:
+        forest = RandomForest(DOMAIN_TREES, seed=seed, n_threads=n_threads)
+    check_ranker("forest", forest)
+    in_source, in_target = common_columns(source, target)
+    if valid is not None:  # before anything takes long
+        valid = _like_the_target(valid, target, model)
+    near, own = take_columns(source, in_source), take_columns(target, in_target)
+    unit = _unit(folds_by, source)
+    folds = folds_of_rows(near, "source", n_folds, unit, seed)
+    folds_of_target = folds_of_rows(own, "target", n_folds, unit, seed)
+    forests = DomainForests(near, own, forest, balance, query_features)
+    similarity = forests.similarity(folds, n_folds)
+    auc = forests.auc(folds == 0, folds_of_target == 0)
+    rows = np.sort(np.argsort(-similarity, kind="stable")[:n_chosen])
+    joined = join(own, near.take_rows(rows))
+    report = None
+    if valid is not None:
+        report = transfer_report(model, own, joined, take_columns(valid, in_target), measure=parsed)
+        if own.n_features < target.n_features:
+            alone = mean_value(parsed, trained_scores(model, target, valid), valid)
+            report = dataclasses.replace(report, all_features=alone)
+    return Selection(joined, similarity, rows, auc, own.names, report)
+
+
+def _like_the_target(valid: RankingData, target: RankingData, model: Ranker) -> RankingData:
+    """Validation data with the target's features in the target's order."""
+    check_comparison(model, valid)
+    try:
+        matrix = features_in_order(valid, target.n_features, target.feature_names)
+    except DataError:
+        lacking = sorted(set(target.names) - set(valid.names))
+        what = f"it lacks {some_names(lacking)}" if lacking else f"it has {valid.n_features:,}"
+        raise DataError(
+            f"valid must have the target's {target.n_features:,} features, but {what}."
+        ) from None
+    return dataclasses.replace(valid, features=matrix, feature_names=target.feature_names)
+
+
+def _check_collections(source: RankingData, target: RankingData) -> None:
+    for name, data in (("source", source), ("target", target)):
+        if not isinstance(data, RankingData):
+            raise ParameterError(f"{name} must be RankingData, got {type(data).__name__}.")
+        if data.n_documents == 0:
+            raise DataError(f"{name} has no documents.")
+        if data.labels.min() == data.labels.max():
+            raise DataError(
+                f"all labels of {name} are {data.labels[0]:g}: there is no ranking to be learned from them. "
+                "Judge some documents first."
+            )
+    if (source.query_ids is None) != (target.query_ids is None):
+        with_ids, without = ("source", "target")[:: -1 if source.query_ids is None else 1]
+        raise DataError(
+            f"{with_ids} has query ids and {without} has none. Pass query_ids= for both, or for neither."
+        )
+
+
+def _unit(folds_by: str | None, source: RankingData) -> str:
+    if folds_by is None:
+        return "row" if source.query_ids is None else "query"
+    return checks.one_of("folds_by", folds_by, UNITS)
+
+
+def _n_chosen(share: float, n_documents: int) -> int:
+    n_chosen = int(share * n_documents + 1e-9)  # 0.7 of 10 is 7, whatever floats say
+    if n_chosen == 0:
+        raise ParameterError(
+            f"a share of {share:g} of {n_documents:,} source documents is less than one: nothing would be "
+            f"transferred. Use a share of at least {1 / n_documents:.2g}."
+        )
+    return n_chosen
+
+
+@dataclass(frozen=True, eq=False)
+class AddedFeatures:
+    """Data with what a model says of each document as further features.
+
+    Attributes
+    ----------
+    data, valid
+        The data given, with the new columns behind their own; ``valid`` is None where none were given.
+    names
+        What the new columns are called.
+    report
+        What the columns changed; None without validation data.
+    """
+
+    data: RankingData
+    names: tuple[str, ...]
+    valid: RankingData | None = None
+    report: TransferReport | None = None
+
+    def __str__(self) -> str:
+        n_before = self.data.n_features - len(self.names)
+        lines = [
+            f"{len(self.names)} features added to {n_before:,}: {', '.join(self.names)}",
+            "",
+            _NOT_MEASURED if self.report is None else str(self.report),
+        ]
+        return "\n".join(lines)
+
+
+def add_model_features(
+    model: Any,
+    data: RankingData,
+    kinds: str = KINDS,
+    *,
+    prefix: str = "",
+    valid: RankingData | None = None,
+    ranker: Any = None,
+    measure: str = "ndcg@10",
+) -> AddedFeatures:
+    """The data with what a model of another collection says of each document, as further features.
+
+    Parameters
+    ----------
+    model
+        A fitted model of the other collection. It may know fewer features than the data have, if both have names.
+    data
+        Documents of the collection that is to be ranked better.
+    kinds
+        Letters: Q the score, P the probability of each grade, C the cumulative ones. P and C need a model with
+        ``probabilities``, ``cumulative`` and ``grades_``, which ``OrdinalRanker`` has.
+    prefix
+        Stands before the names of the new features, which are Q, P0, P1, …, C0, C1, … by grade.
+    valid, ranker, measure
+        With validation data, ``ranker`` (None: ``RandomForest()``) is trained without and with the new features, and
+        ``report`` says what they changed.
+    """
+    kinds = check_kinds(model, kinds)
+    plain_names, columns = model_columns(model, data, kinds)
+    names = tuple(f"{prefix}{name}" for name in plain_names)
+    added = add_columns(data, names, columns)
+    if valid is None:
+        return AddedFeatures(added, names)
+    more = add_columns(valid, names, model_columns(model, valid, kinds)[1])
+    ranker = RandomForest() if ranker is None else ranker
+    report = transfer_report(ranker, data, added, valid, valid_with=more, measure=measure)
+    return AddedFeatures(added, names, more, report)
+
+
+@dataclass(frozen=True, eq=False)
+class TransferReport(Result):
+    """The validation measure of one ranker trained without and with what was transferred.
+
+    Attributes
+    ----------
+    without, with_transfer, difference
+        The measure of the two, and the second less the first.
+    p_value
+        Of Student's paired t test over the queries: how likely differences as large as these are by chance. NaN where
+        fewer than two queries have a value.
+    differences
+        The difference of each query's own value, NaN where it has none.
+    verdict
+        "helps", "harms", or "no clear difference" if the p value is not below ``level``.
+    all_features
+        The measure without the transfer and with all features of the target; None where it lost none of them.
+    """
+
+    model: str
+    measure: Measure
+    without: float
+    with_transfer: float
+    p_value: float
+    differences: Floats = field(repr=False)
+    level: float = 0.05
+    all_features: float | None = None
+
+    @property
+    def difference(self) -> float:
+        """With the transfer less without it."""
+        return self.with_transfer - self.without
+
+    @property
+    def verdict(self) -> str:
+        """Whether the transfer helps, harms, or makes no clear difference."""
+        mean = float(np.nanmean(self.differences)) if self.n_queries else 0.0
+        # Of measures over all documents the sign of the whole may differ from that of the queries' mean.
+        if not self.p_value < self.level or mean * self.difference <= 0:
+            return UNCLEAR
+        return HELPS if (self.difference < 0) == is_minimised(self.measure) else HARMS
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries the test looks at."""
+        return int(np.count_nonzero(~np.isnan(self.differences)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, without the values of single queries."""
+        return {
+            "model": self.model,
+            "measure": str(self.measure),
+            "without": self.without,
+            "with": self.with_transfer,
+            "difference": self.difference,
+            "p_value": self.p_value,
+            "queries": self.n_queries,
+            "verdict": self.verdict,
+            "without_with_all_features": self.all_features,
+        }
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [self.to_dict()]
+
+    def _tables(self) -> Tables:
+        values = {
+            "without": f"{self.without:.4f}",
+            "with": f"{self.with_transfer:.4f}",
+            "change": f"{self.difference:+.4f}",
+        }
+        rows = [{"training": name, str(self.measure): value} for name, value in values.items()]
+        return {self._title: rows}
+
+    def _footnotes(self) -> list[str]:
+        return [f"{_shown(self.p_value)}, paired t test over queries", *self._verdict_lines()]
+
+    def _verdict_lines(self) -> list[str]:
+        """The verdict; and the value of the target by itself, where it has features that the source lacks."""
+        lines = [
+            f"the transfer {self.verdict}"
+            if self.verdict != UNCLEAR
+            else f"{UNCLEAR}: the change may be chance"
+        ]
+        if self.all_features is not None:
+            lines.append(f"without, but with all features of the target: {self.all_features:.4f}")
+        return lines
+
+    @property
+    def _title(self) -> str:
+        return f"{self.measure} of {self.model} on {self.n_queries:,} validation queries"
+
+    def __str__(self) -> str:
+        lines = [
+            f"without  {self.without:.4f}",
+            f"with     {self.with_transfer:.4f}",
+            f"change  {self.difference:+.4f}  ({_shown(self.p_value)}, paired t test over queries)",
+            *self._verdict_lines(),
+        ]
+        return "\n".join([self._title, *(f"  {line}" for line in lines)])
+
+
+def transfer_report(
+    model: Ranker,
+    without: RankingData,
+    with_transfer: RankingData,
+    valid: RankingData,
+    *,
+    valid_with: RankingData | None = None,
+    measure: str | Measure = "ndcg@10",
+    level: float = 0.05,
+) -> TransferReport:
+    """Train copies of ``model`` without and with what was transferred, and compare them on validation data.
+
+    Parameters
+    ----------
+    model
+        The ranker to train; it is not changed. If it needs validation data, for early stopping say, it gets these.
+    without, with_transfer
+        The two sets of training rows.
+    valid, valid_with
+        Validation data of the target; ``valid_with`` are the same rows with what was transferred, where that is
+        columns.
+    measure
+        What is compared, such as "ndcg@10". Values of queries weigh by ``valid.query_weights``, in the test they
+        weigh the same.
+    level
+        p values below this make a verdict.
+    """
+    parsed = parse_measure(measure)
+    level = checks.real_number("level", level, "(0, 1)")
+    check_comparison(model, valid)
+    valid_with = valid if valid_with is None else valid_with
+    scores = trained_scores(model, without, valid)
+    scores_with = trained_scores(model, with_transfer, valid_with)
+    differences = parsed.per_query(scores_with, valid_with) - parsed.per_query(scores, valid)
+    return TransferReport(
+        type(model).__name__,
+        parsed,
+        mean_value(parsed, scores, valid),
+        mean_value(parsed, scores_with, valid_with),
+        paired_t_test(differences),
+        differences,
+        level,
+    )
+
+
+def check_ranker(name: str, model: Any) -> None:
+    """Raise for what is no estimator of ours; classes are meant to be called first."""
+    if not isinstance(model, Ranker):
+        shown = model.__name__ if isinstance(model, type) else checks.plain(model)
+        raise ParameterError(f"{name} must be a ranker such as RandomForest(), got {shown}.")
+
+
+def check_comparison(model: Any, valid: Any) -> None:
+    """Raise for a ranker that cannot be trained, or for validation data that cannot tell rankings apart."""
+    check_ranker("model", model)
+    if not isinstance(valid, RankingData):
+        raise ParameterError(f"valid must be RankingData, got {type(valid).__name__}.")
+    if valid.n_documents == 0:
+        raise DataError("valid has no documents.")
+    if valid.n_queries < 2:
+        raise DataError(
+            "valid has one query: whether a difference is chance can be told from two on."
+        )
+    if valid.labels.min() == valid.labels.max():
+        raise DataError(
+            f"all labels of valid are {valid.labels[0]:g}: every ranking of them is as good as any other."
+        )
+
+
+def trained_scores(model: Ranker, train: RankingData, valid: RankingData) -> Floats:
+    """The validation scores of a copy of ``model`` that was trained on ``train``."""
+    needed = valid if _needs_validation(model) else None
+    scores: Floats = clone(model).fit(train, valid=needed).predict(valid)
+    return scores
+
+
+def _needs_validation(model: Ranker) -> bool:
+    """Whether the ranker, or one that it is built on, stops early or fits its weights by validation data."""
+    values = model.get_params(deep=True).items()
+    stops = any(name.endswith("early_stopping") and value is not None for name, value in values)
+    return stops or getattr(model, "fitted_on", "train") != "train"
+
+
+def _shown(p_value: float) -> str:
+    if math.isnan(p_value):
+        return "no p value"
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
