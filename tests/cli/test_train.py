@@ -251,7 +251,7 @@ def test_a_model_of_other_features_is_refused(rankwood, parts):
 OFTEN = """
 import sys
 from rankwood.cli.main import main
-from rankwood.ensembles import checkpointing
+from rankwood.training import checkpoint as checkpointing
 checkpointing.SECONDS_BETWEEN = 0.05
 sys.exit(main(sys.argv[1:]))
 """

@@ -193,7 +193,7 @@ def test_how_a_fit_is_run_does_not_matter(tmp_path, data):
 KILLED = """
 import sys, time
 import rankwood as rw
-from rankwood.ensembles import checkpointing
+from rankwood.training import checkpoint as checkpointing
 checkpointing.SECONDS_BETWEEN = 0.0
 data = rw.make_ranking(30, 10, 6, seed=3)
 name, path, saved, pause = sys.argv[1:]
