@@ -23,7 +23,6 @@ CODE = np.uint8  # 255 value bins, and one code for missing values
 MISSING_BIN = 255  # the code of a missing value, everywhere in the package
 N_CODES = MISSING_BIN + 1
 MOST_BINS = MISSING_BIN  # value bins of a feature: codes 0 to 254
-TABLE = N_CODES  # thresholds of a feature, filled up with +inf, which no value exceeds
 _LEAST_ROWS = 2048  # rows per thread; fewer are encoded faster than a thread starts
 _TILE = 256  # rows encoded together; their features stay in the second-level cache
 

@@ -19,9 +19,8 @@ from rankwood.losses.loss import ExponentialLoss, step_of_edge
 from rankwood.rankers.boosted import Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.training.boosting import BoostingPlan, BoostingState
-from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
+from rankwood.training.rounds import Callback, Rounds
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
@@ -36,26 +35,19 @@ def adaboost(
     stumps: WeakClassifiers | None,
     plan: BoostingPlan,
     state: BoostingState,
-    checkpoint: Checkpoint,
-    watch: ProgressReporter,
-) -> str:
-    """Add classifiers to ``state``, each on the rows that those before got wrong; gives why it stopped."""
-    for number in range(len(state.trees), plan.n_trees):
-        if state.stopping.is_over():
-            return NO_BETTER
+    rounds: Rounds,
+) -> None:
+    """Add classifiers to ``state``, each fitted to weights that grow with the errors of those before."""
+    for number in rounds:
         classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
         grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
             plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
         )
         tree, alpha = weigh(classes, weights, grown)
         if alpha <= 0.0:
-            return NOTHING_LEFT
-        measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α h
-        if checkpoint.is_due():
-            state.save(checkpoint)
-        if watch.report(number + 1, measure):
-            return ASKED_TO
-    return ALL_ROUNDS
+            rounds.stop(NOTHING_LEFT)
+            break
+        rounds.finish(state.add(tree, plan.n_threads, plan.learning_rate * alpha))  # F ← F + α h
 
 
 def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
@@ -167,18 +159,9 @@ class AdaBoost(Boosted):
         matrix = in_data_order(plan.matrix)
         return WeakClassifiers(matrix, present, self.min_leaf, self.missing, plan.n_threads)
 
-    def _boost(
-        self,
-        loss: Any,
-        plan: BoostingPlan,
-        state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
-    ) -> None:
-        stumps = self._stumps(loss, plan)
-        self.stopped_because_ = adaboost(loss, stumps, plan, state, checkpoint, watch)
-        if checkpoint.is_kept:
-            state.save(checkpoint)
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+        adaboost(loss, self._stumps(loss, plan), plan, state, rounds)
+        self.stopped_because_ = rounds.stopped_because
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
