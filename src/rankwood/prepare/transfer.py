@@ -20,16 +20,17 @@ from sklearn.base import clone
 from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import FEATURE, Array, Floats, Rows
+from rankwood.data.judgments import Judgments
+from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
-from rankwood.measures.compute import paired_t_test
+from rankwood.measures.compute import mean_value, paired_t_test
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.inputs import features_in_order, some_names
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.save import join
 from rankwood.training.bags import UNITS
-from rankwood.training.scores import is_minimised, mean_value
+from rankwood.training.scores import is_minimised
 
 DOMAIN_TREES = 100  # of each domain forest: more than that changes the order of documents little
 
@@ -204,9 +205,7 @@ def _auc(domains: _Domains, of_source: Array, of_target: Array) -> float:
     scores = np.concatenate([forest.predict(part) for part in parts])
     domain = np.repeat([0.0, 1.0], [part.n_documents for part in parts])
     # One query for all: the area is taken over documents, whatever their queries.
-    everything = RankingData(
-        np.zeros((domain.size, 1), FEATURE), domain, np.zeros(domain.size, np.int64)
-    )
+    everything = Judgments(domain, np.zeros(domain.size, np.int64))
     return mean_value(parse_measure("auc"), scores, everything)
 
 

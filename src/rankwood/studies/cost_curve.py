@@ -18,11 +18,10 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, MissingExtra, ModelError
 from rankwood.evaluation.plots import refuse_without_matplotlib
-from rankwood.measures.compute import tie_averaged
+from rankwood.measures.compute import mean_value, tie_averaged
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.early_exit import EarlyExit, Journey, forest_of
 from rankwood.models.family import Family, FrontPoint
-from rankwood.training.scores import mean_value
 
 _POINTS = 20  # of a curve, by default
 _NO_EXITS = EarlyExit(drop=0.0, scope="all")

@@ -17,6 +17,7 @@ from rankwood.data.splits import rows_of_queries
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, InputError, ParameterError, UnknownName
 from rankwood.evaluation.results import aligned, as_html, show_number, write_csv
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import (
     FoldParts,
@@ -27,7 +28,6 @@ from rankwood.studies.fits import (
     side_by_side,
 )
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
-from rankwood.training.scores import mean_value
 
 __all__ = ["TENTHS", "LearningCurve", "learning_curve"]
 
