@@ -15,13 +15,14 @@ from rankwood._core.checks import read_only
 from rankwood._core.random import stream
 from rankwood._core.threads import parallel_map_ordered, resolve_threads
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import FEATURE, Floats, Rows
+from rankwood.data.judgments import Judgments
+from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.linear import LinearRanker
 from rankwood.training.rounds import Callback, EarlyStopping
-from rankwood.training.scores import mean_value
 
 # Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
 _MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
@@ -291,8 +292,7 @@ class FeatureJudge:
         self._measure = measure
         chance = stream(seed, "ties").random(data.n_documents)
         self._rows: Rows = np.lexsort((chance, data.query_of_row))
-        self._drawn = RankingData(
-            np.zeros((data.n_documents, 1), FEATURE),
+        self._drawn = Judgments(
             data.labels[self._rows],
             data.query_of_row[self._rows],  # ascending: queries keep their numbers
             None if data.doc_ids is None else data.doc_ids[self._rows],

@@ -14,6 +14,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.training.inputs import (
@@ -27,7 +28,6 @@ from rankwood.training.inputs import (
     validation_data,
 )
 from rankwood.training.rounds import ProgressReporter, Rounds, check_listeners
-from rankwood.training.scores import mean_value
 
 SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
 

@@ -15,13 +15,13 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.ranksvm import PairHinge
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.base import Ranker
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import ASKED_TO, Callback, check_listeners
-from rankwood.training.scores import mean_value
 
 
 class LinearRanker(Ranker):

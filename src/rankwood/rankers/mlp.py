@@ -16,13 +16,13 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats, Rows
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
 from rankwood.losses.ndcg_loss2 import MU, gains_over_ideal, ndcg_loss2pp
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.neural import NeuralModel, refuse_infinite, signed_logarithm, standardise
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.linear import in_order_of, refuse_without_pairs
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, EarlyStopping
-from rankwood.training.scores import mean_value
 
 _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")

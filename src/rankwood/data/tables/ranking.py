@@ -23,8 +23,9 @@ import numpy as np
 from rankwood import dtypes
 from rankwood._core import checks
 from rankwood.data import frames
-from rankwood.data.dataset import RankingData, group_rows
+from rankwood.data.dataset import RankingData
 from rankwood.data.frames import as_frame, fill_matrix, refuse_what_memory_cannot_hold
+from rankwood.data.judgments import group_rows
 from rankwood.data.tables import files
 from rankwood.data.tables.files import TableSource, write_columns
 from rankwood.dtypes import Array, Features, Floats

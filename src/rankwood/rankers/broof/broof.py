@@ -16,6 +16,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ParameterError, RankwoodWarning
 from rankwood.losses.placement import REGIONS
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.broof.state import (
@@ -42,7 +43,7 @@ from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions
 from rankwood.training.rounds import Callback, EarlyStopping, Rounds
-from rankwood.training.scores import is_minimised, mean_value
+from rankwood.training.scores import is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 _ADDITIVE = ("gradient", "lambda")

@@ -176,7 +176,7 @@ def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Ro
     matrix = features_in_order(valid, data.n_features, data.feature_names)
     codes = np.empty((data.n_features + room.n_augmented, len(matrix)), CODE)
     bins.transform_into(matrix, codes[: data.n_features], room.n_threads)
-    in_order = _with(valid, features=matrix, feature_names=data.feature_names)
+    in_order = RankingData.from_judgments(matrix, valid.judgments, data.feature_names)
     return Part(in_order, codes, np.arange(len(matrix)))
 
 
@@ -186,14 +186,5 @@ def _as_wide(data: RankingData, width: int, row_weights: Floats | None) -> Ranki
     They are NaN without taking memory. The columns have no names, since augmented ones have none.
     """
     features = np.broadcast_to(FEATURE(np.nan), (data.n_documents, width))
-    return _with(data, features=features, feature_names=None, row_weights=row_weights)
-
-
-def _with(data: RankingData, **changes: Any) -> RankingData:
-    """``data`` with other attributes, and without another look at those that were checked already."""
-    if data.query_ids is not None:
-        _ = data.grouping  # found once, for all copies
-    copied = object.__new__(RankingData)
-    copied.__dict__.update(data.__dict__)
-    copied.__dict__.update(changes)
-    return copied
+    judgments = data.judgments.with_weights(row_weights=row_weights)
+    return RankingData.from_judgments(features, judgments)

@@ -15,6 +15,7 @@ import numpy as np
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.errors import DataWarning
+from rankwood.measures.compute import mean_value
 from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import WHOLE, Cascade, Layer
@@ -24,7 +25,7 @@ from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_learners
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import ALL_ROUNDS, EarlyStopping, Rounds
-from rankwood.training.scores import OutOfBag, mean_value
+from rankwood.training.scores import OutOfBag
 
 _NO_OUTPUTS = np.zeros((0, 2), np.int32)
 ALL_LAYERS = ALL_ROUNDS.replace("rounds", "layers")
@@ -127,12 +128,7 @@ def held_out_value(measure: Measure, scores: Floats, data: RankingData) -> float
         return math.nan
     if data.query_ids is None:
         return float(np.sqrt(np.mean((scores[rows] - labels) ** 2)))
-    of_query: Any = None
-    if data.query_weights is not None:
-        of_query = dict(zip(data.queries.tolist(), data.query_weights.tolist(), strict=True))
-    part = RankingData(
-        np.zeros((rows.size, 1), np.float32), labels, data.query_ids[rows], query_weights=of_query
-    )
+    part = data.judgments.take_rows(rows)
     return mean_value(measure, np.ascontiguousarray(scores[rows]), part)
 
 
