@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+import rankwood
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ModelError, ParameterError
@@ -18,26 +19,11 @@ from rankwood.models.inputs import features_in_order
 from rankwood.rankers.base import Ranker
 from rankwood.training.checkpoint import plain_parameters
 
-# Estimators that a file may name, and where they live. A file can name nothing else.
+# Estimators that a file may name: the public rankers, by where they live. A file can name nothing else.
 _MODULE_OF = {
-    "AdaBoost": "rankwood.rankers.adaboost",
-    "AdaRank": "rankwood.rankers.adarank",
-    "AveragedGBRT": "rankwood.rankers.averaged",
-    "BROOF": "rankwood.rankers.broof.broof",
-    "BoostingTree": "rankwood.rankers.search.boosting_tree",
-    "CompletelyRandomForest": "rankwood.rankers.forests",
-    "DeepForest": "rankwood.rankers.deep_forest.deep_forest",
-    "Exp3P": "rankwood.rankers.search.bandit",
-    "ExtraTrees": "rankwood.rankers.forests",
-    "GBRT": "rankwood.rankers.boosted",
-    "InitializedGBRT": "rankwood.rankers.initialized",
-    "LambdaMART": "rankwood.rankers.boosted",
-    "MLPRanker": "rankwood.rankers.mlp",
-    "NDCGBoost": "rankwood.rankers.pairs",
-    "OrdinalRanker": "rankwood.rankers.ordinal",
-    "RandomForest": "rankwood.rankers.forests",
-    "RankBoost": "rankwood.rankers.pairs",
-    "RankSVM": "rankwood.rankers.linear",
+    name: module
+    for name, module in rankwood._MODULE_OF.items()
+    if module.startswith("rankwood.rankers.") and name[0].isupper()
 }
 # What a fit found out besides the model, where an estimator has it.
 _FOUND = (

@@ -13,6 +13,8 @@ from typing import Any
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.measures.compute import tie_averaged
+from rankwood.measures.measure import parse_measure
 from rankwood.measures.ranking import Lists
 from rankwood.rankers import adaboost, pairs
 from rankwood.rankers.adaboost import AdaBoost, WeakClassifiers
@@ -24,6 +26,9 @@ from rankwood.training.inputs import TrainingSet
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import OneFeatureGrower
 
+BASE_DOC = """The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
+    LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
+    name; options that {} does not know are its own."""
 FREE = -1  # the constraint that is none
 _REFUSED = {  # parameters of a base that a search cannot honour: what they must be, and why
     "early_stopping": (None, "a step is not a whole fit"),
@@ -149,8 +154,20 @@ def booster_of(base: Any, train: TrainingSet) -> BaseBooster:
     return _BOOSTERS[_kind_of(base)](loss, plan, grower)
 
 
-def check_base(base: Any) -> None:
+def default_base() -> LambdaMART:
+    """The estimator whose steps are taken where none is given."""
+    return LambdaMART(max_leaves=2, learning_rate=0.2)
+
+
+def check_tie_averaged(_: str, measure: Any) -> None:
+    """Raise for what is no measure, or cannot be averaged over orders of documents with equal scores."""
+    tie_averaged(parse_measure(measure))
+
+
+def check_base(_: str, base: Any) -> None:
     """Raise for what cannot be the base of a search, or has parameters that a search cannot honour."""
+    if base is None:
+        return
     if _kind_of(base) is None:
         shown = type(base).__name__
         raise ParameterError(f"base must be one of {', '.join(BASES)}, got {shown}.")
