@@ -6,6 +6,7 @@ import inspect
 import math
 import pickle
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,3 +240,17 @@ def test_declarations_that_cannot_work_are_refused():
 
 def _meaning(name):
     return SHARED[name].doc, SHARED[name].check
+
+
+def test_reference_page_shows_every_parameter_with_its_default():
+    griffe = pytest.importorskip("griffe")
+    root = Path(__file__).parents[2]
+    extension = griffe.load_extensions(f"{root}/docs/reference_pages.py:DeclaredParameters")
+    package = griffe.load("rankwood", search_paths=[root / "src"], extensions=extension)
+    for kind in KINDS:
+        shown = package[kind.__module__.partition(".")[2]][kind.__name__]
+        defaults = {argument.name: argument.default for argument in shown.parameters}
+        expected = {name: repr(each.default) for name, each in declared_parameters(kind).items()}
+        assert {name: defaults[name] for name in expected} == expected
+        for name in expected:
+            assert f"\n{name}\n    " in shown.docstring.value

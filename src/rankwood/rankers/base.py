@@ -166,3 +166,22 @@ class Ranker(DeclaredEstimator):
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         return tags
+
+
+class BuiltOnBase:
+    """What rankers share that are built on another one, their parameter ``base``."""
+
+    base: Ranker | None
+
+    def _new_base(self) -> Ranker:
+        """The ranker that None stands for."""
+        raise NotImplementedError
+
+    def _base(self) -> Any:
+        return self._new_base() if self.base is None else self.base
+
+    @property
+    def max_bins(self) -> int:
+        """The bins of ``base``: rows are binned once for all that it learns."""
+        max_bins: int = self._base().max_bins
+        return max_bins

@@ -211,8 +211,8 @@ class ForestRanker(Ranker):
                 else "they are not kept in model files. Fit again to get them."
             )
             raise AttributeError(f"this {name} has no out-of-bag estimates: {why}")
-        found: OutOfBag = self._out_of_bag  # type: ignore[assignment]
-        return found
+        estimates: OutOfBag = self._out_of_bag  # type: ignore[assignment]
+        return estimates
 
 
 def _present(weights: Floats | None) -> Array | None:

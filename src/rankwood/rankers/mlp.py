@@ -200,15 +200,15 @@ def widths_of(hidden: Any) -> tuple[int, ...]:
     listed = [given] if isinstance(given, int | np.integer) else given
     try:
         widths = [int(width) if isinstance(width, str) else width for width in listed]
-        found = tuple(checks.whole_number("hidden", width, 1, _MOST_UNITS) for width in widths)
+        units = tuple(checks.whole_number("hidden", width, 1, _MOST_UNITS) for width in widths)
     except (TypeError, ValueError):
-        found = ()
-    if not found:
+        units = ()
+    if not units:
         raise ParameterError(
             f"hidden must be numbers of units from 1 to {_MOST_UNITS:,}, such as (256, 128) or '256-128'; "
             f"got {hidden!r}."
         )
-    return found
+    return units
 
 
 # What a network is trained on: standardised features, gains, and batches of whole queries.

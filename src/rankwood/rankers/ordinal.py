@@ -24,7 +24,7 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import BuiltOnBase, Ranker
 from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.parameters import OneOf, parameter
 from rankwood.training.inputs import TrainingSet, weights_of_rows
@@ -55,7 +55,7 @@ def _check_base(_: str, base: Any) -> None:
     base._check_parameters()
 
 
-class OrdinalRanker(Ranker):
+class OrdinalRanker(BuiltOnBase, Ranker):
     """Ranking by ordinal classification: one model per grade but the highest (Li et al. 2007; Mohan 2010, chapter 3).
 
     For the K grades that the labels have, K - 1 copies of ``base`` learn T_c = P(y ≤ c) from labels 1 where y ≤ c and
@@ -230,14 +230,8 @@ class OrdinalRanker(Ranker):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
         return self.ordinal_
 
-    @property
-    def max_bins(self) -> int:
-        """Base's: rows are binned once for all models."""
-        max_bins: int = self._base().max_bins
-        return max_bins
-
-    def _base(self) -> Any:
-        return RandomForest() if self.base is None else self.base
+    def _new_base(self) -> Ranker:
+        return RandomForest()
 
     def _as_chosen(self) -> dict[str, Any]:
         """Models may have stopped at different numbers of trees: then all get their mean."""

@@ -278,11 +278,11 @@ def _refuse_unlisted(cls: type[DeclaredEstimator], names: list[str]) -> None:
 
 def _declaration(cls: type, name: str) -> Parameter:
     """The declaration of a parameter: the class's own, completed by those of its bases and by ``SHARED``."""
-    found = [vars(base)["_declared"][name] for base in _declaring(cls, name)]
-    if not found:
+    declarations = [vars(base)["_declared"][name] for base in _declaring(cls, name)]
+    if not declarations:
         raise TypeError(f"{cls.__name__} takes {name}, but no class declares it.")
-    whole: Parameter = found[0]
-    for other in [*found[1:], SHARED.get(name, Parameter(None))]:
+    whole: Parameter = declarations[0]
+    for other in [*declarations[1:], SHARED.get(name, Parameter(None))]:
         whole = whole.completed(other)
     if whole.doc is None:
         raise TypeError(f"nothing says what {name} of {cls.__name__} means.")

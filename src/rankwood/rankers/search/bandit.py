@@ -28,11 +28,11 @@ from rankwood.rankers.parameters import Real, parameter
 from rankwood.rankers.search.steps import (
     BASE_DOC,
     BaseBooster,
+    BuiltOnBooster,
     Constraint,
     booster_of,
     check_base,
     check_tie_averaged,
-    default_base,
 )
 from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState
@@ -142,7 +142,7 @@ def save(state: BoostingState, bandit: Bandit, checkpoint: Checkpoint) -> None:
     checkpoint.write(state.trees.forest(), arrays)
 
 
-class Exp3P(RoundRanker):
+class Exp3P(BuiltOnBooster, RoundRanker):
     """Boosting on few features at a time, drawn by a bandit that learns which of them pay (Busa-Fekete & Kégl 2010).
 
     Every node of a tree looks at one feature, drawn by probabilities ``p_k = (1 - λ) · ω_k / Σ ω + λ / K``. After each
@@ -161,7 +161,6 @@ class Exp3P(RoundRanker):
         "base n_rounds exploration smoothing measure early_stopping seed n_threads progress "
         "callbacks checkpoint"
     )
-    _default_base = "LambdaMART"  # what the command line makes of options without a base
 
     base: Ranker | None = parameter(default=None, doc=BASE_DOC.format("Exp3P"), check=check_base)
     n_rounds: int = parameter(
@@ -238,12 +237,3 @@ class Exp3P(RoundRanker):
         )
         if checkpoint.is_kept:
             save(state, self._bandit, checkpoint)
-
-    @property
-    def max_bins(self) -> int:
-        """Base's."""
-        max_bins: int = self._base().max_bins
-        return max_bins
-
-    def _base(self) -> Any:
-        return default_base() if self.base is None else self.base

@@ -24,10 +24,10 @@ from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.rankers.search.models import Constraints, Part, ScoredModels
 from rankwood.rankers.search.steps import (
     BASE_DOC,
+    BuiltOnBooster,
     booster_of,
     check_base,
     check_tie_averaged,
-    default_base,
 )
 from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
 from rankwood.training.checkpoint import Checkpoint, Resumed
@@ -42,7 +42,7 @@ _LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis,
     the best measure so far and its number of trees among ``notes``."""
 
 
-class BoostingTree(Ranker):
+class BoostingTree(BuiltOnBooster, Ranker):
     """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2013).
 
     A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint: one feature per
@@ -71,7 +71,6 @@ class BoostingTree(Ranker):
         "checkpoint"
     )
     _model = "family_"
-    _default_base = "LambdaMART"  # what the command line makes of options without a base
 
     base: Ranker | None = parameter(
         default=None, doc=BASE_DOC.format("BoostingTree"), check=check_base
@@ -152,12 +151,6 @@ class BoostingTree(Ranker):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
         return self.family_
 
-    @property
-    def max_bins(self) -> int:
-        """Base's."""
-        max_bins: int = self._base().max_bins
-        return max_bins
-
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         if self.evaluate_on == "valid" and valid is None:
             raise ParameterError("evaluate_on='valid' needs validation data: pass valid= to fit.")
@@ -197,9 +190,6 @@ class BoostingTree(Ranker):
             int(self.cache_mb * 2**20),
             [],
         )
-
-    def _base(self) -> Any:
-        return default_base() if self.base is None else self.base
 
     def _as_chosen(self) -> dict[str, Any]:
         """The same search, for a model that is as long as the one chosen; chosen on the training data."""

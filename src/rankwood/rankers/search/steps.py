@@ -19,6 +19,7 @@ from rankwood.measures.ranking import Lists
 from rankwood.rankers import adaboost, pairs
 from rankwood.rankers.adaboost import AdaBoost, WeakClassifiers
 from rankwood.rankers.averaged import AveragedGBRT
+from rankwood.rankers.base import BuiltOnBase
 from rankwood.rankers.boosted import GBRT, Boosted, LambdaMART
 from rankwood.rankers.pairs import NDCGBoost
 from rankwood.training.boosting import BoostingPlan
@@ -154,9 +155,13 @@ def booster_of(base: Any, train: TrainingSet) -> BaseBooster:
     return _BOOSTERS[_kind_of(base)](loss, plan, grower)
 
 
-def default_base() -> LambdaMART:
-    """The estimator whose steps are taken where none is given."""
-    return LambdaMART(max_leaves=2, learning_rate=0.2)
+class BuiltOnBooster(BuiltOnBase):
+    """What rankers share that choose among the steps of a boosting method."""
+
+    _default_base = "LambdaMART"  # what the command line makes of options without a base
+
+    def _new_base(self) -> LambdaMART:
+        return LambdaMART(max_leaves=2, learning_rate=0.2)
 
 
 def check_tie_averaged(_: str, measure: Any) -> None:
