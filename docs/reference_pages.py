@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
 from typing import Any
 
+import griffe
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import rankwood
 
+DECLARED = (
+    "_signature"  # a class with this name declares its parameters: see rankwood.rankers.parameters
+)
 _KINDS = ("Rankers", "Other classes", "Functions")
 
 
@@ -19,6 +25,45 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/api.md", content=api_page()))
     files.append(File.generated(config, "reference/cli.md", content=cli_page()))
     return files
+
+
+_GROUP = re.compile(r"^(\w+(?:, \w+)+)\n((?:    .*\n)+)", re.MULTILINE)  # names that share a text
+
+
+class DeclaredParameters(griffe.Extension):
+    """Shows the constructors and docstrings that follow from declared parameters.
+
+    Pages are made from the sources, which have neither; so they are taken from the class itself.
+    """
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Give a class with declared parameters its constructor and its whole docstring."""
+        if DECLARED not in cls.members:
+            return
+        kind = getattr(importlib.import_module(cls.module.path), cls.name)
+        text = inspect.getdoc(kind) or ""
+        head, title, parameters = text.partition("Parameters\n----------\n")
+        parameters, rest, attributes = parameters.partition("\n\nAttributes\n")
+        parts = [head, title, _GROUP.sub(_one_by_one, parameters + "\n"), rest, attributes]
+        cls.docstring = griffe.Docstring("".join(parts), parent=cls)
+        arguments = [
+            griffe.Parameter(
+                name,
+                kind=griffe.ParameterKind.positional_or_keyword,
+                default=repr(argument.default),
+            )
+            for name, argument in inspect.signature(kind).parameters.items()
+        ]
+        itself = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+        cls.set_member(
+            "__init__",
+            griffe.Function("__init__", parameters=griffe.Parameters(itself, *arguments)),
+        )
+
+
+def _one_by_one(group: re.Match[str]) -> str:
+    """The same text for each name, since each has a default of its own."""
+    return "".join(f"{name}\n{group[2]}" for name in group[1].split(", "))
 
 
 def api_page() -> str:

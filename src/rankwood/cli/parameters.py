@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from rankwood.errors import ParameterError, UnknownName
+from rankwood.rankers.base import Ranker
+from rankwood.rankers.parameters import Parameter, declared_parameters
 from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 
 _PANEL = "Parameters of the model"
+# Whose words an option has; else it has those of the first estimator with the parameter.
+_SPEAKERS = {"min_gain": "BROOF", "n_trees": "BROOF", "seed": "AdaRank"}
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
 
 
@@ -39,13 +42,11 @@ def with_parameters(
 
 def options() -> list[inspect.Parameter]:
     """One option per parameter that any estimator has; text, empty by default."""
-    found: dict[str, list[str]] = {}
-    texts: dict[str, str] = {}
-    for kind in estimators().values():
-        texts = _descriptions(kind) | texts
-        for name, parameter in _parameters(kind).items():
-            found.setdefault(name, []).append(f"{kind.__name__} {parameter.default}")
-    return [_option(name, texts.get(name, ""), defaults) for name, defaults in found.items()]
+    owners: dict[str, dict[str, Parameter]] = {}
+    for kind, estimator in estimators().items():
+        for name, declared in _parameters(estimator).items():
+            owners.setdefault(name, {})[kind] = declared
+    return [_option(name, of_kinds) for name, of_kinds in owners.items()]
 
 
 def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -80,14 +81,19 @@ def _base(name: Any, given: dict[str, Any], default: str) -> Any:
     return estimators()[name](**read(name, given))
 
 
-def _parameters(kind: type) -> dict[str, inspect.Parameter]:
-    signature = inspect.signature(kind)
-    return {name: p for name, p in signature.parameters.items() if name not in OF_THE_RUN}
+def _parameters(kind: type[Ranker]) -> dict[str, Parameter]:
+    declared = declared_parameters(kind)
+    return {name: declared[name] for name in declared if name not in OF_THE_RUN}
 
 
-def _option(name: str, text: str, defaults: list[str]) -> inspect.Parameter:
-    values = {default.split(" ", 1)[1] for default in defaults}
-    shown = values.pop() if len(values) == 1 else "; ".join(defaults)
+def _option(name: str, of_kinds: dict[str, Parameter]) -> inspect.Parameter:
+    """The option of a parameter, with its defaults by estimator where they differ."""
+    speaker = _SPEAKERS.get(name, next(iter(of_kinds)))
+    text = str(of_kinds[speaker].doc).replace("[", r"\[")
+    defaults = {kind: str(declared.default) for kind, declared in of_kinds.items()}
+    shown = "; ".join(f"{kind} {default}" for kind, default in defaults.items())
+    if len(set(defaults.values())) == 1:
+        shown = defaults[speaker]
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         metavar="VALUE",
@@ -100,21 +106,6 @@ def _option(name: str, text: str, defaults: list[str]) -> inspect.Parameter:
         default=None,
         annotation=Annotated[str | None, option],
     )
-
-
-def _descriptions(kind: type) -> dict[str, str]:
-    """What the docstring says of each parameter, on one line."""
-    doc = inspect.getdoc(kind) or ""
-    section = re.search(r"Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", doc, re.DOTALL)
-    texts: dict[str, str] = {}
-    for names, text in re.findall(
-        r"^(\w[\w, ]*)\n((?:    .*\n?)+)", section.group(1) if section else "", re.M
-    ):
-        line = " ".join(text.split()).replace("[", r"\[")
-        if line.startswith("As for "):
-            continue  # the estimator it names says more
-        texts |= {name.strip(): line for name in names.split(",")}
-    return texts
 
 
 def _value(name: str, text: str) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,9 +40,10 @@ from rankwood.dtypes import FEATURE, Array, Features, Floats, Rows
 from rankwood.errors import DataError, DataWarning, ParameterError
 from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
+from rankwood.rankers.parameters import DeclaredEstimator, Real, Whole, parameter
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.inputs import refuse_other_than_tables, refuse_other_width, remember_features
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import as_matrix
@@ -51,7 +52,7 @@ from rankwood.trees.workspace import Matrix
 _NAMES_SHOWN = 5
 
 
-class MissingStep(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MissingStep(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):  # type: ignore[misc]
     """What the steps share: what they accept, what they give back, what they start from.
 
     Attributes
@@ -61,8 +62,6 @@ class MissingStep(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     n_features_in_, feature_names_in_
         How many features, and their names if the training data had names.
     """
-
-    statistics_: Features
 
     def _learn(self, X: Any, strategy: str) -> Features:  # noqa: N803 - scikit-learn's name
         """Remember the features and their statistics; gives the training rows as a matrix."""
@@ -122,17 +121,10 @@ class FillMissing(MissingStep):
     ``missing="left"`` and ``"right"`` do. A feature whose training values are all missing is filled with 0, with a
     warning. Infinite values are values, and stay; they do not count in the statistics.
 
-    Parameters
-    ----------
-    strategy
-        "least" (the "0" of Mohan 2010), "greatest" (its "1"), "mean" or "median" of the feature's training values.
-
     Attributes
     ----------
     statistics_
         What a gap of each feature is filled with: float32.
-    n_features_in_, feature_names_in_
-        How many features, and their names if the training data had names.
 
     Examples
     --------
@@ -141,12 +133,18 @@ class FillMissing(MissingStep):
     [[2.0, 5.0]]
     """
 
-    def __init__(self, strategy: str = "least") -> None:
-        self.strategy = strategy
+    _signature = "strategy"
+
+    strategy: str = parameter(
+        default="least",
+        doc=""""least" (the "0" of Mohan 2010), "greatest" (its "1"), "mean" or "median" of the feature's training
+        values.""",
+        check=lambda name, value: checks.one_of(name, value, STRATEGIES),
+    )
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's contract
         """Find the value of each feature; labels are not looked at."""
-        checks.one_of("strategy", self.strategy, STRATEGIES)
+        self._check_parameters()
         self._learn(X, self.strategy)
         return self
 
@@ -204,6 +202,7 @@ def _unbinned(X: Any) -> Any:  # noqa: N803
 #     sweep     one forest per gappy feature, all of them from what was known before the sweep
 
 
+_LIMITS = """Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf."""
 Forests = dict[int, Forest]  # the forest that predicts each gappy feature
 
 
@@ -218,27 +217,6 @@ class PredictMissing(MissingStep):
     Gaps of new rows in a feature that all training rows had are filled with its median. A feature whose training
     values are all missing is filled with 0, with a warning. Infinite values stay; nothing is learned from them.
 
-    Parameters
-    ----------
-    n_trees
-        Trees of each forest. A fit grows ``n_trees`` × features with gaps × sweeps of them.
-    max_leaves, min_leaf
-        Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf.
-    features_per_node
-        Features a node looks at: a number (int), a share (float), or None for all.
-    max_sweeps
-        Most sweeps over the features.
-    tol
-        Sweeps end when the predictions have settled: when the root mean square of what the last one changed, in
-        standard deviations of each feature, is at most this. They also end when a sweep changes more than the one
-        before it, and that sweep is undone: by then predictions feed on predictions, and get worse.
-    max_bins
-        Value bins per feature, at most 255.
-    seed, n_threads
-        The same seed gives the same bytes, whatever the number of threads (None: all cores).
-    progress
-        A function that is told of every forest: see ``Progress``.
-
     Attributes
     ----------
     forests_
@@ -249,33 +227,31 @@ class PredictMissing(MissingStep):
         How many sweeps were kept; whether the last of them changed no more than ``tol``.
     statistics_
         The medians of the features: float32.
-    n_features_in_, feature_names_in_
-        How many features, and their names if the training data had names.
     """
 
-    def __init__(
-        self,
-        n_trees: int = 10,
-        max_leaves: int | None = 100,
-        min_leaf: int = 20,
-        features_per_node: int | float | None = 0.3,
-        max_sweeps: int = 5,
-        tol: float = 0.1,
-        max_bins: int = MOST_BINS,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.min_leaf = min_leaf
-        self.features_per_node = features_per_node
-        self.max_sweeps = max_sweeps
-        self.tol = tol
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
+    _signature = "n_trees max_leaves min_leaf features_per_node max_sweeps tol max_bins seed n_threads progress"
+
+    n_trees: int = parameter(
+        default=10,
+        doc="Trees of each forest. A fit grows ``n_trees`` × features with gaps × sweeps of them.",
+    )
+    max_leaves: int | None = parameter(default=100, doc=_LIMITS)
+    min_leaf: int = parameter(default=20, doc=_LIMITS)
+    features_per_node: int | float | None = parameter(default=0.3)
+    max_sweeps: int = parameter(default=5, doc="Most sweeps over the features.", check=Whole(1))
+    tol: float = parameter(
+        default=0.1,
+        doc="""Sweeps end when the predictions have settled: when the root mean square of what the last one changed, in
+        standard deviations of each feature, is at most this. They also end when a sweep changes more than the one
+        before it, and that sweep is undone: by then predictions feed on predictions, and get worse.""",
+        check=Real("[0, inf)"),
+    )
+    max_bins: int = parameter(default=MOST_BINS)
+    seed: int = parameter(default=0)
+    n_threads: int | None = parameter(default=None)
+    progress: Callback | None = parameter(
+        default=None, doc="A function that is told of every forest: see ``Progress``."
+    )
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's contract
         """Learn to predict each feature with gaps from the others; labels are not looked at."""
@@ -326,17 +302,6 @@ class PredictMissing(MissingStep):
             if rows.size:
                 predicted[rows, feature] = forest.predict(filled[rows], n_threads=self.n_threads)
         return predicted
-
-    def _check_parameters(self) -> None:
-        checks.whole_number("n_trees", self.n_trees, 1)
-        Growth(self.max_leaves, None, self.min_leaf)
-        FeatureChoice(self.features_per_node).count(1)
-        checks.whole_number("max_sweeps", self.max_sweeps, 1)
-        checks.real_number("tol", self.tol, "[0, inf)")
-        checks.whole_number("max_bins", self.max_bins, 2, MOST_BINS)
-        checks.whole_number("seed", self.seed, 0)
-        resolve_threads(self.n_threads)
-        check_listeners(self.progress, ())
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +14,14 @@ from rankwood._core.threads import run_blocks
 from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import ExponentialLoss, step_of_edge
-from rankwood.rankers.boosted import Boosted
+from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted
 from rankwood.rankers.pairs import as_classifier
+from rankwood.rankers.parameters import OneOf, Real, parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, Rounds
+from rankwood.training.rounds import (
+    Rounds,
+)
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
@@ -59,6 +60,9 @@ def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
     return classifier, step_of_edge(edge) if has_both and classifier.n_leaves > 1 else 0.0
 
 
+_LIMITS = """Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit."""
+
+
 class AdaBoost(Boosted):
     """Boosted stumps or trees that tell relevant documents from others (Freund & Schapire 1997).
 
@@ -69,83 +73,43 @@ class AdaBoost(Boosted):
     Queries are not looked at. When no classifier is better than chance, training stops: with documents of one class
     only there is no tree at all.
 
-    Parameters
-    ----------
-    n_rounds
-        Number of classifiers, or the most there may be with ``early_stopping``.
-    max_leaves, max_depth, min_leaf
-        Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit.
-    relevant
-        Least label of class 1.
-    learning_rate
-        What is taken of each classifier's weight; 1 is AdaBoost.
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
-        the best value. None goes on to the end. Needs ``valid``.
-    measure
-        What is looked at on the validation data: any measure; rmse is to fall, the others are to rise.
-    warm_start
-        Whether a further ``fit`` adds the rounds that lack to ``n_rounds``, on the same data.
-    missing
-        Where missing values go: "learned", "left" or "right".
-    max_bins, seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
     Attributes
     ----------
-    history_
-        The measure on the validation data after each round.
-    best_iteration_
-        How many rounds gave the best value; all of them without validation data.
     stopped_because_
         Why there are no more rounds.
-    feature_importances_
-        The share of each feature in the gain of all splits.
     """
 
+    _signature = (
+        "n_rounds max_leaves min_leaf max_depth relevant learning_rate early_stopping measure warm_start missing "
+        "max_bins seed n_threads progress callbacks checkpoint"
+    )
     _length = "n_rounds"
+
+    n_rounds: int = parameter(
+        default=100, doc="Number of classifiers, or the most there may be with ``early_stopping``."
+    )
+    max_leaves: int | None = parameter(default=2, doc=_LIMITS)
+    min_leaf: int = parameter(default=1, doc=_LIMITS)
+    max_depth: int | None = parameter(default=None, doc=_LIMITS)
+    relevant: float = parameter(default=1.0, doc="Least label of class 1.", check=Real("[0, inf)"))
+    learning_rate: float = parameter(
+        default=1.0, doc="What is taken of each classifier's weight; 1 is AdaBoost."
+    )
+    early_stopping: int | None = parameter(default=None, doc=STOP_BY_ROUNDS, kw_only=True)
+    warm_start: bool = parameter(default=False, doc=ADD_ROUNDS, kw_only=True)
+    missing: str = parameter(
+        default="learned",
+        doc="""Where missing values go: "learned", "left" or "right".""",
+        check=OneOf(("learned", "left", "right")),
+        kw_only=True,
+    )
+
     min_gain = 0.0
     l2 = 0.0
     subsample = 1.0
     subsample_by = "row"
     features_per_node = None
     monotone = None
-
-    def __init__(
-        self,
-        n_rounds: int = 100,
-        max_leaves: int | None = 2,
-        min_leaf: int = 1,
-        max_depth: int | None = None,
-        relevant: float = 1.0,
-        learning_rate: float = 1.0,
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        missing: str = "learned",
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.max_leaves = max_leaves
-        self.min_leaf = min_leaf
-        self.max_depth = max_depth
-        self.relevant = relevant
-        self.learning_rate = learning_rate
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.warm_start = warm_start
-        self.missing = missing
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
 
     def _loss(self, train: TrainingSet) -> ExponentialLoss:
         return ExponentialLoss(np.where(train.labels >= self.relevant, 1.0, -1.0), train.weights)
@@ -162,11 +126,6 @@ class AdaBoost(Boosted):
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
         adaboost(loss, self._stumps(loss, plan), plan, state, rounds)
         self.stopped_because_ = rounds.stopped_because
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.real_number("relevant", self.relevant, "[0, inf)")
-        checks.one_of("missing", self.missing, ("learned", "left", "right"))
 
 
 # Stumps of least weighted error, and the search for them (Freund & Schapire 1997).

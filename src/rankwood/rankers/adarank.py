@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from rankwood._core import checks
 from rankwood._core.checks import read_only
 from rankwood._core.random import stream
 from rankwood._core.threads import parallel_map_ordered, resolve_threads
@@ -22,12 +21,21 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.linear import LinearRanker
-from rankwood.training.rounds import Callback, EarlyStopping
+from rankwood.rankers.parameters import OneOf, Real, Whole, parameter
+from rankwood.training.rounds import EarlyStopping
 
 # Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
 _MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
-_WHEN_STALLED = ("stop", "exclude")
 _LEAST_LOSS = 1e-12  # so that a perfect ranker gets a finite weight
+
+
+def _check_measure(_: str, value: Any) -> None:
+    measure = parse_measure(value)
+    if measure.name not in _MEASURES:
+        raise ParameterError(
+            f"AdaRank needs a measure of rankings between -1 and 1, and {measure} is none. "
+            f"Known: {', '.join(_MEASURES)}."
+        )
 
 
 class AdaRank(LinearRanker):
@@ -42,29 +50,6 @@ class AdaRank(LinearRanker):
     measure by ``tolerance``, or when all queries are ranked perfectly. With ``when_stalled="exclude"`` it goes on
     without that feature instead. The rounds up to the best training measure are kept.
 
-    Parameters
-    ----------
-    n_rounds
-        The most features that are added.
-    measure
-        What is maximised: any measure of rankings between -1 and 1, such as "map", "ndcg@10", "err@10" or "mrr".
-    scale
-        Whether features are added in units of their spread in the training data, so that none prevails by its scale
-        alone. False adds their values as they are.
-    tolerance
-        How far a round may lower the training measure.
-    max_repeats
-        How often a feature may be chosen again without a new best training measure.
-    when_stalled
-        "stop", or "exclude" the feature that made no progress, or a fall, and go on with the others.
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
-        the best value. Needs ``valid``.
-    seed
-        Of the order of documents that a feature does not tell apart.
-    n_threads, progress, callbacks
-        As for ``RandomForest``.
-
     Attributes
     ----------
     linear_
@@ -75,35 +60,48 @@ class AdaRank(LinearRanker):
         How many rounds were kept.
     stopped_because_
         Why there were no more rounds.
-    feature_importances_
-        The share of each feature in Σ |weight| · spread, its standard deviation in the training data.
     """
 
-    def __init__(
-        self,
-        n_rounds: int = 500,
-        measure: str = "map",
-        scale: bool = True,
-        tolerance: float = 0.002,  # RankLib's
-        max_repeats: int = 5,  # RankLib's
-        when_stalled: str = "stop",
-        early_stopping: int | None = None,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.measure = measure
-        self.scale = scale
-        self.tolerance = tolerance
-        self.max_repeats = max_repeats
-        self.when_stalled = when_stalled
-        self.early_stopping = early_stopping
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
+    _signature = (
+        "n_rounds measure scale tolerance max_repeats when_stalled early_stopping seed n_threads "
+        "progress callbacks"
+    )
+
+    n_rounds: int = parameter(default=500, doc="The most features that are added.")
+    measure: str = parameter(
+        default="map",
+        doc="""What is maximised: any measure of rankings between -1 and 1, such as "map", "ndcg@10", "err@10" or
+        "mrr".""",
+        check=_check_measure,
+    )
+    scale: bool = parameter(
+        default=True,
+        doc="""Whether features are added in units of their spread in the training data, so that none prevails by its
+        scale alone. False adds their values as they are.""",
+    )
+    tolerance: float = parameter(
+        default=0.002,  # RankLib's
+        doc="How far a round may lower the training measure.",
+        check=Real("[0, 1]"),
+    )
+    max_repeats: int = parameter(
+        default=5,  # RankLib's
+        doc="How often a feature may be chosen again without a new best training measure.",
+        check=Whole(1),
+    )
+    when_stalled: str = parameter(
+        default="stop",
+        doc=""""stop", or "exclude" the feature that made no progress, or a fall, and go on with the others.""",
+        check=OneOf(("stop", "exclude")),
+    )
+    early_stopping: int | None = parameter(
+        default=None,
+        doc="""Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up
+        to the best value. Needs ``valid``.""",
+    )
+    seed: int = parameter(
+        default=0, doc="Of the order of documents that a feature does not tell apart.", kw_only=True
+    )
 
     def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
         if self.early_stopping is not None and valid is None:
@@ -169,22 +167,6 @@ class AdaRank(LinearRanker):
 
     def _as_chosen(self) -> dict[str, Any]:
         return {"n_rounds": max(1, self.best_iteration_), "early_stopping": None}
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.whole_number("seed", self.seed, 0)
-        checks.whole_number("n_rounds", self.n_rounds, 1)
-        checks.real_number("tolerance", self.tolerance, "[0, 1]")
-        checks.whole_number("max_repeats", self.max_repeats, 1)
-        checks.one_of("when_stalled", self.when_stalled, _WHEN_STALLED)
-        if self.early_stopping is not None:
-            checks.whole_number("early_stopping", self.early_stopping, 1)
-        measure = parse_measure(self.measure)
-        if measure.name not in _MEASURES:
-            raise ParameterError(
-                f"AdaRank needs a measure of rankings between -1 and 1, and {measure} is none. "
-                f"Known: {', '.join(_MEASURES)}."
-            )
 
 
 def weight_of(P: Floats, E: Floats) -> float:  # noqa: N803

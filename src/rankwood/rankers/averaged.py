@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import warnings
-from collections.abc import Sequence
-from typing import Any
 
-from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.errors import DataWarning, ParameterError
 from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import GBRT
+from rankwood.rankers.parameters import Whole, parameter
 from rankwood.training.bags import stream_number
 from rankwood.training.boosting import (
     BoostingPlan,
@@ -24,7 +21,6 @@ from rankwood.training.boosting import (
 )
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback
 from rankwood.trees.policies import FeatureChoice
 
 
@@ -37,78 +33,28 @@ class AveragedGBRT(GBRT):
     all runs, with weight ``learning_rate / n_runs``. Progress and ``early_stopping`` count rounds: growing stops when
     the mean of all runs has not improved for so many, and every run keeps the rounds up to the best value.
 
-    Parameters
-    ----------
-    n_runs
-        Runs of boosting that are averaged; the source found 5 or more clearly better than fewer, and 20 best.
-    n_trees, max_leaves, max_depth, min_leaf, min_gain, learning_rate, l2, features_per_node, subsample, subsample_by
-        As for ``GBRT``.
-    start, early_stopping, measure, warm_start, missing, monotone
-        As for ``GBRT``.
-    max_bins, seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
     Attributes
     ----------
     history_
         The measure on the validation data after each round.
     best_iteration_
         How many rounds gave the best value; all of them without validation data.
-    feature_importances_
-        The share of each feature in the gain of all splits.
     """
 
-    def __init__(
-        self,
-        n_trees: int = 100,
-        n_runs: int = 20,
-        max_leaves: int | None = 31,
-        learning_rate: float = 0.1,
-        min_leaf: int = 20,
-        l2: float = 0.0,
-        max_depth: int | None = None,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = 0.3,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        start: str = "mean",
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        missing: str = "learned",
-        monotone: Any = None,
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(
-            n_trees=n_trees,
-            max_leaves=max_leaves,
-            learning_rate=learning_rate,
-            min_leaf=min_leaf,
-            l2=l2,
-            max_depth=max_depth,
-            min_gain=min_gain,
-            features_per_node=features_per_node,
-            subsample=subsample,
-            subsample_by=subsample_by,
-            start=start,
-            early_stopping=early_stopping,
-            measure=measure,
-            warm_start=warm_start,
-            missing=missing,
-            monotone=monotone,
-            max_bins=max_bins,
-            seed=seed,
-            n_threads=n_threads,
-            progress=progress,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.n_runs = n_runs
+    _signature = (
+        "n_trees n_runs max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample "
+        "subsample_by start early_stopping measure warm_start missing monotone max_bins seed n_threads progress "
+        "callbacks checkpoint"
+    )
+
+    n_runs: int = parameter(
+        default=20,
+        doc="Runs of boosting that are averaged; the source found 5 or more clearly better than fewer, and 20 best.",
+        check=Whole(1),
+        kw_only=True,
+    )
+    features_per_node: int | float | None = parameter(default=0.3, kw_only=True)
+    feature_costs = None
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_nothing_to_stop_by(valid)
@@ -173,7 +119,6 @@ class AveragedGBRT(GBRT):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checks.whole_number("n_runs", self.n_runs, 1)
         sees_all = self.features_per_node is None or self.features_per_node == 1.0
         is_share = not isinstance(self.features_per_node, int)
         if self.n_runs > 1 and sees_all and is_share and self.subsample == 1.0:

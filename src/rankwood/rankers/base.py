@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwood import __version__
-from rankwood._core import checks
-from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.models.forest import Forest
+from rankwood.rankers.parameters import DeclaredEstimator, parameter
 from rankwood.training.inputs import (
     TrainingSet,
     features_with_missing,
@@ -27,21 +25,20 @@ from rankwood.training.inputs import (
     training_set,
     validation_data,
 )
-from rankwood.training.rounds import ProgressReporter, Rounds, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, Rounds, check_listeners
 
 SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
 
 
-class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What gives documents scores: the higher, the more relevant.
+class Ranker(DeclaredEstimator):
+    """An estimator that gives documents scores: the higher, the more relevant.
 
-    The constructor keeps its arguments as they are; ``fit`` checks them. What it learns is one model, in the attribute
-    that ``_model`` names: ``forest_`` for ensembles of trees, ``linear_`` for a weight per feature.
+    A ranker declares its parameters (see ``rankers.parameters``). The constructor stores them untouched, and ``fit``
+    checks them. ``fit`` learns one model and sets the attribute that ``_model`` names: ``forest_`` for ensembles of
+    trees, ``linear_`` for a weight per feature.
 
     Attributes
     ----------
-    forest_
-        The trees, as a ``Forest``.
     n_features_in_, feature_names_in_
         How many features, and their names if the training data had names.
     training_
@@ -50,13 +47,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     _model = "forest_"  # the attribute that holds what was learned
     _regresses = False  # whether scores are estimates of the labels themselves
-    forest_: Forest
-    max_bins: int
-    seed: int
-    n_threads: int | None
-    progress: Any
-    callbacks: Any
-    missing: str
+
+    n_threads: int | None = parameter(default=None, kw_only=True)
+    progress: Callback | None = parameter(default=None, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), kw_only=True)
 
     def fit(
         self,
@@ -144,12 +138,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Parameters that a further fit needs to end where this one did."""
         return {"n_trees": self.forest_.n_trees}
 
-    def _check_parameters(self) -> None:
-        """Raise for parameters that are wrong whatever the data; the rest is checked where it is used."""
-        checks.whole_number("seed", self.seed, 0)
-        resolve_threads(self.n_threads)
-        check_listeners(self.progress, self.callbacks)
-
     def _as_chosen(self) -> dict[str, Any]:
         """Parameters that give the model there is, with nothing left to be chosen on validation data."""
         return self._with_trees(self.forest_.n_trees)
@@ -187,3 +175,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         return tags
+
+
+class BuiltOnBase:
+    """What rankers share that are built on another one, their parameter ``base``."""
+
+    base: Ranker | None
+
+    def _new_base(self) -> Ranker:
+        """The ranker that None stands for."""
+        raise NotImplementedError
+
+    def _base(self) -> Any:
+        return self._new_base() if self.base is None else self.base
+
+    @property
+    def max_bins(self) -> int:
+        """The bins of ``base``: rows are binned once for all that it learns."""
+        max_bins: int = self._base().max_bins
+        return max_bins

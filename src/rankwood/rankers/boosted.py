@@ -1,11 +1,10 @@
-"""``RoundRanker`` and ``Boosted``: what all boosting shares, and what all boosted trees share, whatever their loss."""
+"""Boosting: what all of it shares (``RoundRanker``, ``Boosted``), and the rankers ``GBRT`` and ``LambdaMART``."""
 
 from __future__ import annotations
 
 import functools
 import math
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,29 +18,47 @@ from rankwood.losses.loss import Gradients, Loss, OwnLoss, SquaredLoss
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
-from rankwood.training.bags import UNITS, Bags
+from rankwood.rankers.parameters import SHARED, OneOf, OrNone, Real, Whole, parameter
+from rankwood.training.bags import Bags
 from rankwood.training.boosting import BoostingPlan, BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.costs import check_cost_parameters, training_costs
+from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import Callback, EarlyStopping, Rounds
+from rankwood.training.rounds import (
+    EarlyStopping,
+    Rounds,
+)
 from rankwood.training.scores import Validation, is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
+
+# What boosted trees say of these where they count rounds.
+STOP_BY_ROUNDS, ADD_ROUNDS = SHARED["early_stopping"].doc, SHARED["warm_start"].doc
 
 
 class RoundRanker(Ranker):
     """A model that grows by one tree per round, each with a weight.
 
     A method names its loss in ``_loss``, what its trees follow from in ``_plan``, and its loop in ``_boost``.
+
+    Attributes
+    ----------
+    history_
+        The measure on the validation data after each round.
+    best_iteration_
+        How many rounds gave the best value; all of them without validation data.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    forest_
+        The trees, as a ``Forest``.
     """
 
     _length = "n_rounds"  # the parameter that says how many trees there may be
-    _least_trees = 1
-    early_stopping: int | None
-    measure: Any
-    warm_start: bool
-    checkpoint: Any
+
+    early_stopping: int | None = parameter(default=None, kw_only=True)
+    measure: str = parameter(default="ndcg@10", kw_only=True)
+    warm_start: bool = parameter(default=False, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
 
     def _loss(self, train: TrainingSet) -> Loss:
         """What the trees are to remove."""
@@ -155,37 +172,51 @@ class RoundRanker(Ranker):
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
         return {self._length: self._rounds_of(n_trees), "early_stopping": None}
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.whole_number(self._length, getattr(self, self._length), self._least_trees)
-        parse_measure(self.measure)
-        if self.early_stopping is not None:
-            checks.whole_number("early_stopping", self.early_stopping, 1)
-
 
 class Boosted(RoundRanker):
     """Trees added one after another, each fitted to what a loss says is left.
 
-    A method names its loss in ``_loss``; parameters mean the same in all of them, see ``GBRT``.
+    A method names its loss in ``_loss``; parameters mean the same in all of them.
+
+    Attributes
+    ----------
+    history_
+        The measure on the validation data after each tree.
+    best_iteration_
+        How many trees gave the best value; all of them without validation data.
     """
 
     _length = "n_trees"
-    n_trees: int
-    max_leaves: int | None
-    learning_rate: float
-    min_leaf: int
-    l2: float
-    max_depth: int | None
-    min_gain: float
-    min_hessian: float = 0.0  # of losses that have one
-    features_per_node: int | float | None
-    subsample: float
-    subsample_by: str
-    monotone: Any
-    # What a method may leave out of its parameters.
-    feature_costs: Any = None
-    cost_weight: float = 0.01
-    cost_scale: str = "relative"
+
+    n_trees: int = parameter(default=100)
+    max_leaves: int | None = parameter(default=31)
+    learning_rate: float = parameter(default=0.1)
+    min_leaf: int = parameter(default=20)
+    l2: float = parameter(default=0.0)
+    max_depth: int | None = parameter(default=None, kw_only=True)
+    min_gain: float = parameter(default=0.0, kw_only=True)
+    features_per_node: int | float | None = parameter(default=None, kw_only=True)
+    subsample: float = parameter(default=1.0, kw_only=True)
+    subsample_by: str = parameter(default="row", kw_only=True)
+    early_stopping: int | None = parameter(
+        default=None,
+        doc="""Stop when the measure on the validation data has not improved for so many trees, and keep the trees up to
+        the best value. None grows all trees and keeps them. Needs ``valid``.""",
+        kw_only=True,
+    )
+    warm_start: bool = parameter(
+        default=False,
+        doc="Whether a further ``fit`` adds the trees that lack to ``n_trees``, on the same data.",
+        kw_only=True,
+    )
+    missing: str = parameter(default="learned", kw_only=True)
+    monotone: Any = parameter(default=None, kw_only=True)
+    max_bins: int = parameter(default=255, kw_only=True)
+    seed: int = parameter(default=0, kw_only=True)
+
+    # Constants of the methods that do not have these parameters.
+    min_hessian = 0.0
+    feature_costs = None
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
         boost(loss, plan, state, rounds)
@@ -229,132 +260,44 @@ class Boosted(RoundRanker):
             direction=directions(self.monotone, data),
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.real_number("learning_rate", self.learning_rate, "(0, 1]")
-        checks.real_number("subsample", self.subsample, "(0, 1]")
-        checks.one_of("subsample_by", self.subsample_by, UNITS)
-        self._growth()
-        check_cost_parameters(self)
-        FeatureChoice(self.features_per_node).count(1)
-
-
-# ``GBRT``: gradient boosted regression trees, also known as MART.
-
-
-_STARTS = ("mean", "zero")
-
 
 class GBRT(Boosted):
     """Boosted trees for squared loss: each tree fits what the ones before left of the labels (Friedman 2001).
 
-    Parameters
-    ----------
-    n_trees
-        Number of trees, or the most there may be with ``early_stopping``.
-    max_leaves, max_depth, min_leaf, min_gain
-        Where a tree ends: leaves (the most promising is split first), splits from the root, rows in a leaf, what a
-        split must remove of the loss. None is no limit.
-    learning_rate
-        What is taken of each tree.
-    l2
-        Added to the weight of a leaf: larger values pull leaves towards 0.
-    features_per_node
-        Features a node looks at: a number (int), a share (float), or None for all.
-    subsample, subsample_by
-        The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn without
-        replacement.
-    start
-        Scores begin at the mean label ("mean") or at 0 ("zero").
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many trees, and keep the trees up to
-        the best value. None grows all trees and keeps them. Needs ``valid``.
-    measure
-        What is looked at on the validation data: any measure; rmse is to fall, the others are to rise.
-    warm_start
-        Whether a further ``fit`` adds the trees that lack to ``n_trees``, on the same data.
-    missing
-        Where missing values go: "learned", "left", "right", or into a child of their own ("own_child").
-    monotone
-        For each feature 1 (scores rise with it), -1 or 0; or a mapping from feature names. None leaves all free.
-    feature_costs, cost_weight, cost_scale, max_bins, seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
-    Attributes
-    ----------
-    history_
-        The measure on the validation data after each tree.
-    best_iteration_
-        How many trees gave the best value; all of them without validation data.
-    feature_importances_
-        The share of each feature in the gain of all splits.
+    The method is also known as MART.
     """
 
+    _signature = (
+        "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
+        "start early_stopping measure warm_start missing monotone feature_costs cost_weight cost_scale max_bins seed "
+        "n_threads progress callbacks checkpoint"
+    )
     _regresses = True
 
-    def __init__(
-        self,
-        n_trees: int = 100,
-        max_leaves: int | None = 31,
-        learning_rate: float = 0.1,
-        min_leaf: int = 20,
-        l2: float = 0.0,
-        max_depth: int | None = None,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = None,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        start: str = "mean",
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        missing: str = "learned",
-        monotone: Any = None,
-        feature_costs: Any = None,
-        cost_weight: float = 0.01,
-        cost_scale: str = "relative",
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.learning_rate = learning_rate
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.max_depth = max_depth
-        self.min_gain = min_gain
-        self.features_per_node = features_per_node
-        self.subsample = subsample
-        self.subsample_by = subsample_by
-        self.start = start
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.warm_start = warm_start
-        self.missing = missing
-        self.monotone = monotone
-        self.feature_costs = feature_costs
-        self.cost_weight = cost_weight
-        self.cost_scale = cost_scale
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    start: str = parameter(
+        default="mean",
+        doc="""Scores begin at the mean label ("mean") or at 0 ("zero").""",
+        check=OneOf(("mean", "zero")),
+        kw_only=True,
+    )
+    feature_costs: Any = parameter(default=None, kw_only=True)
+    cost_weight: float = parameter(default=0.01, kw_only=True)
+    cost_scale: str = parameter(default="relative", kw_only=True)
 
     def _loss(self, train: TrainingSet) -> SquaredLoss:
         return SquaredLoss(train.labels, train.weights, self.start == "mean")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.one_of("start", self.start, _STARTS)
+
+def _check_own_loss(name: str, value: Any) -> None:
+    if value is not None and not callable(value):
+        raise ParameterError(
+            f"{name} must be a function of (scores, data), got {checks.plain(value)}. "
+            "A model file keeps the name of a function, not the function: pass it again to train."
+        )
 
 
-# ``LambdaMART``: boosted trees that learn the order of documents.
+_SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn
+    without replacement; pairs are made of all documents, also of those a tree does not see."""
 
 
 class LambdaMART(Boosted):
@@ -362,105 +305,50 @@ class LambdaMART(Boosted):
 
     Documents of one query are compared in pairs, each weighed by how much a measure changes when the two swap. Needs
     query ids.
-
-    Parameters
-    ----------
-    n_trees
-        Number of trees, or the most there may be with ``early_stopping``.
-    max_leaves, max_depth, min_leaf, min_gain
-        As for ``GBRT``.
-    learning_rate
-        What is taken of each tree.
-    l2
-        Added to the hessian of a leaf: larger values pull leaves towards 0.
-    target
-        The measure whose changes weigh the pairs: ndcg, map, mrr or err, with cut-off and conventions, as in
-        "ndcg@10[gain=linear]".
-    truncation
-        One document of a pair must stand among so many first ranks; None takes all pairs.
-    normalise
-        Whether a query's gradients are scaled, and pairs far apart weigh less, as LightGBM's lambdarank_norm does.
-    sigma
-        How steep the pairs' logistic is.
-    min_hessian
-        Least sum of hessians in a leaf.
-    loss
-        A loss of your own in place of the pairs: a function of (scores, data) that gives gradient and hessian of each
-        row. The five parameters above but ``min_hessian`` are then not looked at.
-    features_per_node, subsample, subsample_by
-        As for ``GBRT``; pairs are made of all documents, also of those a tree does not see.
-    early_stopping, measure, warm_start, missing, monotone
-        As for ``GBRT``.
-    max_bins, seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
-    Attributes
-    ----------
-    history_
-        The measure on the validation data after each tree.
-    best_iteration_
-        How many trees gave the best value; all of them without validation data.
-    feature_importances_
-        The share of each feature in the gain of all splits.
     """
 
-    def __init__(
-        self,
-        n_trees: int = 100,
-        max_leaves: int | None = 31,
-        learning_rate: float = 0.1,
-        min_leaf: int = 20,
-        l2: float = 0.0,
-        target: str = "ndcg",
-        truncation: int | None = 30,
-        normalise: bool = True,
-        sigma: float = 1.0,
-        min_hessian: float = 1e-3,  # LightGBM's min_sum_hessian_in_leaf
-        loss: Gradients | None = None,
-        max_depth: int | None = None,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = None,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        missing: str = "learned",
-        monotone: Any = None,
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.learning_rate = learning_rate
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.target = target
-        self.truncation = truncation
-        self.normalise = normalise
-        self.sigma = sigma
-        self.min_hessian = min_hessian
-        self.loss = loss
-        self.max_depth = max_depth
-        self.min_gain = min_gain
-        self.features_per_node = features_per_node
-        self.subsample = subsample
-        self.subsample_by = subsample_by
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.warm_start = warm_start
-        self.missing = missing
-        self.monotone = monotone
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    _signature = (
+        "n_trees max_leaves learning_rate min_leaf l2 target truncation normalise sigma min_hessian loss max_depth "
+        "min_gain features_per_node subsample subsample_by early_stopping measure warm_start missing monotone max_bins "
+        "seed n_threads progress callbacks checkpoint"
+    )
+
+    l2: float = parameter(
+        default=0.0, doc="Added to the hessian of a leaf: larger values pull leaves towards 0."
+    )
+    target: str = parameter(
+        default="ndcg",
+        doc="""The measure whose changes weigh the pairs: ndcg, map, mrr or err, with cut-off and conventions, as in
+        "ndcg@10[gain=linear]".""",
+        check=lambda _, value: parse_target(value),
+    )
+    truncation: int | None = parameter(
+        default=30,
+        doc="One document of a pair must stand among so many first ranks; None takes all pairs.",
+        check=OrNone(Whole(1)),
+    )
+    normalise: bool = parameter(
+        default=True,
+        doc="""Whether a query's gradients are scaled, and pairs far apart weigh less, as LightGBM's lambdarank_norm
+        does.""",
+        check=checks.true_or_false,
+    )
+    sigma: float = parameter(
+        default=1.0, doc="How steep the pairs' logistic is.", check=Real("(0, inf)")
+    )
+    min_hessian: float = parameter(
+        default=1e-3,  # LightGBM's min_sum_hessian_in_leaf
+        doc="Least sum of hessians in a leaf.",
+        check=Real("[0, inf)"),
+    )
+    loss: Gradients | None = parameter(
+        default=None,
+        doc="""A loss of your own in place of the pairs: a function of (scores, data) that gives gradient and hessian of
+        each row. The five parameters above but ``min_hessian`` are then not looked at.""",
+        check=_check_own_loss,
+    )
+    subsample: float = parameter(default=1.0, doc=_SUBSAMPLED_PAIRS, kw_only=True)
+    subsample_by: str = parameter(default="row", doc=_SUBSAMPLED_PAIRS, kw_only=True)
 
     def _loss(self, train: TrainingSet) -> Loss:
         if self.loss is not None:
@@ -474,17 +362,3 @@ class LambdaMART(Boosted):
             self.normalise,
             self.n_threads,
         )
-
-    def _check_parameters(self) -> None:
-        checks.real_number("min_hessian", self.min_hessian, "[0, inf)")
-        super()._check_parameters()
-        checks.real_number("sigma", self.sigma, "(0, inf)")
-        checks.true_or_false("normalise", self.normalise)
-        parse_target(self.target)
-        if self.truncation is not None:
-            checks.whole_number("truncation", self.truncation, 1)
-        if self.loss is not None and not callable(self.loss):
-            raise ParameterError(
-                f"loss must be a function of (scores, data), got {checks.plain(self.loss)}. "
-                "A model file keeps the name of a function, not the function: pass it again to train."
-            )

@@ -3,58 +3,80 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import Ranker
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.bags import UNITS, Bags
 from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.costs import check_cost_parameters, training_costs
+from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import Callback
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
-# ``ForestRanker``: what all forests share, whatever their trees are like.
-
-
-_WEIGHTINGS = ("reweight", "resample")
+_LIMITS = """Where a tree ends: leaves (the most promising is split first), splits from the root, rows in a leaf, what
+    a split must remove of the sum of squares. None is no limit."""
+_DRAWN = "How much is drawn, as a share of the rows or queries; whether one may be drawn twice."
 
 
 class ForestRanker(Ranker):
-    """What the three forests share: bags, growing side by side, out-of-bag estimates."""
+    """What all forests share, whatever their trees are like: bags, parallel growing, out-of-bag estimates.
+
+    Attributes
+    ----------
+    oob_scores_, oob_counts_, oob_ndcg_
+        Out-of-bag estimates: mean of the trees that have not seen a row, how many they are, NDCG@10.
+    feature_importances_
+        The share of each feature in the gain of all splits.
+    history_
+        The measure on the validation data after each tree.
+    forest_
+        The trees, as a ``Forest``.
+    """
 
     _regresses = True
     _thresholds = "best"
-    n_trees: int
-    max_leaves: int | None
-    max_depth: int | None
-    min_leaf: int
-    bag: str | None
-    bag_share: float
-    replacement: bool
-    weighting: str
-    measure: Any
-    checkpoint: Any
-    history_: list[float]
-    # What a forest may leave out of its parameters.
-    min_gain: float = 0.0
-    min_split: int = 1
-    features_per_node: int | float | None = None
-    monotone: Any = None
-    feature_costs: Any = None
-    cost_weight: float = 0.01
-    cost_scale: str = "relative"
-    cost_batch: int = 8
+
+    n_trees: int = parameter(default=300, doc="Number of trees; the score is their mean.")
+    max_leaves: int | None = parameter(default=100, doc=_LIMITS)
+    max_depth: int | None = parameter(default=None, doc=_LIMITS)
+    min_leaf: int = parameter(default=1, doc=_LIMITS)
+    bag: str | None = parameter(
+        default=None,
+        doc="""What is drawn for a tree: "row", "query" (whole queries), or None to use all rows in every tree.""",
+        check=OrNone(OneOf(UNITS)),
+        kw_only=True,
+    )
+    bag_share: float = parameter(default=1.0, doc=_DRAWN, check=Real("(0, 1]"), kw_only=True)
+    replacement: bool = parameter(default=True, doc=_DRAWN, kw_only=True)
+    weighting: str = parameter(
+        default="reweight",
+        doc="""Weights count in the trees ("reweight"), or as chances of being drawn ("resample").""",
+        check=OneOf(("reweight", "resample")),
+        kw_only=True,
+    )
+    measure: str = parameter(
+        default="ndcg@10", doc="What ``history_`` says of the validation data.", kw_only=True
+    )
+    missing: str = parameter(default="learned", kw_only=True)
+    max_bins: int = parameter(default=255, kw_only=True)
+    seed: int = parameter(default=0, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
+
+    # Constants of the forests that do not have these parameters.
+    min_gain = 0.0
+    min_split = 1
+    monotone = None
+    feature_costs = None
+    cost_batch = 8
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         plan = self._plan(train)
@@ -141,20 +163,10 @@ class ForestRanker(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checks.whole_number("n_trees", self.n_trees, 1)
-        checks.real_number("bag_share", self.bag_share, "(0, 1]")
-        checks.one_of("weighting", self.weighting, _WEIGHTINGS)
-        check_cost_parameters(self)
-        checks.whole_number("cost_batch", self.cost_batch, 1)
-        parse_measure(self.measure)
-        if self.bag is not None:
-            checks.one_of("bag", self.bag, UNITS)
         if self.weighting == "resample" and (self.bag is None or not self.replacement):
             raise ParameterError(
                 "weighting='resample' draws rows by weight: it needs a bag with replacement."
             )
-        self._growth()
-        self._features().count(1)
 
     def _growth(self) -> Growth:
         return Growth(
@@ -166,6 +178,7 @@ class ForestRanker(Ranker):
         )
 
     def _features(self) -> FeatureChoice:
+        """The features that a node looks at."""
         return FeatureChoice(self.features_per_node)
 
     @property
@@ -196,8 +209,8 @@ class ForestRanker(Ranker):
                 else "they are not kept in model files. Fit again to get them."
             )
             raise AttributeError(f"this {name} has no out-of-bag estimates: {why}")
-        found: OutOfBag = self._out_of_bag  # type: ignore[assignment]
-        return found
+        estimates: OutOfBag = self._out_of_bag  # type: ignore[assignment]
+        return estimates
 
 
 def forest_plan(forest: ForestRanker, train: TrainingSet) -> ForestPlan:
@@ -210,220 +223,60 @@ def _present(weights: Floats | None) -> Array | None:
     return None if weights is None or weights.min() > 0 else weights > 0
 
 
-class RandomForest(ForestRanker):
-    """A random forest: each tree sees a bootstrap sample, each node a random part of the features (Breiman 2001).
+class SplittingForest(ForestRanker):
+    """What forests share whose nodes compare splits of some features by what they remove."""
 
-    Parameters
-    ----------
-    n_trees
-        Number of trees; the score is their mean.
-    max_leaves, max_depth, min_leaf, min_gain
-        Where a tree ends: leaves (the most promising is split first), splits from the root, rows in a leaf, what a
-        split must remove of the sum of squares. None is no limit.
-    features_per_node
-        Features a node looks at: a number (int), a share (float), or None for all.
-    bag
-        What is drawn for a tree: "row", "query" (whole queries), or None to use all rows in every tree.
-    bag_share, replacement
-        How much is drawn, as a share of the rows or queries; whether one may be drawn twice.
-    weighting
-        Weights count in the trees ("reweight"), or as chances of being drawn ("resample").
-    missing
-        Where missing values go: "learned", "left", "right", or into a child of their own ("own_child").
-    monotone
-        For each feature 1 (scores rise with it), -1 or 0; or a mapping from feature names. None leaves all free.
-    feature_costs
-        What computing each feature costs: one number per feature, a mapping from feature names, or the path of a cost
-        file. A feature is free once an earlier tree has used it. None: all are free.
-    cost_weight, cost_scale
-        How much a cost counts against what a split removes, 0 (not at all) or more. By default ("relative") costs
-        are shares of the largest and count as shares of the root's sum of squares, so that 1 is much on every data
-        set; "raw" takes both as they are.
-    cost_batch
-        Trees that grow side by side without seeing which features the others use, where features cost.
-    measure
-        What ``history_`` says of the validation data.
-    max_bins
-        Value bins per feature, at most 255.
-    seed, n_threads
-        The same seed gives the same bytes, whatever the number of threads (None: all cores).
-    progress, callbacks
-        Functions that are told of every tree: see ``Progress``. A callback that returns True ends the growing.
-    checkpoint
-        A file that keeps the trees so far; a fit that finds one there goes on with it.
-
-    Attributes
-    ----------
-    oob_scores_, oob_counts_, oob_ndcg_
-        Out-of-bag estimates: mean of the trees that have not seen a row, how many they are, NDCG@10.
-    feature_importances_
-        The share of each feature in the gain of all splits.
-    history_
-        The measure on the validation data after each tree.
-    """
-
-    def __init__(
-        self,
-        n_trees: int = 300,
-        max_leaves: int | None = 100,
-        max_depth: int | None = None,
-        min_leaf: int = 1,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = 0.3,
-        bag: str | None = "row",
-        bag_share: float = 1.0,
-        replacement: bool = True,
-        weighting: str = "reweight",
-        missing: str = "learned",
-        monotone: Any = None,
-        feature_costs: Any = None,
-        cost_weight: float = 0.01,
-        cost_scale: str = "relative",
-        cost_batch: int = 8,
-        measure: str = "ndcg@10",
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.min_gain = min_gain
-        self.features_per_node = features_per_node
-        self.bag = bag
-        self.bag_share = bag_share
-        self.replacement = replacement
-        self.weighting = weighting
-        self.missing = missing
-        self.monotone = monotone
-        self.feature_costs = feature_costs
-        self.cost_weight = cost_weight
-        self.cost_scale = cost_scale
-        self.cost_batch = cost_batch
-        self.measure = measure
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    min_gain: float = parameter(default=0.0, doc=_LIMITS)
+    features_per_node: int | float | None = parameter(default=0.3)
+    monotone: Any = parameter(default=None, kw_only=True)
+    feature_costs: Any = parameter(default=None, kw_only=True)
+    cost_weight: float = parameter(default=0.01, kw_only=True)
+    cost_scale: str = parameter(default="relative", kw_only=True)
+    cost_batch: int = parameter(
+        default=8,
+        doc="Trees that grow side by side without seeing which features the others use, where features cost.",
+        check=Whole(1),
+        kw_only=True,
+    )
 
 
-class ExtraTrees(ForestRanker):
+class RandomForest(SplittingForest):
+    """A random forest: each tree sees a bootstrap sample, each node a random part of the features (Breiman 2001)."""
+
+    _signature = (
+        "n_trees max_leaves max_depth min_leaf min_gain features_per_node bag bag_share replacement weighting missing "
+        "monotone feature_costs cost_weight cost_scale cost_batch measure max_bins seed n_threads progress callbacks "
+        "checkpoint"
+    )
+
+    bag: str | None = parameter(default="row", kw_only=True)
+
+
+class ExtraTrees(SplittingForest):
     """Extremely randomized trees: one random cut per feature looked at, the best of them is taken (Geurts et al. 2006).
 
-    All trees see all rows unless ``bag`` says otherwise. Parameters and attributes are those of ``RandomForest``.
+    All trees see all rows unless ``bag`` says otherwise.
     """
 
+    _signature = RandomForest._signature
     _thresholds = "random"
-
-    def __init__(
-        self,
-        n_trees: int = 300,
-        max_leaves: int | None = 100,
-        max_depth: int | None = None,
-        min_leaf: int = 1,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = 0.3,
-        bag: str | None = None,
-        bag_share: float = 1.0,
-        replacement: bool = True,
-        weighting: str = "reweight",
-        missing: str = "learned",
-        monotone: Any = None,
-        feature_costs: Any = None,
-        cost_weight: float = 0.01,
-        cost_scale: str = "relative",
-        cost_batch: int = 8,
-        measure: str = "ndcg@10",
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.min_gain = min_gain
-        self.features_per_node = features_per_node
-        self.bag = bag
-        self.bag_share = bag_share
-        self.replacement = replacement
-        self.weighting = weighting
-        self.missing = missing
-        self.monotone = monotone
-        self.feature_costs = feature_costs
-        self.cost_weight = cost_weight
-        self.cost_scale = cost_scale
-        self.cost_batch = cost_batch
-        self.measure = measure
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
 
 
 class CompletelyRandomForest(ForestRanker):
-    """Trees whose features and cuts are drawn blindly, grown until the labels of a leaf agree (Liu et al. 2008).
+    """Trees whose features and cuts are drawn at random, until the labels of a leaf agree (Liu et al. 2008).
 
-    Only the leaves' values look at the labels. Parameters and attributes are those of ``RandomForest``, without what
-    a blind choice has no use for, and with ``min_split``.
-
-    Parameters
-    ----------
-    min_split
-        Different rows a node must have to be split; smaller ones are leaves.
+    Only the values of the leaves depend on the labels.
     """
 
+    _signature = (
+        "n_trees max_leaves max_depth min_leaf bag bag_share replacement weighting missing measure max_bins seed "
+        "n_threads progress callbacks checkpoint min_split"
+    )
     _thresholds = "completely_random"
 
-    def __init__(
-        self,
-        n_trees: int = 300,
-        max_leaves: int | None = None,
-        max_depth: int | None = None,
-        min_leaf: int = 1,
-        bag: str | None = None,
-        bag_share: float = 1.0,
-        replacement: bool = True,
-        weighting: str = "reweight",
-        missing: str = "learned",
-        measure: str = "ndcg@10",
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-        min_split: int = 1,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.bag = bag
-        self.bag_share = bag_share
-        self.replacement = replacement
-        self.weighting = weighting
-        self.missing = missing
-        self.measure = measure
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.min_split = min_split
+    max_leaves: int | None = parameter(default=None)
+    min_split: int = parameter(default=1, kw_only=True)
 
     def _features(self) -> FeatureChoice:
-        # Blind splits draw their feature themselves; with one candidate a node needs one histogram.
+        # Random splits draw their feature themselves; with one candidate a node needs one histogram.
         return FeatureChoice(1)

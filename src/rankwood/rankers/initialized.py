@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import SquaredLoss
 from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import Boosted
 from rankwood.rankers.forests import RandomForest, forest_plan
+from rankwood.rankers.parameters import OneOf, OrNone, Whole, number_or_share, parameter
 from rankwood.training.bags import UNITS
 from rankwood.training.boosting import BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.forest import ForestBuilder, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, ProgressReporter, Rounds
+from rankwood.training.rounds import ProgressReporter, Rounds
 from rankwood.training.scores import OutOfBag
 
-_RESIDUALS = ("oob", "in-bag")
-_NAMES_HERE = {  # of the random forest's parameters
-    "n_trees": "forest_trees",
-    "max_leaves": "forest_leaves",
-    "max_depth": "forest_depth",
-    "min_leaf": "forest_min_leaf",
-    "features_per_node": "forest_features",
-}
+_FOREST = "The random forest that boosting starts from: its number of trees, and where they end."
 
 
 class InitializedGBRT(Boosted):
@@ -41,25 +31,6 @@ class InitializedGBRT(Boosted):
     1 / ``forest_trees``; then come ``n_trees`` boosted trees with weight ``learning_rate``. Together they are one
     forest. ``early_stopping`` looks at the forest alone too: where no boosted tree improves on it, none is kept.
 
-    Parameters
-    ----------
-    forest_trees, forest_leaves, forest_depth, forest_min_leaf
-        The random forest that boosting starts from: its number of trees, and where they end.
-    forest_features
-        Features a node of the random forest looks at: a number (int), a share (float), or None for all.
-    forest_bag
-        What is drawn for a tree of the random forest, with replacement: "row" or "query" (whole queries).
-    residuals
-        What boosting takes as the forest's prediction of a training row: the mean of the trees that have not seen it
-        ("oob"), or of all trees ("in-bag", as in the source), which makes residuals smaller than on new documents. A
-        row that every tree has seen, which with few trees is common, has its in-bag prediction in either case.
-    n_trees, max_leaves, max_depth, min_leaf, min_gain, learning_rate, l2, features_per_node, subsample, subsample_by
-        As for ``GBRT``.
-    early_stopping, measure, warm_start, missing, monotone
-        As for ``GBRT``.
-    max_bins, seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
     Attributes
     ----------
     history_
@@ -68,72 +39,45 @@ class InitializedGBRT(Boosted):
         The measure of the random forest alone; NaN without validation data.
     best_iteration_
         How many boosted trees gave the best value, 0 for the forest alone; all of them without validation data.
-    feature_importances_
-        The share of each feature in the gain of all splits.
     """
 
+    _signature = (
+        "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
+        "forest_trees forest_leaves forest_depth forest_min_leaf forest_features forest_bag residuals early_stopping "
+        "measure warm_start missing monotone max_bins seed n_threads progress callbacks checkpoint"
+    )
     _regresses = True
-    _least_trees = 0  # the forest alone is a model
 
-    def __init__(
-        self,
-        n_trees: int = 100,
-        max_leaves: int | None = 31,
-        learning_rate: float = 0.1,
-        min_leaf: int = 20,
-        l2: float = 0.0,
-        max_depth: int | None = None,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = None,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        forest_trees: int = 300,
-        forest_leaves: int | None = 100,
-        forest_depth: int | None = None,
-        forest_min_leaf: int = 1,
-        forest_features: int | float | None = 0.3,
-        forest_bag: str = "row",
-        residuals: str = "oob",
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        missing: str = "learned",
-        monotone: Any = None,
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.learning_rate = learning_rate
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.max_depth = max_depth
-        self.min_gain = min_gain
-        self.features_per_node = features_per_node
-        self.subsample = subsample
-        self.subsample_by = subsample_by
-        self.forest_trees = forest_trees
-        self.forest_leaves = forest_leaves
-        self.forest_depth = forest_depth
-        self.forest_min_leaf = forest_min_leaf
-        self.forest_features = forest_features
-        self.forest_bag = forest_bag
-        self.residuals = residuals
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.warm_start = warm_start
-        self.missing = missing
-        self.monotone = monotone
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    n_trees: int = parameter(default=100, check=Whole(0))  # the forest alone is a model
+    forest_trees: int = parameter(default=300, doc=_FOREST, check=Whole(1), kw_only=True)
+    forest_leaves: int | None = parameter(
+        default=100, doc=_FOREST, check=OrNone(Whole(1)), kw_only=True
+    )
+    forest_depth: int | None = parameter(
+        default=None, doc=_FOREST, check=OrNone(Whole(0)), kw_only=True
+    )
+    forest_min_leaf: int = parameter(default=1, doc=_FOREST, check=Whole(1), kw_only=True)
+    forest_features: int | float | None = parameter(
+        default=0.3,
+        doc="Features a node of the random forest looks at: a number (int), a share (float), or None for all.",
+        check=number_or_share,
+        kw_only=True,
+    )
+    forest_bag: str = parameter(
+        default="row",
+        doc="""What is drawn for a tree of the random forest, with replacement: "row" or "query" (whole queries).""",
+        check=OneOf(UNITS),
+        kw_only=True,
+    )
+    residuals: str = parameter(
+        default="oob",
+        doc="""What boosting takes as the forest's prediction of a training row: the mean of the trees that have not
+        seen it ("oob"), or of all trees ("in-bag", as in the source), which makes residuals smaller than on new
+        documents. A row that every tree has seen, which with few trees is common, has its in-bag prediction in either
+        case.""",
+        check=OneOf(("oob", "in-bag")),
+        kw_only=True,
+    )
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_nothing_to_stop_by(valid)
@@ -232,16 +176,6 @@ class InitializedGBRT(Boosted):
 
     def _rounds_of(self, n_trees: int) -> int:
         return max(0, n_trees - self.forest_trees)
-
-    def _check_parameters(self) -> None:
-        checks.one_of("residuals", self.residuals, _RESIDUALS)
-        checks.one_of("forest_bag", self.forest_bag, UNITS)
-        try:
-            self._forest_estimator()._check_parameters()
-        except ParameterError as error:  # in the words of this estimator
-            name, _, rest = str(error).partition(" ")
-            raise ParameterError(f"{_NAMES_HERE.get(name, name)} {rest}") from None
-        super()._check_parameters()
 
 
 def _summed(forest: Forest) -> Forest:

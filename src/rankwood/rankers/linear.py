@@ -1,27 +1,26 @@
-"""``LinearRanker``: what estimators share that learn a weight per feature."""
+"""Linear rankers: what they share (``LinearRanker``), and ``RankSVM``."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError
 from rankwood.losses.ranksvm import PairHinge
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.inputs import features_in_order
-from rankwood.models.linear import LinearModel, Scaling
+from rankwood.models.linear import Scaling
 from rankwood.rankers.base import Ranker
+from rankwood.rankers.parameters import Real, Whole, measure_of_rankings, parameter
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import ASKED_TO, Callback, check_listeners
+from rankwood.training.rounds import ASKED_TO
 
 
 class LinearRanker(Ranker):
@@ -31,11 +30,11 @@ class LinearRanker(Ranker):
     ----------
     linear_
         The weights, as a ``LinearModel``.
+    feature_importances_
+        The share of each feature in Σ |weight| · spread, its standard deviation in the training data.
     """
 
     _model = "linear_"
-
-    linear_: LinearModel
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: ARG002, N803
         if data.n_documents == 0:
@@ -49,16 +48,12 @@ class LinearRanker(Ranker):
         """Learn the weights and set the attributes that follow from them."""
         raise NotImplementedError
 
-    def _check_parameters(self) -> None:
-        resolve_threads(self.n_threads)
-        check_listeners(self.progress, self.callbacks)
-
     @property
     def feature_importances_(self) -> Floats:
         """The share of each feature in Σ |weight| · spread, its standard deviation in the training data."""
         if not hasattr(self, "linear_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
-        parts = self.linear_.importance()
+        parts: Floats = self.linear_.importance()
         total = float(parts.sum())
         return parts / total if total > 0 else parts
 
@@ -113,51 +108,35 @@ class RankSVM(LinearRanker):
     feature has weight 0, a missing value counts as the mean. No pair is ever listed: a step costs some passes over the
     documents and a sort of each query. A row weight counts a document that many times, a query weight its query.
 
-    Parameters
-    ----------
-    C
-        What a pair's error counts against the size of the weights. The errors of all pairs are summed, as in
-        scikit-learn's ``LinearSVC``, so that more data need a smaller C.
-    tol
-        Stop when the gradient's norm has fallen to this share of that of no weights at all.
-    max_iter
-        The most steps of the solver.
-    measure
-        What is told of the validation data, if there are any; nothing is chosen by it.
-    n_threads, progress, callbacks
-        As for ``RandomForest``.
-
     Attributes
     ----------
-    linear_
-        The weights, as a ``LinearModel``.
     objective_, n_iter_
         The value that was reached, and the steps it took.
     history_
         The measure on the validation data.
     stopped_because_
         Why the solver stopped.
-    feature_importances_
-        The share of each feature in Σ |weight| · spread, its standard deviation in the training data.
     """
 
-    def __init__(
-        self,
-        C: float = 1e-4,  # noqa: N803 - the name in all of the literature
-        tol: float = 1e-4,
-        max_iter: int = 100,
-        measure: str = "ndcg@10",
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-        self.measure = measure
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
+    _signature = "C tol max_iter measure n_threads progress callbacks"
+
+    C: float = parameter(
+        default=1e-4,
+        doc="""What a pair's error counts against the size of the weights. The errors of all pairs are summed, as in
+        scikit-learn's ``LinearSVC``, so that more data need a smaller C.""",
+        check=Real("(0, inf)"),
+    )
+    tol: float = parameter(
+        default=1e-4,
+        doc="Stop when the gradient's norm has fallen to this share of that of no weights at all.",
+        check=Real("(0, 1)"),
+    )
+    max_iter: int = parameter(default=100, doc="The most steps of the solver.", check=Whole(1))
+    measure: str = parameter(
+        default="ndcg@10",
+        doc="What is told of the validation data, if there are any; nothing is chosen by it.",
+        check=measure_of_rankings,
+    )
 
     def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
         n_threads = resolve_threads(self.n_threads)
@@ -218,13 +197,3 @@ class RankSVM(LinearRanker):
 
     def _as_chosen(self) -> dict[str, Any]:
         return {}
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.real_number("C", self.C, "(0, inf)")
-        checks.real_number("tol", self.tol, "(0, 1)")
-        checks.whole_number("max_iter", self.max_iter, 1)
-        if parse_measure(self.measure).name == "rmse":
-            raise ParameterError(
-                "rmse says nothing about scores that are not on the labels' scale."
-            )

@@ -21,11 +21,14 @@ from rankwood.measures.measure import parse_measure
 from rankwood.models.neural import NeuralModel, refuse_infinite, signed_logarithm, standardise
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.linear import in_order_of, refuse_without_pairs
+from rankwood.rankers.parameters import OneOf, Real, Whole, measure_of_rankings, parameter
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, EarlyStopping
 
 _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")
+_LOSS = "The steepness of the loss, and what the distance of two ranks counts in it."
+_RUN = "As for ``RandomForest``. Threads are for scoring."
 
 
 class MLPRanker(Ranker):
@@ -34,32 +37,6 @@ class MLPRanker(Ranker):
     Training needs PyTorch, which the extra ``neural`` brings; a trained model scores without it. Features are
     standardised inside, skewed ones after their logarithm; a missing value counts as the mean. On the processor the
     same data and seed give the same model, for which PyTorch is kept to one thread.
-
-    Parameters
-    ----------
-    hidden
-        Units of each hidden layer: a list of numbers, or a text such as "256-128".
-    dropout
-        The share of hidden units that a step of training leaves out.
-    learning_rate
-        The step size of the optimiser, Adam; for trees, what is taken of each.
-    n_epochs
-        How often training goes through all queries, or the most it may with ``early_stopping``.
-    batch_size
-        Queries in a step.
-    max_list
-        The most documents of a query in a step; of longer queries so many are drawn anew in each epoch.
-    sigma, mu
-        The steepness of the loss, and what the distance of two ranks counts in it.
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many epochs. None trains all. Needs
-        ``valid``. Where there are validation data, the best epoch is kept in any case.
-    measure
-        What is looked at on the validation data.
-    device
-        Where to train: "cpu", "cuda" (a graphics card; bits may differ), or "auto": a card if there is one.
-    seed, n_threads, progress, callbacks
-        As for ``RandomForest``. Threads are for scoring.
 
     Attributes
     ----------
@@ -75,42 +52,59 @@ class MLPRanker(Ranker):
         Why training stopped.
     """
 
+    _signature = (
+        "hidden dropout learning_rate n_epochs batch_size max_list sigma mu early_stopping measure device seed "
+        "n_threads progress callbacks"
+    )
     _model = "neural_"
-    neural_: NeuralModel
 
-    def __init__(
-        self,
-        hidden: Any = (256, 512, 1024, 512, 256),
-        dropout: float = 0.3,
-        learning_rate: float = 1e-3,
-        n_epochs: int = 100,
-        batch_size: int = 64,
-        max_list: int = 1000,
-        sigma: float = 1.0,
-        mu: float = MU,
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        device: str = "auto",
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        self.hidden = hidden
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.max_list = max_list
-        self.sigma = sigma
-        self.mu = mu
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.device = device
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
+    hidden: Any = parameter(
+        default=(256, 512, 1024, 512, 256),
+        doc="""Units of each hidden layer: a list of numbers, or a text such as "256-128".""",
+        check=lambda _, value: widths_of(value),
+    )
+    dropout: float = parameter(
+        default=0.3,
+        doc="The share of hidden units that a step of training leaves out.",
+        check=Real("[0, 1)"),
+    )
+    learning_rate: float = parameter(
+        default=1e-3,
+        doc="The step size of the optimiser, Adam; for trees, what is taken of each.",
+        check=Real("(0, inf)"),
+    )
+    n_epochs: int = parameter(
+        default=100,
+        doc="How often training goes through all queries, or the most it may with ``early_stopping``.",
+        check=Whole(1),
+    )
+    batch_size: int = parameter(default=64, doc="Queries in a step.", check=Whole(1))
+    max_list: int = parameter(
+        default=1000,
+        doc="""The most documents of a query in a step; of longer queries so many are drawn anew in each epoch.""",
+        check=Whole(2),
+    )
+    sigma: float = parameter(default=1.0, doc=_LOSS, check=Real("(0, inf)"))
+    mu: float = parameter(default=MU, doc=_LOSS, check=Real("[0, inf)"))
+    early_stopping: int | None = parameter(
+        default=None,
+        doc="""Stop when the measure on the validation data has not improved for so many epochs. None trains all. Needs
+        ``valid``. Where there are validation data, the best epoch is kept in any case.""",
+    )
+    measure: str = parameter(
+        default="ndcg@10",
+        doc="What is looked at on the validation data.",
+        check=measure_of_rankings,
+    )
+    device: str = parameter(
+        default="auto",
+        doc="""Where to train: "cpu", "cuda" (a graphics card; bits may differ), or "auto": a card if there is one.""",
+        check=OneOf(DEVICES),
+    )
+    seed: int = parameter(default=0, doc=_RUN, kw_only=True)
+    n_threads: int | None = parameter(default=None, doc=_RUN, kw_only=True)
+    progress: Callback | None = parameter(default=None, doc=_RUN, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_RUN, kw_only=True)
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: ARG002, N803
         import_torch()
@@ -185,24 +179,6 @@ class MLPRanker(Ranker):
         """A network has none."""
         raise AttributeError("a network does not tell how much each feature contributes.")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        widths_of(self.hidden)
-        checks.real_number("dropout", self.dropout, "[0, 1)")
-        checks.real_number("learning_rate", self.learning_rate, "(0, inf)")
-        for name in ("n_epochs", "batch_size"):
-            checks.whole_number(name, getattr(self, name), 1)
-        checks.whole_number("max_list", self.max_list, 2)
-        checks.real_number("sigma", self.sigma, "(0, inf)")
-        checks.real_number("mu", self.mu, "[0, inf)")
-        if self.early_stopping is not None:
-            checks.whole_number("early_stopping", self.early_stopping, 1)
-        checks.one_of("device", self.device, DEVICES)
-        if parse_measure(self.measure).name == "rmse":
-            raise ParameterError(
-                "rmse says nothing about scores that are not on the labels' scale."
-            )
-
 
 def widths_of(hidden: Any) -> tuple[int, ...]:
     """Units of each hidden layer: from numbers, one number, or a text such as "256-128"; at least one layer."""
@@ -210,15 +186,15 @@ def widths_of(hidden: Any) -> tuple[int, ...]:
     listed = [given] if isinstance(given, int | np.integer) else given
     try:
         widths = [int(width) if isinstance(width, str) else width for width in listed]
-        found = tuple(checks.whole_number("hidden", width, 1, _MOST_UNITS) for width in widths)
+        units = tuple(checks.whole_number("hidden", width, 1, _MOST_UNITS) for width in widths)
     except (TypeError, ValueError):
-        found = ()
-    if not found:
+        units = ()
+    if not units:
         raise ParameterError(
             f"hidden must be numbers of units from 1 to {_MOST_UNITS:,}, such as (256, 128) or '256-128'; "
             f"got {hidden!r}."
         )
-    return found
+    return units
 
 
 # What a network is trained on: standardised features, gains, and batches of whole queries.

@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import checks
-from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
@@ -25,11 +24,11 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import BuiltOnBase, Ranker
 from rankwood.rankers.forests import RandomForest
-from rankwood.training.checkpoint import path_of
+from rankwood.rankers.parameters import OneOf, parameter
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.training.rounds import Callback, Progress, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback, Progress, ProgressReporter
 from rankwood.training.scores import OutOfBag
 
 LEAST_SQUARES = "least_squares"
@@ -38,36 +37,30 @@ _WORTHS: dict[str, Callable[[Floats], Floats]] = {
     "squared": lambda grades: grades**2,
     "exponential": lambda grades: 2.0**grades,
 }
-_SCORINGS = (*_WORTHS, LEAST_SQUARES)
-_FITTED_ON = ("train", "valid", "both")
 MOST_GRADES = 100  # each is a model of its own: labels with more values are no grades
 
+_LISTENERS = """As for ``RandomForest``; a callback that returns True ends the growing of the model at hand."""
 
-class OrdinalRanker(Ranker):
+
+def _check_base(_: str, base: Any) -> None:
+    """Raise for what cannot learn the probability that a grade is c or lower."""
+    if base is None:
+        return
+    if not isinstance(base, Ranker) or not base._regresses:
+        shown = type(base).__name__ if isinstance(base, Ranker) else checks.plain(base)
+        raise ParameterError(
+            f"base must be an estimator whose scores estimate labels (a forest, GBRT, AveragedGBRT, "
+            f"InitializedGBRT), got {shown}."
+        )
+    base._check_parameters()
+
+
+class OrdinalRanker(BuiltOnBase, Ranker):
     """Ranking by ordinal classification: one model per grade but the highest (Li et al. 2007; Mohan 2010, chapter 3).
 
     For the K grades that the labels have, K - 1 copies of ``base`` learn T_c = P(y ≤ c) from labels 1 where y ≤ c and
     0 elsewhere. Then P(y = c) = T_c - T_{c-1}, and the score is Σ F(c) · P(y = c). All copies have the seed of
     ``base``, and with it the same bags. Training takes K - 1 times as long as that of ``base``; rows are binned once.
-
-    Parameters
-    ----------
-    base
-        The estimator that learns each T_c: a forest, GBRT, AveragedGBRT or InitializedGBRT; None is RandomForest().
-        On the command line its name; options that OrdinalRanker does not know are its own.
-    scoring
-        F(c), what a grade counts: "expected" (c itself, the expected label), "squared" (c²), "exponential" (2^c), or
-        "least_squares" (the weights of T_c and a constant that fit the labels best).
-    clip
-        Whether probabilities below 0 become 0, and the others are scaled to a sum of 1. Then the score is no weighted
-        sum of trees any more: the model cannot be exported as one.
-    fitted_on
-        What the weights of "least_squares" are fitted on: "train" (out-of-bag estimates, so base needs bags), "valid",
-        or "both".
-    n_threads, progress, callbacks
-        As for ``RandomForest``; a callback that returns True ends the growing of the model at hand.
-    checkpoint
-        As for ``RandomForest``: there is one file per model, with .0, .1 and so on after the name.
 
     Attributes
     ----------
@@ -85,28 +78,41 @@ class OrdinalRanker(Ranker):
         The share of each feature in the gain of all splits.
     """
 
+    _signature = "base scoring clip fitted_on n_threads progress callbacks checkpoint"
     _model = "ordinal_"
-    ordinal_: OrdinalModel
 
-    def __init__(
-        self,
-        base: Ranker | None = None,
-        scoring: str = "expected",
-        clip: bool = False,
-        fitted_on: str = "train",
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.base = base
-        self.scoring = scoring
-        self.clip = clip
-        self.fitted_on = fitted_on
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    base: Ranker | None = parameter(
+        default=None,
+        doc="""The estimator that learns each T_c: a forest, GBRT, AveragedGBRT or InitializedGBRT; None is
+        RandomForest(). On the command line its name; options that OrdinalRanker does not know are its own.""",
+        check=_check_base,
+    )
+    scoring: str = parameter(
+        default="expected",
+        doc="""F(c), what a grade counts: "expected" (c itself, the expected label), "squared" (c²), "exponential"
+        (2^c), or "least_squares" (the weights of T_c and a constant that fit the labels best).""",
+        check=OneOf((*_WORTHS, LEAST_SQUARES)),
+    )
+    clip: bool = parameter(
+        default=False,
+        doc="""Whether probabilities below 0 become 0, and the others are scaled to a sum of 1. Then the score is no
+        weighted sum of trees any more: the model cannot be exported as one.""",
+        check=checks.true_or_false,
+    )
+    fitted_on: str = parameter(
+        default="train",
+        doc="""What the weights of "least_squares" are fitted on: "train" (out-of-bag estimates, so base needs bags),
+        "valid", or "both".""",
+        check=OneOf(("train", "valid", "both")),
+    )
+    n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        default=None,
+        doc="As for ``RandomForest``: there is one file per model, with .0, .1 and so on after the name.",
+        kw_only=True,
+    )
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_no_validation_data(valid)
@@ -198,7 +204,7 @@ class OrdinalRanker(Ranker):
         return self.ordinal_.cumulative(table, n_threads=self.n_threads)
 
     @property
-    def forest_(self) -> Forest:  # type: ignore[override]
+    def forest_(self) -> Forest:
         """The score as one weighted sum of trees."""
         return self._learned.forest
 
@@ -224,14 +230,8 @@ class OrdinalRanker(Ranker):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
         return self.ordinal_
 
-    @property
-    def max_bins(self) -> int:  # type: ignore[override]
-        """Base's: rows are binned once for all models."""
-        max_bins: int = self._base().max_bins
-        return max_bins
-
-    def _base(self) -> Any:
-        return RandomForest() if self.base is None else self.base
+    def _new_base(self) -> Ranker:
+        return RandomForest()
 
     def _as_chosen(self) -> dict[str, Any]:
         """Models may have stopped at different numbers of trees: then all get their mean."""
@@ -244,22 +244,8 @@ class OrdinalRanker(Ranker):
         return {"base": base, "fitted_on": "train"}
 
     def _check_parameters(self) -> None:
-        base = self._base()
-        if not isinstance(base, Ranker) or not base._regresses:
-            shown = type(base).__name__ if isinstance(base, Ranker) else checks.plain(base)
-            raise ParameterError(
-                f"base must be an estimator whose scores estimate labels (a forest, GBRT, AveragedGBRT, "
-                f"InitializedGBRT), got {shown}."
-            )
-        base._check_parameters()
-        checks.one_of("scoring", self.scoring, _SCORINGS)
-        checks.one_of("fitted_on", self.fitted_on, _FITTED_ON)
-        if not isinstance(self.clip, bool | np.bool_):
-            raise ParameterError(f"clip must be True or False, got {checks.plain(self.clip)}.")
-        resolve_threads(self.n_threads)
-        check_listeners(self.progress, self.callbacks)
-        path_of(self.checkpoint)
-        self._check_what_base_can_do(base)
+        super()._check_parameters()
+        self._check_what_base_can_do(self._base())
 
     def _check_what_base_can_do(self, base: Any) -> None:
         if base.checkpoint is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +19,13 @@ from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
 from rankwood.losses.pairs import GradedLists, PairLoss, graded_lists
 from rankwood.measures.gains import Gain
 from rankwood.measures.options import FORMS
-from rankwood.rankers.boosted import Boosted, RoundRanker
+from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted, RoundRanker
+from rankwood.rankers.parameters import parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, Rounds
+from rankwood.training.rounds import (
+    Rounds,
+)
 from rankwood.trees.grower import Tree
 from rankwood.trees.histograms import build_histograms
 from rankwood.trees.leaves import sum_inner_nodes
@@ -75,91 +77,38 @@ class NDCGBoost(Boosted):
 
     ``query_weight`` multiplies what a query counts; ``sample_weight`` multiplies every pair the document is in.
 
-    Parameters
-    ----------
-    n_rounds
-        Number of trees, or the most there may be with ``early_stopping``.
-    max_leaves, max_depth, min_leaf, min_gain
-        Where a tree ends: leaves (the most promising is split first), splits from the root, rows in a leaf, what a
-        split must remove of the loss. None is no limit.
-    gain
-        How labels become gains: "exponential" (2^label - 1), "linear", or a table of the gains of labels 0, 1, 2, …
-    learning_rate
-        What is taken of each tree's weight; 1 is the paper's.
-    features_per_node
-        Features a node looks at: a number (int), a share (float), or None for all.
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
-        the best value. None goes on to the end. Needs ``valid``.
-    measure
-        What is looked at on the validation data: any measure; rmse is to fall, the others are to rise.
-    warm_start
-        Whether a further ``fit`` adds the rounds that lack to ``n_rounds``, on the same data.
-    missing
-        Where missing values go: "learned", "left", "right", or into a child of their own ("own_child").
-    monotone
-        For each feature 1 (scores rise with it), -1 or 0; or a mapping from feature names. None leaves all free.
-    max_bins, seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
     Attributes
     ----------
-    history_
-        The measure on the validation data after each round.
-    best_iteration_
-        How many rounds gave the best value; all of them without validation data.
     stopped_because_
         Why there are no more rounds.
-    feature_importances_
-        The share of each feature in the gain of all splits.
     """
 
+    _signature = (
+        "n_rounds max_leaves min_leaf max_depth min_gain gain learning_rate features_per_node early_stopping measure "
+        "warm_start missing monotone max_bins seed n_threads progress callbacks checkpoint"
+    )
     _length = "n_rounds"
+
+    n_rounds: int = parameter(
+        default=100, doc="Number of trees, or the most there may be with ``early_stopping``."
+    )
+    max_leaves: int | None = parameter(default=4)
+    gain: str | Sequence[float] = parameter(
+        default="exponential",
+        doc="""How labels become gains: "exponential" (2^label - 1), "linear", or a table of the gains of labels 0, 1,
+        2, …""",
+        check=lambda _, value: _checked_gain(value),
+        kw_only=True,
+    )
+    learning_rate: float = parameter(
+        default=1.0, doc="What is taken of each tree's weight; 1 is the paper's.", kw_only=True
+    )
+    early_stopping: int | None = parameter(default=None, doc=STOP_BY_ROUNDS, kw_only=True)
+    warm_start: bool = parameter(default=False, doc=ADD_ROUNDS, kw_only=True)
+
     l2 = 0.0
     subsample = 1.0
     subsample_by = "row"
-
-    def __init__(
-        self,
-        n_rounds: int = 100,
-        max_leaves: int | None = 4,
-        min_leaf: int = 20,
-        max_depth: int | None = None,
-        min_gain: float = 0.0,
-        gain: str | Sequence[float] = "exponential",
-        learning_rate: float = 1.0,
-        features_per_node: int | float | None = None,
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        missing: str = "learned",
-        monotone: Any = None,
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.max_leaves = max_leaves
-        self.min_leaf = min_leaf
-        self.max_depth = max_depth
-        self.min_gain = min_gain
-        self.gain = gain
-        self.learning_rate = learning_rate
-        self.features_per_node = features_per_node
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.warm_start = warm_start
-        self.missing = missing
-        self.monotone = monotone
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
 
     def _loss(self, train: TrainingSet) -> NDCGBoostLoss:
         lists = graded_lists(train.data, resolve_threads(self.n_threads))
@@ -168,10 +117,6 @@ class NDCGBoost(Boosted):
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
         ndcgboost(loss, plan, state, rounds)
         self.stopped_because_ = rounds.stopped_because
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _checked_gain(self.gain)
 
 
 def _checked_gain(gain: Any) -> Gain:
@@ -215,59 +160,26 @@ class RankBoost(RoundRanker):
 
     ``query_weight`` multiplies the pairs of a query; ``sample_weight`` multiplies every pair the document is in.
 
-    Parameters
-    ----------
-    n_rounds
-        Number of weak rankers, or the most there may be with ``early_stopping``.
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
-        the best value. None goes on to the end. Needs ``valid``.
-    measure
-        What is looked at on the validation data: any measure; rmse is to fall, the others are to rise.
-    warm_start
-        Whether a further ``fit`` adds the rounds that lack to ``n_rounds``, on the same data.
-    max_bins
-        Thresholds come from so many bins per feature, at most 255.
-    n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
     Attributes
     ----------
     forest_
         One stump per round, with leaves 0, 1 and ½; its weight is the round's.
-    history_
-        The measure on the validation data after each round.
-    best_iteration_
-        How many rounds gave the best value; all of them without validation data.
     stopped_because_
         Why there are no more rounds.
     loss_bounds_
         After each round, a bound on the share of training pairs in the wrong order; it falls round by round.
     """
 
-    seed = 0  # nothing is drawn
+    _signature = "n_rounds early_stopping measure warm_start max_bins n_threads progress callbacks checkpoint"
 
-    def __init__(
-        self,
-        n_rounds: int = 300,
-        early_stopping: int | None = None,
-        measure: str = "ndcg@10",
-        warm_start: bool = False,
-        max_bins: int = 255,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.early_stopping = early_stopping
-        self.measure = measure
-        self.warm_start = warm_start
-        self.max_bins = max_bins
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    n_rounds: int = parameter(
+        default=300, doc="Number of weak rankers, or the most there may be with ``early_stopping``."
+    )
+    max_bins: int = parameter(
+        default=255, doc="Thresholds come from so many bins per feature, at most 255.", kw_only=True
+    )
+
+    seed = 0  # nothing is drawn
 
     @property
     def loss_bounds_(self) -> Floats:

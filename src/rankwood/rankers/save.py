@@ -1,4 +1,4 @@
-"""Estimators to and from model files: ``save`` and ``load``."""
+"""Model files of estimators (``save``, ``load``), and ``refit``, which trains a chosen model again on all the data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+import rankwood
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ModelError, ParameterError
@@ -18,29 +19,14 @@ from rankwood.models.inputs import features_in_order
 from rankwood.rankers.base import Ranker
 from rankwood.training.checkpoint import plain_parameters
 
-# Estimators that a file may name, and where they live. A file can name nothing else.
+# Estimators that a file may name: the public rankers, by where they live. A file can name nothing else.
 _MODULE_OF = {
-    "AdaBoost": "rankwood.rankers.adaboost",
-    "AdaRank": "rankwood.rankers.adarank",
-    "AveragedGBRT": "rankwood.rankers.averaged",
-    "BROOF": "rankwood.rankers.broof.broof",
-    "BoostingTree": "rankwood.rankers.search.boosting_tree",
-    "CompletelyRandomForest": "rankwood.rankers.forests",
-    "DeepForest": "rankwood.rankers.deep_forest.deep_forest",
-    "Exp3P": "rankwood.rankers.search.bandit",
-    "ExtraTrees": "rankwood.rankers.forests",
-    "GBRT": "rankwood.rankers.boosted",
-    "InitializedGBRT": "rankwood.rankers.initialized",
-    "LambdaMART": "rankwood.rankers.boosted",
-    "MLPRanker": "rankwood.rankers.mlp",
-    "NDCGBoost": "rankwood.rankers.pairs",
-    "OrdinalRanker": "rankwood.rankers.ordinal",
-    "RandomForest": "rankwood.rankers.forests",
-    "RankBoost": "rankwood.rankers.pairs",
-    "RankSVM": "rankwood.rankers.linear",
+    name: module
+    for name, module in rankwood._MODULE_OF.items()
+    if module.startswith("rankwood.rankers.") and name[0].isupper()
 }
-# What a fit found out besides the model, where an estimator has it.
-_FOUND = (
+# What a fit sets besides the model, where an estimator has it.
+_RECORDED = (
     "history_",
     "train_history_",
     "best_iteration_",
@@ -76,13 +62,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
     training = {name: value for name, value in model.training_.items() if name != "seconds"}
-    for name in _FOUND:
+    for name in _RECORDED:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
     measures = {}
-    found = getattr(model, "oob_ndcg_", None)
-    if found is not None and not math.isnan(found):
-        measures["oob_ndcg@10"] = found
+    oob_ndcg = getattr(model, "oob_ndcg_", None)
+    if oob_ndcg is not None and not math.isnan(oob_ndcg):
+        measures["oob_ndcg@10"] = oob_ndcg
     meta = {
         "estimator": type(model).__name__,
         "parameters": plain_parameters(model),
@@ -150,7 +136,7 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
     if stored.feature_names is not None:
         model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
     record = dict(training)
-    for name in _FOUND:
+    for name in _RECORDED:
         value = record.pop(name.rstrip("_"), None)
         if isinstance(value, list):
             value = [math.nan if item is None else item for item in value]
@@ -166,9 +152,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nan(item) for name, item in value.items() if name != "seconds"}
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-# ``refit``: the chosen model once more, on all the data there are.
 
 
 def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:

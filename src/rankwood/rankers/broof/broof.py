@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ParameterError, RankwoodWarning
+from rankwood.losses.lambdarank import parse_target
 from rankwood.losses.placement import REGIONS
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
@@ -39,6 +40,7 @@ from rankwood.rankers.broof.strategies import (
     initialize_weights,
     kind_of,
 )
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions
@@ -46,8 +48,10 @@ from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
+_LOSSES = ("absolute", "median", "height", "gradient", "lambda")
 _ADDITIVE = ("gradient", "lambda")
 TOO_WRONG = "the error of a forest is too large"
+_OF_QUERIES = ("median", "height", "lambda")  # losses that compare documents of a query
 
 
 def broof(
@@ -78,58 +82,34 @@ def broof(
             rounds.stop(TOO_WRONG)
 
 
+@dataclass(frozen=True)
+class NameOrFunction:
+    """One of the known names of an extension point, or something to be called in its place."""
+
+    known: Iterable[str]
+
+    def __call__(self, name: str, value: Any) -> object:
+        """Raise for other values."""
+        return value if callable(value) else checks.one_of(name, value, self.known)
+
+
+def _check_loss(name: str, value: Any) -> None:
+    if isinstance(value, str) or not (callable(value) or hasattr(value, "targets")):
+        checks.one_of(name, value, _LOSSES)
+
+
+_STOPPING = """Stop when the measure, out of bag ("oob") or on validation data ("valid"), has not improved for
+    ``patience`` rounds, and keep the rounds up to the best value. None grows all rounds. Whatever this says, a forest
+    whose mean error is 0.5 or more ends the rounds of absolute, median and height."""
+_LIMITS = "Where a tree ends, as for ``RandomForest``."
+_BAG = """What is drawn for a tree, with replacement: "row" or "query" (whole queries); how much, as a share of
+    them."""
+_LISTENERS = """Functions that are told of every round: see ``Progress``. A callback that returns True ends the
+    growing."""
+
+
 class BROOF(Ranker):
     """Boosted random forests: each round grows a forest, and the next looks harder at what it got wrong (Sá 2016).
-
-    Parameters
-    ----------
-    loss
-        How wrong a forest is about a document, and so what the next one is to look at. "absolute", "median" and
-        "height" change the weights of the rows; "gradient" fits what is left of the labels, "lambda" the gradients of
-        LambdaRank. Or a function ``errors(data, predictions)``, or an object with ``targets(data, scores)``.
-    n_rounds
-        Number of forests, or the most there may be.
-    n_trees
-        Trees of each forest.
-    learning_rate
-        What is taken of each forest (gradient, lambda), or a factor of β (the others). None: 0.1 for gradient and
-        lambda, 1 for the others.
-    validation
-        Whose predictions of the training rows errors and residues are taken from: the trees that have not drawn the
-        row ("oob"), all trees ("train"), or trees that have not seen the query ("query-folds").
-    update_weights
-        Weights of the rows follow the errors of out-of-bag predictions ("oob") or of training predictions ("train"),
-        or stay ("constant"). None: "constant" for gradient and lambda, "oob" for the others. Or a function
-        ``weights(weights, errors, beta)``.
-    initial_weights
-        All rows alike ("uniform") or at random ("dirichlet"), times their own weights. Or a function ``weights(data)``.
-    weighting
-        Weights are chances of being drawn ("resample") or count in the trees ("reweight").
-    normalize
-        Errors are divided by the greatest of the round ("max"), or taken as they are (None).
-    region
-        For median: the region of a grade is where its documents should stand ("place"), or those documents wherever
-        they stand ("grade").
-    n_folds
-        Parts that queries are dealt into for validation="query-folds".
-    stop, patience
-        Stop when the measure, out of bag ("oob") or on validation data ("valid"), has not improved for ``patience``
-        rounds, and keep the rounds up to the best value. None grows all rounds. Whatever this says, a forest whose
-        mean error is 0.5 or more ends the rounds of absolute, median and height.
-    measure
-        What is looked at, and what lambda's gradients are of: any measure; rmse is to fall, the others are to rise.
-    max_leaves, max_depth, min_leaf, min_gain
-        Where a tree ends, as for ``RandomForest``.
-    features_per_node
-        Features a node looks at: a number (int), a share (float), or None for all.
-    bag, bag_share
-        What is drawn for a tree, with replacement: "row" or "query" (whole queries); how much, as a share of them.
-    missing, monotone, max_bins, seed, n_threads
-        As for ``RandomForest``.
-    progress, callbacks
-        Functions that are told of every round: see ``Progress``. A callback that returns True ends the growing.
-    checkpoint
-        A file that keeps the rounds so far; a fit that finds one there goes on with it.
 
     Attributes
     ----------
@@ -146,67 +126,92 @@ class BROOF(Ranker):
         The share of each feature in the gain of all splits.
     """
 
-    def __init__(
-        self,
-        loss: Any = "gradient",
-        n_rounds: int = 100,
-        n_trees: int = 50,
-        learning_rate: float | None = None,
-        validation: Any = "oob",
-        update_weights: Any = None,
-        initial_weights: Any = "uniform",
-        weighting: str = "resample",
-        normalize: str | None = "max",
-        region: str = "place",
-        n_folds: int = 5,
-        stop: str | None = None,
-        patience: int = 10,
-        measure: str = "ndcg@10",
-        max_leaves: int | None = 100,
-        max_depth: int | None = None,
-        min_leaf: int = 1,
-        min_gain: float = 0.0,
-        features_per_node: int | float | None = 0.3,
-        bag: str = "row",
-        bag_share: float = 1.0,
-        missing: str = "learned",
-        monotone: Any = None,
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.loss = loss
-        self.n_rounds = n_rounds
-        self.n_trees = n_trees
-        self.learning_rate = learning_rate
-        self.validation = validation
-        self.update_weights = update_weights
-        self.initial_weights = initial_weights
-        self.weighting = weighting
-        self.normalize = normalize
-        self.region = region
-        self.n_folds = n_folds
-        self.stop = stop
-        self.patience = patience
-        self.measure = measure
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.min_gain = min_gain
-        self.features_per_node = features_per_node
-        self.bag = bag
-        self.bag_share = bag_share
-        self.missing = missing
-        self.monotone = monotone
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    _signature = (
+        "loss n_rounds n_trees learning_rate validation update_weights initial_weights weighting normalize region "
+        "n_folds stop patience measure max_leaves max_depth min_leaf min_gain features_per_node bag bag_share missing "
+        "monotone max_bins seed n_threads progress callbacks checkpoint"
+    )
+
+    loss: Any = parameter(
+        default="gradient",
+        doc="""How wrong a forest is about a document, and so what the next one is to look at. "absolute", "median" and
+        "height" change the weights of the rows; "gradient" fits what is left of the labels, "lambda" the gradients of
+        LambdaRank. Or a function ``errors(data, predictions)``, or an object with ``targets(data, scores)``.""",
+        check=_check_loss,
+    )
+    n_rounds: int = parameter(default=100, doc="Number of forests, or the most there may be.")
+    n_trees: int = parameter(default=50, doc="Trees of each forest.")
+    learning_rate: float | None = parameter(
+        default=None,
+        doc="""What is taken of each forest (gradient, lambda), or a factor of β (the others). None: 0.1 for gradient
+        and lambda, 1 for the others.""",
+        check=OrNone(Real("(0, 1]")),
+    )
+    validation: Any = parameter(
+        default="oob",
+        doc="""Whose predictions of the training rows errors and residues are taken from: the trees that have not drawn
+        the row ("oob"), all trees ("train"), or trees that have not seen the query ("query-folds").""",
+        check=NameOrFunction(VALIDATIONS),
+    )
+    update_weights: Any = parameter(
+        default=None,
+        doc="""Weights of the rows follow the errors of out-of-bag predictions ("oob") or of training predictions
+        ("train"), or stay ("constant"). None: "constant" for gradient and lambda, "oob" for the others. Or a function
+        ``weights(weights, errors, beta)``.""",
+        check=OrNone(NameOrFunction(UPDATES)),
+    )
+    initial_weights: Any = parameter(
+        default="uniform",
+        doc="""All rows alike ("uniform") or at random ("dirichlet"), times their own weights. Or a function
+        ``weights(data)``.""",
+        check=NameOrFunction(INITIAL_WEIGHTS),
+    )
+    weighting: str = parameter(
+        default="resample",
+        doc="""Weights are chances of being drawn ("resample") or count in the trees ("reweight").""",
+        check=OneOf(("resample", "reweight")),
+    )
+    normalize: str | None = parameter(
+        default="max",
+        doc="""Errors are divided by the greatest of the round ("max"), or taken as they are (None).""",
+        check=OrNone(OneOf(("max",))),
+    )
+    region: str = parameter(
+        default="place",
+        doc="""For median: the region of a grade is where its documents should stand ("place"), or those documents
+        wherever they stand ("grade").""",
+        check=OneOf(REGIONS),
+    )
+    n_folds: int = parameter(
+        default=5,
+        doc="""Parts that queries are dealt into for validation="query-folds".""",
+        check=Whole(2),
+    )
+    stop: str | None = parameter(default=None, doc=_STOPPING, check=OrNone(OneOf(("oob", "valid"))))
+    patience: int = parameter(default=10, doc=_STOPPING, check=Whole(1))
+    measure: str = parameter(
+        default="ndcg@10",
+        doc="""What is looked at, and what lambda's gradients are of: any measure; rmse is to fall, the others are to
+        rise.""",
+    )
+    max_leaves: int | None = parameter(default=100, doc=_LIMITS)
+    max_depth: int | None = parameter(default=None, doc=_LIMITS)
+    min_leaf: int = parameter(default=1, doc=_LIMITS)
+    min_gain: float = parameter(default=0.0, doc=_LIMITS)
+    features_per_node: int | float | None = parameter(default=0.3)
+    bag: str = parameter(default="row", doc=_BAG, check=OneOf(UNITS))
+    bag_share: float = parameter(default=1.0, doc=_BAG, check=Real("(0, 1]"))
+    missing: str = parameter(default="learned")
+    monotone: Any = parameter(default=None)
+    max_bins: int = parameter(default=255)
+    seed: int = parameter(default=0)
+    progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        default=None,
+        doc="A file that keeps the rounds so far; a fit that finds one there goes on with it.",
+        kw_only=True,
+    )
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)
@@ -312,7 +317,13 @@ class BROOF(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_parameters(self)
+        if isinstance(self.validation, str) and self.validation == "query-folds":
+            check_folds(self.n_folds, self.n_trees)
+        if isinstance(self.loss, str) and self.loss == "lambda":
+            try:
+                parse_target(self.measure)
+            except ParameterError as error:
+                raise ParameterError(f"loss='lambda' learns the measure, but {error}") from None
 
 
 def _warn_of_a_forest_alone(error: float | int | None) -> None:
@@ -325,13 +336,7 @@ def _warn_of_a_forest_alone(error: float | int | None) -> None:
     )
 
 
-# What BROOF looks at before it begins: its parameters, and whether the data have what they need.
-
-
-_LOSSES = ("absolute", "median", "height", "gradient", "lambda")
-_OF_QUERIES = ("median", "height", "lambda")  # losses that compare documents of a query
-_WEIGHTINGS = ("resample", "reweight")
-_STOPS = ("oob", "valid")
+# Whether the data have what the parameters ask of them.
 
 
 def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None:
@@ -356,57 +361,6 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
             f"valid has no query ids, which {model.measure} needs. "
             "Pass (X, y, qid), or measure='rmse'."
         )
-
-
-def check_parameters(model: Any) -> None:
-    """Raise for parameters that are wrong whatever the data."""
-    if isinstance(model.loss, str) or not (callable(model.loss) or hasattr(model.loss, "targets")):
-        checks.one_of("loss", model.loss, _LOSSES)
-    checks.whole_number("n_rounds", model.n_rounds, 1)
-    checks.whole_number("n_trees", model.n_trees, 1)
-    if model.learning_rate is not None:
-        checks.real_number("learning_rate", model.learning_rate, "(0, 1]")
-    _check_choices(model)
-    checks.whole_number("n_folds", model.n_folds, 2)
-    if isinstance(model.validation, str) and model.validation == "query-folds":
-        check_folds(model.n_folds, model.n_trees)
-    if model.stop is not None:
-        checks.one_of("stop", model.stop, _STOPS)
-    checks.whole_number("patience", model.patience, 1)
-    _check_measure(model)
-    checks.one_of("bag", model.bag, UNITS)
-    checks.real_number("bag_share", model.bag_share, "(0, 1]")
-    Growth(model.max_leaves, model.max_depth, model.min_leaf, model.min_gain)
-    FeatureChoice(model.features_per_node).count(1)
-
-
-def _check_measure(model: Any) -> None:
-    """The measure can be parsed, and, for lambda, can be learned."""
-    parse_measure(model.measure)
-    if isinstance(model.loss, str) and model.loss == "lambda":
-        from rankwood.losses.lambdarank import parse_target
-
-        try:
-            parse_target(model.measure)
-        except ParameterError as error:
-            raise ParameterError(f"loss='lambda' learns the measure, but {error}") from None
-
-
-def _check_choices(model: Any) -> None:
-    """Each extension point is a known name, or something to be called."""
-    known: dict[str, Iterable[str]] = {
-        "validation": VALIDATIONS,
-        "update_weights": UPDATES,
-        "initial_weights": INITIAL_WEIGHTS,
-    }
-    for name, names in known.items():
-        value = getattr(model, name)
-        if not callable(value) and not (name == "update_weights" and value is None):
-            checks.one_of(name, value, names)
-    checks.one_of("weighting", model.weighting, _WEIGHTINGS)
-    checks.one_of("region", model.region, REGIONS)
-    if model.normalize is not None:
-        checks.one_of("normalize", model.normalize, ("max",))
 
 
 def judged_data(measure: Measure, data: RankingData, must: bool = False) -> RankingData | None:

@@ -12,7 +12,6 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.models.cascade import Cascade
 from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
@@ -29,14 +28,13 @@ from rankwood.rankers.deep_forest.growing import (
 )
 from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged, sees_bins
 from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import is_minimised
 
 _LAYERS = ("forests", "lambdamart")
 _N_TREES = {"forests": 80, "lambdamart": 300}  # the paper's best on large collections
-_AUGMENTS = ("forests", "trees")
-_SELECTS = ("pareto",)
 _MOST_LAYERS = 100
 _REFUSED = {  # parameters of a base learner that a layer cannot honour, and why
     "monotone": "scores of later layers follow augmented features, for which nothing was promised",
@@ -44,54 +42,25 @@ _REFUSED = {  # parameters of a base learner that a layer cannot honour, and why
     "checkpoint": "all layers would share it",
 }
 
+_RUN = """As for ``RandomForest``; seeds of the rankers of a list follow from ``seed``. Callbacks are told of every
+    ranker, and a wish to stop is heard at the end of its layer."""
+
+
+def _check_layer(_: str, value: Any) -> None:
+    if isinstance(value, str):
+        checks.one_of("layer", value, _LAYERS)
+    elif not isinstance(value, list | tuple) or not value:
+        raise ParameterError(
+            f"layer must be one of {', '.join(_LAYERS)}, or a list of at least one ranker, "
+            f"got {checks.plain(value)}."
+        )
+
 
 class DeepForest(Ranker):
     """Layers of forests: each layer sees the features and the scores of the layer before it (Deep Forest for ranking).
 
     Scores of training rows come from trees, or models, that have not seen the row. After each layer the cascade is
     measured as if it ended there; it ends at the best layer once ``patience`` further ones have not beaten it.
-
-    Parameters
-    ----------
-    layer
-        The rankers of a layer: "forests" (half random forests, half completely random ones, all on bootstrap samples),
-        "lambdamart" (LambdaMARTs that differ by seed, 0.8 of the queries per tree and half the features per node), or
-        a list of rankers, which may be scikit-learn regressors or LightGBM rankers.
-    n_forests
-        Rankers per layer; of an odd number of forests the greater half is random forests. Not for a list.
-    n_trees
-        Trees of each ranker; None is 80 for "forests", 300 for "lambdamart". Not for a list.
-    max_leaves
-        Leaves of a tree of the random forests of "forests"; None is no limit, as in the source.
-    min_split
-        Different rows a node of the completely random forests of "forests" must have to be split; 1 is no limit, as in
-        the source.
-    features_per_node
-        Features a node of the random forests of "forests" looks at: a number, a share, or None for all.
-    max_layers
-        Most layers, at most 100.
-    patience
-        Layers without improvement after which growing ends; None grows ``max_layers`` and keeps them all.
-    measure
-        What layers are compared by: on the validation data, else on held-out scores of the training data. Without
-        query ids it is rmse.
-    n_folds
-        Parts of the queries (of the rows, without query ids) for held-out scores of rankers that have no bags.
-    augment
-        What goes to the next layer: the score of each ranker ("forests") or of each tree ("trees"; bagged forests
-        only).
-    select
-        "pareto" passes on those trees only that no other beats in both out-of-bag NDCG@10 and mean correlation.
-    keep_augmented
-        Whether scores go to all later layers, not to the next one only.
-    boost
-        "query": only queries with an NDCG@10 below ``alpha`` train the next layer. "document": only documents whose
-        share of wrong neighbours is above ``beta``.
-    alpha, beta
-        The limits of ``boost``.
-    max_bins, seed, n_threads, progress, callbacks
-        As for ``RandomForest``; seeds of the rankers of a list follow from ``seed``. Callbacks are told of every
-        ranker, and a wish to stop is heard at the end of its layer.
 
     Attributes
     ----------
@@ -112,54 +81,91 @@ class DeepForest(Ranker):
         The share of each feature in the gain of all splits; those on scores of earlier layers are left out.
     """
 
+    _signature = (
+        "layer n_forests n_trees max_leaves min_split features_per_node max_layers patience measure n_folds augment "
+        "select keep_augmented boost alpha beta max_bins seed n_threads progress callbacks"
+    )
     _model = "cascade_"
-    cascade_: Cascade
 
-    def __init__(
-        self,
-        layer: str | Sequence[Any] = "forests",
-        n_forests: int = 8,
-        n_trees: int | None = None,
-        max_leaves: int | None = 100,
-        min_split: int = 11,
-        features_per_node: int | float | None = 0.3,
-        max_layers: int = 20,
-        patience: int | None = 3,
-        measure: str = "ndcg@10",
-        n_folds: int = 3,
-        augment: str = "forests",
-        select: str | None = None,
-        keep_augmented: bool = False,
-        boost: str | None = None,
-        alpha: float = 0.3,
-        beta: float = 0.7,
-        max_bins: int = 255,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        self.layer = layer
-        self.n_forests = n_forests
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.min_split = min_split
-        self.features_per_node = features_per_node
-        self.max_layers = max_layers
-        self.patience = patience
-        self.measure = measure
-        self.n_folds = n_folds
-        self.augment = augment
-        self.select = select
-        self.keep_augmented = keep_augmented
-        self.boost = boost
-        self.alpha = alpha
-        self.beta = beta
-        self.max_bins = max_bins
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
+    layer: str | Sequence[Any] = parameter(
+        default="forests",
+        doc="""The rankers of a layer: "forests" (half random forests, half completely random ones, all on bootstrap
+        samples), "lambdamart" (LambdaMARTs that differ by seed, 0.8 of the queries per tree and half the features per
+        node), or a list of rankers, which may be scikit-learn regressors or LightGBM rankers.""",
+        check=_check_layer,
+    )
+    n_forests: int = parameter(
+        default=8,
+        doc="""Rankers per layer; of an odd number of forests the greater half is random forests. Not for a list.""",
+        check=Whole(1),
+    )
+    n_trees: int | None = parameter(
+        default=None,
+        doc="""Trees of each ranker; None is 80 for "forests", 300 for "lambdamart". Not for a list.""",
+        check=OrNone(Whole(1)),
+    )
+    max_leaves: int | None = parameter(
+        default=100,
+        doc="""Leaves of a tree of the random forests of "forests"; None is no limit, as in the source.""",
+    )
+    min_split: int = parameter(
+        default=11,
+        doc="""Different rows a node of the completely random forests of "forests" must have to be split; 1 is no limit,
+        as in the source.""",
+    )
+    features_per_node: int | float | None = parameter(
+        default=0.3,
+        doc="""Features a node of the random forests of "forests" looks at: a number, a share, or None for all.""",
+    )
+    max_layers: int = parameter(
+        default=20, doc="Most layers, at most 100.", check=Whole(1, _MOST_LAYERS)
+    )
+    patience: int | None = parameter(
+        default=3,
+        doc="""Layers without improvement after which growing ends; None grows ``max_layers`` and keeps them all.""",
+        check=OrNone(Whole(1)),
+    )
+    measure: str = parameter(
+        default="ndcg@10",
+        doc="""What layers are compared by: on the validation data, else on held-out scores of the training data.
+        Without query ids it is rmse.""",
+    )
+    n_folds: int = parameter(
+        default=3,
+        doc="""Parts of the queries (of the rows, without query ids) for held-out scores of rankers that have no
+        bags.""",
+        check=Whole(2),
+    )
+    augment: str = parameter(
+        default="forests",
+        doc="""What goes to the next layer: the score of each ranker ("forests") or of each tree ("trees"; bagged
+        forests only).""",
+        check=OneOf(("forests", "trees")),
+    )
+    select: str | None = parameter(
+        default=None,
+        doc=""""pareto" passes on those trees only that no other beats in both out-of-bag NDCG@10 and mean
+        correlation.""",
+        check=OrNone(OneOf(("pareto",))),
+    )
+    keep_augmented: bool = parameter(
+        default=False,
+        doc="Whether scores go to all later layers, not to the next one only.",
+        check=checks.true_or_false,
+    )
+    boost: str | None = parameter(
+        default=None,
+        doc=""""query": only queries with an NDCG@10 below ``alpha`` train the next layer. "document": only documents
+        whose share of wrong neighbours is above ``beta``.""",
+        check=OrNone(OneOf(BOOSTS)),
+    )
+    alpha: float = parameter(default=0.3, doc="The limits of ``boost``.", check=Real("[0, 1]"))
+    beta: float = parameter(default=0.7, doc="The limits of ``boost``.", check=Real("[0, 1]"))
+    max_bins: int = parameter(default=255, doc=_RUN, kw_only=True)
+    seed: int = parameter(default=0, doc=_RUN, kw_only=True)
+    n_threads: int | None = parameter(default=None, doc=_RUN, kw_only=True)
+    progress: Callback | None = parameter(default=None, doc=_RUN, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_RUN, kw_only=True)
 
     @classmethod
     def lambdamart(cls, n: int = 8, n_trees: int = 300, **parameters: Any) -> Self:
@@ -260,29 +266,6 @@ class DeepForest(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.layer, str):
-            checks.one_of("layer", self.layer, _LAYERS)
-            checks.whole_number("n_forests", self.n_forests, 1)
-            if self.n_trees is not None:
-                checks.whole_number("n_trees", self.n_trees, 1)
-        elif not isinstance(self.layer, list | tuple) or not self.layer:
-            raise ParameterError(
-                f"layer must be one of {', '.join(_LAYERS)}, or a list of at least one ranker, "
-                f"got {checks.plain(self.layer)}."
-            )
-        checks.whole_number("max_layers", self.max_layers, 1, _MOST_LAYERS)
-        if self.patience is not None:
-            checks.whole_number("patience", self.patience, 1)
-        parse_measure(self.measure)
-        checks.whole_number("n_folds", self.n_folds, 2)
-        checks.one_of("augment", self.augment, _AUGMENTS)
-        if self.select is not None:
-            checks.one_of("select", self.select, _SELECTS)
-        checks.true_or_false("keep_augmented", self.keep_augmented)
-        if self.boost is not None:
-            checks.one_of("boost", self.boost, BOOSTS)
-        checks.real_number("alpha", self.alpha, "[0, 1]")
-        checks.real_number("beta", self.beta, "[0, 1]")
         for place, learner in enumerate(self._learners()):
             self._check_learner(place, learner)
 
@@ -297,9 +280,9 @@ class DeepForest(Ranker):
             )
         if isinstance(learner, DeepForest):
             raise ParameterError(f"layer[{place}] is a DeepForest; cascades do not nest.")
-        for parameter, why in _REFUSED.items():
-            if isinstance(learner, Ranker) and getattr(learner, parameter, None) is not None:
-                raise ParameterError(f"layer[{place}] ({name}) has {parameter} set, but {why}.")
+        for refused, why in _REFUSED.items():
+            if isinstance(learner, Ranker) and getattr(learner, refused, None) is not None:
+                raise ParameterError(f"layer[{place}] ({name}) has {refused} set, but {why}.")
         if isinstance(learner, Ranker):
             learner._check_parameters()
         passes_trees = self.augment == "trees" or self.select is not None

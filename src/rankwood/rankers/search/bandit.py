@@ -8,15 +8,12 @@ Words used here
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
@@ -26,13 +23,24 @@ from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.boosted import LambdaMART, RoundRanker
-from rankwood.rankers.search.steps import BaseBooster, Constraint, booster_of, check_base
+from rankwood.rankers.boosted import RoundRanker
+from rankwood.rankers.parameters import Real, parameter
+from rankwood.rankers.search.steps import (
+    BASE_DOC,
+    BaseBooster,
+    BuiltOnBooster,
+    Constraint,
+    booster_of,
+    check_base,
+    check_tie_averaged,
+)
 from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, Rounds
+from rankwood.training.rounds import (
+    Rounds,
+)
 from rankwood.training.scores import is_minimised
 from rankwood.trees.grower import Tree
 
@@ -122,76 +130,48 @@ class BanditDraws:
         return None
 
 
-class Exp3P(RoundRanker):
+class Exp3P(BuiltOnBooster, RoundRanker):
     """Boosting on few features at a time, drawn by a bandit that learns which of them pay (Busa-Fekete & Kégl 2010).
 
     Every node of a tree looks at one feature, drawn by probabilities ``p_k = (1 - λ) · ω_k / Σ ω + λ / K``. After each
     round the features of the tree are rewarded with the change of the training measure, and all weights grow by
     ``exp(λ / 3K · (ρ_k + η / (p_k √K)))``, where ρ is reward / p for those features and 0 for the others.
 
-    Parameters
-    ----------
-    base
-        The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
-        LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
-        name; options that Exp3P does not know are its own.
-    n_rounds
-        Number of hypotheses, or the most there may be with ``early_stopping``.
-    exploration
-        λ, the share of draws that go to all features alike.
-    smoothing
-        η, what features that were not drawn gain.
-    measure
-        Whose change on the training data is the reward, as a mean over all orders of documents with equal scores; also
-        what is looked at on the validation data. rmse is to fall, the others are to rise.
-    early_stopping
-        Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
-        the best value. None goes on to the end. Needs ``valid``.
-    seed, n_threads, progress, callbacks, checkpoint
-        As for ``RandomForest``.
-
     Attributes
     ----------
     probabilities_
         p of each feature after the last round.
-    history_
-        The measure on the validation data after each round.
-    best_iteration_
-        How many rounds gave the best value; all of them without validation data.
     stopped_because_
         Why there are no more rounds.
-    feature_importances_
-        The share of each feature in the gain of all splits.
     """
 
-    _default_base = "LambdaMART"  # what the command line makes of options without a base
-    warm_start = False  # what the bandit has learned is no part of the model
+    _signature = (
+        "base n_rounds exploration smoothing measure early_stopping seed n_threads progress "
+        "callbacks checkpoint"
+    )
 
-    def __init__(
-        self,
-        base: Ranker | None = None,
-        n_rounds: int = 1000,
-        exploration: float = 0.3,
-        smoothing: float = 0.1,
-        measure: str = "ndcg@10",
-        early_stopping: int | None = None,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.base = base
-        self.n_rounds = n_rounds
-        self.exploration = exploration
-        self.smoothing = smoothing
-        self.measure = measure
-        self.early_stopping = early_stopping
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    base: Ranker | None = parameter(default=None, doc=BASE_DOC.format("Exp3P"), check=check_base)
+    n_rounds: int = parameter(
+        default=1000, doc="Number of hypotheses, or the most there may be with ``early_stopping``."
+    )
+    exploration: float = parameter(
+        default=0.3,
+        doc="λ, the share of draws that go to all features alike.",
+        check=Real("[0, 1]"),
+    )
+    smoothing: float = parameter(
+        default=0.1, doc="η, what features that were not drawn gain.", check=Real("[0, inf)")
+    )
+    measure: str = parameter(
+        default="ndcg@10",
+        doc="""Whose change on the training data is the reward, as a mean over all orders of documents with equal
+        scores; also what is looked at on the validation data. rmse is to fall, the others are to rise.""",
+        check=check_tie_averaged,
+        kw_only=True,
+    )
+    seed: int = parameter(default=0, kw_only=True)
+
+    warm_start = False  # what the bandit has learned is no part of the model
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         measure = tie_averaged(parse_measure(self.measure))
@@ -247,19 +227,3 @@ class Exp3P(RoundRanker):
         history = np.array(state.stopping.history)
         arrays = {"history": history, "log_weights": self._bandit.log_weights}
         checkpoint.write(state.trees.forest(), arrays)
-
-    @property
-    def max_bins(self) -> int:  # type: ignore[override]
-        """Base's."""
-        max_bins: int = self._base().max_bins
-        return max_bins
-
-    def _base(self) -> Any:
-        return LambdaMART(max_leaves=2, learning_rate=0.2) if self.base is None else self.base
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_base(self._base())
-        tie_averaged(parse_measure(self.measure))
-        checks.real_number("exploration", self.exploration, "[0, 1]")
-        checks.real_number("smoothing", self.smoothing, "[0, inf)")

@@ -20,9 +20,15 @@ from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoint
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.boosted import LambdaMART
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.rankers.search.models import Constraints, Part, ScoredModels
-from rankwood.rankers.search.steps import booster_of, check_base
+from rankwood.rankers.search.steps import (
+    BASE_DOC,
+    BuiltOnBooster,
+    booster_of,
+    check_base,
+    check_tie_averaged,
+)
 from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.inputs import TrainingSet, codes_of
@@ -32,47 +38,17 @@ from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
 from rankwood.trees.workspace import Matrix
 
-_PARTS = ("train", "valid")
+_LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models,
+    the best measure so far and its number of trees among ``notes``."""
 
 
-class BoostingTree(Ranker):
+class BoostingTree(BuiltOnBooster, Ranker):
     """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2013).
 
     A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint: one feature per
     node of a tree, so that a step costs a column and not the data. Each round extends the models that may lead
     furthest, for every trade-off of quality and length; then the best one until it is the longest. The search can be
     stopped at any time, also by Ctrl-C, and keeps what it has found.
-
-    Parameters
-    ----------
-    base
-        The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
-        LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
-        name; options that BoostingTree does not know are its own.
-    budget
-        Weak hypotheses to fit; those tried without success count.
-    evaluate_on
-        What the search maximises the measure on: "train", or "valid", which needs validation data.
-    measure
-        What models are compared by, as a mean over all orders of documents with equal scores; rmse is to fall, the
-        others are to rise. The best models are chosen on the validation data where there are any.
-    max_trees
-        Most trees of the model that is used for scoring; None is no limit. ``best`` gives others.
-    n_constraints
-        Constraints a model may be extended under. None is one per feature for stumps, and no limit for larger trees.
-    free_steps
-        Whether the step without constraint, that of plain boosting, is among them; it costs as much as in plain
-        boosting.
-    cache_mb
-        Room for scores of models, in MiB; others are added up again when they are needed. The result does not depend
-        on it.
-    seed
-        What the constraints follow from.
-    n_threads, progress, callbacks
-        As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models, the
-        best measure so far and its number of trees among ``notes``.
-    checkpoint
-        As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in.
 
     Attributes
     ----------
@@ -90,39 +66,63 @@ class BoostingTree(Ranker):
         The share of each feature in the gain of all splits of the model used for scoring.
     """
 
+    _signature = (
+        "base budget evaluate_on measure max_trees n_constraints free_steps cache_mb seed n_threads progress callbacks "
+        "checkpoint"
+    )
     _model = "family_"
-    _default_base = "LambdaMART"  # what the command line makes of options without a base
-    family_: Family
 
-    def __init__(
-        self,
-        base: Ranker | None = None,
-        budget: int = 5000,
-        evaluate_on: str = "train",
-        measure: str = "ndcg@10",
-        max_trees: int | None = None,
-        n_constraints: int | None = None,
-        free_steps: bool = False,
-        cache_mb: float = 256,
-        seed: int = 0,
-        n_threads: int | None = None,
-        progress: Callback | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.base = base
-        self.budget = budget
-        self.evaluate_on = evaluate_on
-        self.measure = measure
-        self.max_trees = max_trees
-        self.n_constraints = n_constraints
-        self.free_steps = free_steps
-        self.cache_mb = cache_mb
-        self.seed = seed
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    base: Ranker | None = parameter(
+        default=None, doc=BASE_DOC.format("BoostingTree"), check=check_base
+    )
+    budget: int = parameter(
+        default=5000,
+        doc="Weak hypotheses to fit; those tried without success count.",
+        check=Whole(1),
+    )
+    evaluate_on: str = parameter(
+        default="train",
+        doc="""What the search maximises the measure on: "train", or "valid", which needs validation data.""",
+        check=OneOf(("train", "valid")),
+    )
+    measure: str = parameter(
+        default="ndcg@10",
+        doc="""What models are compared by, as a mean over all orders of documents with equal scores; rmse is to fall,
+        the others are to rise. The best models are chosen on the validation data where there are any.""",
+        check=check_tie_averaged,
+    )
+    max_trees: int | None = parameter(
+        default=None,
+        doc="Most trees of the model that is used for scoring; None is no limit. ``best`` gives others.",
+        check=OrNone(Whole(0)),
+    )
+    n_constraints: int | None = parameter(
+        default=None,
+        doc="""Constraints a model may be extended under. None is one per feature for stumps, and no limit for larger
+        trees.""",
+        check=OrNone(Whole(1)),
+    )
+    free_steps: bool = parameter(
+        default=False,
+        doc="""Whether the step without constraint, that of plain boosting, is among them; it costs as much as in plain
+        boosting.""",
+        check=checks.true_or_false,
+    )
+    cache_mb: float = parameter(
+        default=256,
+        doc="""Room for scores of models, in MiB; others are added up again when they are needed. The result does not
+        depend on it.""",
+        check=Real("[0, inf)"),
+    )
+    seed: int = parameter(default=0, doc="What the constraints follow from.", kw_only=True)
+    n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        default=None,
+        doc="As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in.",
+        kw_only=True,
+    )
 
     def best(self, max_trees: int | None = None) -> Forest:
         """The best model of at most ``max_trees`` trees, the shortest of equal ones; None is no limit."""
@@ -136,7 +136,7 @@ class BoostingTree(Ranker):
         return list(self._learned.front)
 
     @property
-    def forest_(self) -> Forest:  # type: ignore[override]
+    def forest_(self) -> Forest:
         """The model used for scoring."""
         return self._learned.forest
 
@@ -150,12 +150,6 @@ class BoostingTree(Ranker):
         if not hasattr(self, "family_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
         return self.family_
-
-    @property
-    def max_bins(self) -> int:  # type: ignore[override]
-        """Base's."""
-        max_bins: int = self._base().max_bins
-        return max_bins
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         if self.evaluate_on == "valid" and valid is None:
@@ -204,25 +198,9 @@ class BoostingTree(Ranker):
             [],
         )
 
-    def _base(self) -> Any:
-        return LambdaMART(max_leaves=2, learning_rate=0.2) if self.base is None else self.base
-
     def _as_chosen(self) -> dict[str, Any]:
         """The same search, for a model that is as long as the one chosen; chosen on the training data."""
         return {"max_trees": self.family_.n_trees, "evaluate_on": "train"}
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_base(self._base())
-        checks.whole_number("budget", self.budget, 1)
-        checks.one_of("evaluate_on", self.evaluate_on, _PARTS)
-        tie_averaged(parse_measure(self.measure))
-        if self.max_trees is not None:
-            checks.whole_number("max_trees", self.max_trees, 0)
-        if self.n_constraints is not None:
-            checks.whole_number("n_constraints", self.n_constraints, 1)
-        checks.true_or_false("free_steps", self.free_steps)
-        checks.real_number("cache_mb", self.cache_mb, "[0, inf)")
 
 
 def _part(

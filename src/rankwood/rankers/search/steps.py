@@ -13,10 +13,13 @@ from typing import Any
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.measures.compute import tie_averaged
+from rankwood.measures.measure import parse_measure
 from rankwood.measures.ranking import Lists
 from rankwood.rankers import adaboost, pairs
 from rankwood.rankers.adaboost import AdaBoost, WeakClassifiers
 from rankwood.rankers.averaged import AveragedGBRT
+from rankwood.rankers.base import BuiltOnBase
 from rankwood.rankers.boosted import GBRT, Boosted, LambdaMART
 from rankwood.rankers.pairs import NDCGBoost
 from rankwood.training.boosting import BoostingPlan
@@ -24,6 +27,9 @@ from rankwood.training.inputs import TrainingSet
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import OneFeatureGrower
 
+BASE_DOC = """The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
+    LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
+    name; options that {} does not know are its own."""
 FREE = -1  # the constraint that is none
 _REFUSED = {  # parameters of a base that a search cannot honour: what they must be, and why
     "early_stopping": (None, "a step is not a whole fit"),
@@ -149,8 +155,24 @@ def booster_of(base: Any, train: TrainingSet) -> BaseBooster:
     return _BOOSTERS[_kind_of(base)](loss, plan, grower)
 
 
-def check_base(base: Any) -> None:
+class BuiltOnBooster(BuiltOnBase):
+    """What rankers share that choose among the steps of a boosting method."""
+
+    _default_base = "LambdaMART"  # what the command line makes of options without a base
+
+    def _new_base(self) -> LambdaMART:
+        return LambdaMART(max_leaves=2, learning_rate=0.2)
+
+
+def check_tie_averaged(_: str, measure: Any) -> None:
+    """Raise for what is no measure, or cannot be averaged over orders of documents with equal scores."""
+    tie_averaged(parse_measure(measure))
+
+
+def check_base(_: str, base: Any) -> None:
     """Raise for what cannot be the base of a search, or has parameters that a search cannot honour."""
+    if base is None:
+        return
     if _kind_of(base) is None:
         shown = type(base).__name__
         raise ParameterError(f"base must be one of {', '.join(BASES)}, got {shown}.")
