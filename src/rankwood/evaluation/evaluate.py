@@ -19,7 +19,7 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling, weighted_values
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.auc import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values
@@ -333,9 +333,7 @@ def _means(
     if not parts:
         return {}
     values = np.stack([part.queries.values[mask] for part in parts], axis=1)
-    is_counted = ~np.isnan(values)
-    weight = weights[mask][:, np.newaxis] * is_counted
-    weighted = weight * np.where(is_counted, values, 0.0)
+    weighted, weight = weighted_values(values, weights[mask])
     above, below = weighted.sum(axis=0), weight.sum(axis=0)
     means = np.divide(above, below, out=np.full(len(parts), np.nan), where=below > 0)
     intervals = resampling.ratio_intervals(weighted, weight)

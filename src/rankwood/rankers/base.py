@@ -178,3 +178,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         return tags
+
+
+def learned_model(ranker: Ranker) -> Any:
+    """The model that a fitted ranker holds; raises ``NotFittedError`` before ``fit``."""
+    check_is_fitted(ranker, ranker._model)
+    return getattr(ranker, ranker._model)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from rankwood._core import checks
 from rankwood._core.checks import read_only
@@ -26,6 +27,7 @@ from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
+from rankwood.rankers.base import Ranker, learned_model
 from rankwood.rankers.forests import ForestRanker
 from rankwood.training.bags import Bags
 from rankwood.training.inputs import weights_of_rows
@@ -263,9 +265,10 @@ def _checked_models(models: Any) -> dict[str, Any]:
     for name, model in named.items():
         if isinstance(model, type) or not hasattr(model, "predict"):
             raise ParameterError(f"'{name}' must be a fitted model, got {model!r}.")
-        attribute = getattr(model, "_model", None)
-        if attribute is not None and not hasattr(model, attribute):
-            raise ModelError(f"'{name}' is not fitted yet: call fit first.")
+        try:
+            _stored(model)
+        except NotFittedError:
+            raise ModelError(f"'{name}' is not fitted yet: call fit first.") from None
     return {str(name): model for name, model in named.items()}
 
 
@@ -302,7 +305,7 @@ class Stages:
     @classmethod
     def of(cls, model: Any) -> Stages | None:
         """None for a model that has no stages, such as a linear one."""
-        stored = getattr(model, getattr(model, "_model", ""), model)
+        stored = _stored(model)
         if isinstance(stored, Cascade):
             return cls(model, stored, "layer", 1)
         if not isinstance(stored, Forest) or stored.n_trees == 0:
@@ -354,6 +357,11 @@ class Stages:
         if fitted_to != (train.n_documents, train.n_queries):
             return None
         return self.model._bags(train, weights_of_rows(train))
+
+
+def _stored(model: Any) -> Any:
+    """The model that a ranker has learned; a bare model as it is."""
+    return learned_model(model) if isinstance(model, Ranker) else model
 
 
 def recorded(model: Any, measure: Measure) -> dict[str, Floats]:

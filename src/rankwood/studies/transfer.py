@@ -42,7 +42,6 @@ from rankwood.training.scores import is_minimised, mean_value
 
 DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
-_NOT_MEASURED = "not measured: pass valid= to see whether this helps or harms"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +81,8 @@ class Selection:
             f"similarity of those added: {chosen.min():.3f} to {chosen.max():.3f} "
             f"(mean {chosen.mean():.3f}, of all {self.similarity.mean():.3f})",
             f"AUC of the domain forest: {self.auc:.3f} (0.5: the collections look the same)",
-            "",
-            _NOT_MEASURED if self.report is None else str(self.report),
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", _effect(self.report)])
 
 
 def select_similar(
@@ -234,12 +231,8 @@ class AddedFeatures:
 
     def __str__(self) -> str:
         n_before = self.data.n_features - len(self.names)
-        lines = [
-            f"{len(self.names)} features added to {n_before:,}: {', '.join(self.names)}",
-            "",
-            _NOT_MEASURED if self.report is None else str(self.report),
-        ]
-        return "\n".join(lines)
+        added = f"{len(self.names)} features added to {n_before:,}: {', '.join(self.names)}"
+        return f"{added}\n\n{_effect(self.report)}"
 
 
 def add_model_features(
@@ -425,6 +418,13 @@ def transfer_report(
         differences,
         level,
     )
+
+
+def _effect(report: TransferReport | None) -> str:
+    """What a transfer changed, as text."""
+    if report is None:
+        return "not measured: pass valid= to see whether this helps or harms"
+    return str(report)
 
 
 def check_ranker(name: str, model: Any) -> None:
