@@ -1,6 +1,6 @@
-"""Collections that come with Rankwood, and what draws and builds more of their kind.
+"""Bundled collections, and functions that draw and build more of their kind.
 
-``chess()`` is real data: the legal moves of chess positions, to be ranked as an engine ranks them.
+``chess()`` returns real data: the legal moves of chess positions, labelled by an engine.
 """
 
 from __future__ import annotations

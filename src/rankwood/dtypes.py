@@ -1,4 +1,4 @@
-"""The dtype of everything, with the reason. Nothing else in the package names a dtype on its own."""
+"""The dtype of every kind of array, with the reason for it, and names for annotations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FEATURE = (
-    np.float32
-)  # half the memory traffic; tree engines that load our models compare in float32
+FEATURE = np.float32  # half the memory traffic; other tree engines compare in float32 too
 LABEL = np.float64  # real labels are allowed, and sums of them must be exact
 SCORE = np.float64  # sums over hundreds of trees; ties must be real ties
 WEIGHT = np.float64  # weights are summed
-ROW = np.int64  # row numbers index numpy arrays, whose index type this is
-OFFSET = np.int64  # first row of each query; a data set may have more than 2^31 rows
-TEXT = np.uint8  # bytes of a file as the parser sees them
+ROW = np.int64  # numpy's own index type
+OFFSET = np.int64  # first row of each query; data may have more than 2^31 rows
+TEXT = np.uint8  # bytes of a text file
 
 Array = npt.NDArray[Any]
 Features = npt.NDArray[np.float32]

@@ -1,20 +1,20 @@
-"""What can go wrong, as a tree.
+"""Exceptions and warnings of Rankwood.
 
 ::
 
-    RankwoodError                 everything Rankwood raises on purpose
-    ├── InputError (ValueError)   what was passed is wrong; the command line exits with 2
+    RankwoodError                 base of every exception that Rankwood raises on purpose
+    ├── InputError (ValueError)   an input is wrong; the command line exits with 2
     │   ├── DataError             the data: a file, a line, a column, a value
     │   ├── ModelError            a model or its file: damaged, hostile, too new, not a model
     │   ├── ParameterError        an argument or option
-    │   │   └── UnknownName       a name nobody knows; the message suggests the nearest
+    │   │   └── UnknownName       an unknown name; the message suggests the nearest known one
     │   └── MissingExtra (ImportError)  an optional package is needed
-    └── RunError (RuntimeError)   the call was right but the work failed; the command line exits with 1
+    └── RunError (RuntimeError)   the call was correct but the work failed; the command line exits with 1
 
     RankwoodWarning (UserWarning)
-    └── DataWarning               the data can be used, but look at it
+    └── DataWarning               the data can be used, but something in them is unusual
 
-A message says what is wrong with *this* value, where it stands and what to do about it.
+A message states the offending value, its location and a remedy.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from collections.abc import Iterable
 
 
 class RankwoodError(Exception):
-    """Base of everything Rankwood raises on purpose."""
+    """Base of every exception that Rankwood raises on purpose."""
 
 
 class InputError(RankwoodError, ValueError):
-    """What the caller passed cannot be used."""
+    """An input of the caller cannot be used."""
 
 
 class DataError(InputError):
@@ -36,7 +36,7 @@ class DataError(InputError):
 
 
 class ModelError(InputError):
-    """A model, or the file it is kept in, cannot be used."""
+    """A model or a model file cannot be used."""
 
 
 class ParameterError(InputError):
@@ -44,7 +44,7 @@ class ParameterError(InputError):
 
 
 class UnknownName(ParameterError):
-    """A name that nobody knows, with the nearest known one."""
+    """A name is unknown; the message suggests the nearest known one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -66,12 +66,12 @@ class MissingExtra(InputError, ImportError):
 
 
 class RunError(RankwoodError, RuntimeError):
-    """The call was right, but the work could not be done."""
+    """The call was correct, but the work failed."""
 
 
 class RankwoodWarning(UserWarning):
-    """Base of our warnings."""
+    """Base of all warnings of Rankwood."""
 
 
 class DataWarning(RankwoodWarning):
-    """The data can be used, but something about it deserves a look."""
+    """The data can be used, but something in them is unusual."""

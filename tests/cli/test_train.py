@@ -251,8 +251,8 @@ def test_a_model_of_other_features_is_refused(rankwood, parts):
 OFTEN = """
 import sys
 from rankwood.cli.main import main
-from rankwood.ensembles import checkpointing
-checkpointing.SECONDS_BETWEEN = 0.05
+from rankwood.training import checkpoint
+checkpoint.SECONDS_BETWEEN = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 

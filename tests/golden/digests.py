@@ -41,7 +41,7 @@ ROUNDED = {
     r"LambdaMART|NDCGBoost": "the C library's exp: with and without fused multiplication",
     r"rbp": "powers of numpy",
     # results of models above
-    r"^(compare|convergence|refit|warm_start|add_model_features: report|str: )": "RankSVM or LambdaMART among the models",
+    r"^(compare|convergence|refit|warm_start|add_model_features: report)": "RankSVM or LambdaMART among the models",
     r"^evaluate: ": "measures of the scores of RankSVM",
     r"^(size_quality_front|explain: (BoostingTree|one document)|importance: contribution)": "of LambdaMART",
     r"^checkpoint: BoostingTree": "of LambdaMART",

@@ -20,7 +20,7 @@ import typer
 import rankwood as rw
 from rankwood.cli.main import app, main
 from tests.golden.golden_data import COSTS, part
-from tests.golden.golden_models import fitted
+from tests.golden.golden_models import fitted, test_scores
 
 FOLDER = Path(__file__).with_name("snapshots")
 WIDTH = "100"
@@ -79,6 +79,10 @@ JSON_CALLS = {
         f"factorial {_DATA} --model {_SMALL} --factor min_leaf=1,10 --factor features_per_node=0.3,0.9 "
         "--repetitions 2"
     ),
+    "evaluate-trec": "evaluate run.trec qrels.txt --preset trec_eval -m ndcg@10 -m map --complete",
+    "evaluate-trec-condensed": "evaluate run.trec qrels.txt -m ndcg@10 -m judged@10 --condense",
+    "evaluate-by-column": "evaluate boosted.rankwood segments.csv --by country --drop country --bootstrap 50",
+    "evaluate-scores": "evaluate scores.txt test.csv --bootstrap 50",
     "versions": "versions",
 }  # fmt: skip
 
@@ -124,6 +128,28 @@ TEXT_CALLS = {
     "data-cache": "data cache",
     "experiment-dry-run": "experiment run.toml --dry-run",
     "version": "--version",
+    "experiment-dry-run-set": (
+        "experiment run.toml --dry-run --small --set algorithm.RF.n_trees=5 --set run.repetitions=1 --only RF"
+    ),
+    # calls that write a file: it is shown
+    "evaluate-per-query": "evaluate boosted.rankwood test.csv --per-query shown.tsv --quiet",
+    "compare-csv": "compare forest.rankwood linear.rankwood --data test.csv -m map --queries 0 --csv shown.csv",
+    "explain-csv": "explain boosted.rankwood few.csv --qid 7 --csv shown.csv",
+    "cost-curve-csv": "cost-curve boosted.rankwood test.csv --early-exit none --csv shown.csv",
+    "factorial-files": f"{JSON_CALLS['factorial']} --csv shown.csv --html shown.html",
+    "learning-curve-csv": f"{JSON_CALLS['learning-curve']} --csv shown.csv",
+    "convergence-csv": "convergence boosted.rankwood --test test.csv --csv shown.csv",
+    "bias-variance-csv": f"{JSON_CALLS['bias-variance']} --csv shown.csv",
+    "export-c": "export boosted.rankwood shown.c --to c --quiet",
+    "data-synth-shown": "data synth shown.csv --queries 2 --docs 3 --features 8 --missing 0.3 --doc-ids --quiet",
+    "front-out": "front search.rankwood --max-trees 2 --out new.rankwood",
+    "error-label": "inspect broken-label.txt",
+    "error-query": "inspect broken-query.txt",
+    "error-order": "inspect broken-order.txt",
+    "error-value": "inspect broken-value.txt",
+    "error-column": "inspect test.csv --label relevance",
+    "error-not-a-model": "score test.csv test.csv",
+    "error-no-trees": "cost-curve linear.rankwood test.csv",
     "error-no-file": "evaluate forest.rankwood nothing.csv",
     "error-no-measure": "evaluate forest.rankwood test.csv -m ndgc@10",
     "error-no-model": "train --model RandomForrest --data train.csv",
@@ -131,6 +157,12 @@ TEXT_CALLS = {
     "error-other-features": "score forest.rankwood narrow.csv",
 }  # fmt: skip
 
+_BROKEN = {
+    "label": "1 qid:1 1:2\nhigh qid:1 1:3\n",
+    "query": "1 qid:1 1:2\n1 1:3\n",
+    "order": "1 qid:1 2:2 1:5\n",
+    "value": "1 qid:1 1:2 2:1e99\n",
+}
 _SETTINGS = """\
 model = "BROOF"
 data = "train.csv"
@@ -175,6 +207,9 @@ def prepare(folder: Path) -> None:
     rw.write_letor(part("/test"), folder / "test.txt")
     rw.write_table(part("binary/test"), folder / "narrow.csv")
     rw.write_table(part("gaps/test"), folder / "gaps.csv")
+    for name, text in _BROKEN.items():
+        (folder / f"broken-{name}.txt").write_text(text, encoding="utf-8")
+    _prepare_rankings(folder)
     for name, case in _MODELS.items():
         rw.save(fitted(case), folder / f"{name}.rankwood")
     rw.export(fitted("GBRT"), folder / "trees.json", "json")
@@ -182,6 +217,28 @@ def prepare(folder: Path) -> None:
     (folder / "costs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "settings.toml").write_text(_SETTINGS, encoding="utf-8")
     (folder / "run.toml").write_text(_RUN, encoding="utf-8")
+
+
+def _prepare_rankings(folder: Path) -> None:
+    """A run file and its qrels, scores of the test part, and the test part with a column of segments."""
+    data, scores = part("/test"), test_scores("RandomForest")
+    columns = (data.query_ids, data.doc_ids, data.labels, scores.tolist())
+    rows = list(zip(*columns, strict=True))
+    run = [f"{query} Q0 {document} 0 {score!r} run" for query, document, _, score in rows]
+    qrels = [f"{query} 0 {document} {label:g}" for query, document, label, _ in rows]
+    lines = (folder / "test.csv").read_text(encoding="utf-8").splitlines()
+    segments = [
+        f"{line},{('no', 'se')[int(query) % 2]}"
+        for line, query in zip(lines[1:], data.query_ids, strict=True)
+    ]
+    texts = {
+        "run.trec": run[:-20],
+        "qrels.txt": [*qrels[::2], "999 0 d1 1"],
+        "scores.txt": [repr(score) for *_, score in rows],
+        "segments.csv": [f"{lines[0]},country", *segments],
+    }
+    for name, content in texts.items():
+        (folder / name).write_text("\n".join(content) + "\n", encoding="utf-8")
 
 
 def arguments(call: str) -> list[str]:
@@ -290,4 +347,8 @@ def answer_now(kind: str, name: str) -> str:
             raise AssertionError(f"rankwood {JSON_CALLS[name]} --json failed: {err}")
         return plain_json(out)
     code, out, err = run(arguments(TEXT_CALLS[name]))
-    return plain_text(f"exit code {code}\n--- output\n{out}\n--- notices\n{err}")
+    text = f"exit code {code}\n--- output\n{out}\n--- notices\n{err}"
+    for path in sorted(Path().glob("shown.*")):
+        text += f"\n--- {path}\n{path.read_text(encoding='utf-8')}"
+        path.unlink()
+    return plain_text(text)

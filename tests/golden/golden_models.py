@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 import rankwood as rw
-from tests.golden.golden_data import COSTS, part
+from tests.golden.golden_data import COSTS, huge, part
 
 # What a fit gives beside the model, where a ranker has it.
 _FOUND = (
@@ -47,8 +47,10 @@ class Case:
 def fitted(name: str) -> Any:
     """The ranker of a case, fitted once."""
     case = CASES[name]
-    train, valid = part(f"{case.data}/train"), part(f"{case.data}/valid")
     ranker = clone(case.ranker)
+    if case.data == "huge":
+        return ranker.fit(huge())
+    train, valid = part(f"{case.data}/train"), part(f"{case.data}/valid")
     if not case.arrays:
         return ranker.fit(train, valid=valid if case.valid else None)
     return ranker.fit(
@@ -62,7 +64,8 @@ def fitted(name: str) -> Any:
 
 def test_scores(name: str) -> np.ndarray:
     """The scores of a case's model on the test part."""
-    return fitted(name).predict(part(f"{CASES[name].data}/test"))
+    data = CASES[name].data
+    return fitted(name).predict(huge() if data == "huge" else part(f"{data}/test"))
 
 
 test_scores.__test__ = False  # the scores of the test part, not a test
@@ -412,6 +415,17 @@ CASES: dict[str, Case] = {
             "RankSVM": rw.RankSVM(n_threads=2),
             "BROOF": rw.BROOF("height", n_rounds=2, n_trees=2, max_leaves=8, n_threads=2),
             "Exp3P": rw.Exp3P(n_rounds=3, n_threads=2),
+        }.items()
+    },
+    # enough rows to be laid out anew
+    **{
+        f"{name}: huge": Case(ranker, "huge")
+        for name, ranker in {
+            "RandomForest": rw.RandomForest(2, max_leaves=20, n_threads=2),
+            "ExtraTrees": rw.ExtraTrees(1, max_leaves=20),
+            "GBRT": rw.GBRT(2, max_leaves=20, n_threads=1),
+            "GBRT of some rows": rw.GBRT(2, max_leaves=20, subsample=0.3, subsample_by="query"),
+            "LambdaMART": rw.LambdaMART(1, max_leaves=20),
         }.items()
     },
     # searches

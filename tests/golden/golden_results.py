@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rankwood as rw
 from rankwood.cli.main import main
@@ -39,6 +38,11 @@ def entries(names: dict[str, Any], way: Callable[[Path, Any], Any]) -> None:
 
 def _quick_forest(**parameters: Any) -> rw.RandomForest:
     return rw.RandomForest(**{"n_trees": 4, "max_leaves": 8, "seed": 1, **parameters})
+
+
+def _saved(model: Any, folder: Path) -> bytes:
+    rw.save(model, folder / "model")
+    return (folder / "model").read_bytes()
 
 
 # Data
@@ -537,12 +541,13 @@ def _convergence(_: Path) -> Any:
 
 @entry("refit")
 def _refitted(folder: Path) -> Any:
-    found = []
-    for name in ("GBRT: early stopping by rmse", "LambdaMART: early stopping", "AdaRank"):
-        model = rw.refit(fitted(name), part("/train"), part("/valid"))
-        rw.save(model, folder / "model")
-        found.append((folder / "model").read_bytes())
-    return found
+    names = (
+        "GBRT: early stopping by rmse", "LambdaMART: early stopping", "AdaRank", "RankSVM", "DeepForest",
+        "BROOF: lambda, rate, stops", "OrdinalRanker: least_squares", "BoostingTree: free steps, on valid",
+    )  # fmt: skip
+    return [
+        _saved(rw.refit(fitted(name), part("/train"), part("/valid")), folder) for name in names
+    ]
 
 
 @entry("warm_start: two fits")
@@ -550,10 +555,37 @@ def _warm(folder: Path) -> Any:
     found = []
     for ranker in (rw.GBRT(3, max_leaves=5), rw.LambdaMART(3, max_leaves=5)):
         ranker.set_params(warm_start=True).fit(part("/train"))
-        ranker.set_params(n_trees=6).fit(part("/train"))
-        rw.save(ranker, folder / "model")
-        found.append((folder / "model").read_bytes())
+        found.append(_saved(ranker.set_params(n_trees=6).fit(part("/train")), folder))
     return found
+
+
+@entry("fit: binned data, frames, sparse matrices")
+def _inputs(folder: Path) -> Any:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    from scipy.sparse import csr_matrix
+
+    data = part("gaps/train")
+    columns = dict(zip(data.names, data.features.T, strict=True))
+    frames = [pandas.DataFrame(columns), polars.DataFrame(columns)]
+    filled = np.nan_to_num(data.features)
+    found = [_saved(_quick_forest().fit(rw.bin(data)), folder)]
+    for table in (*frames, csr_matrix(filled), filled.tolist()):
+        found.append(_saved(_quick_forest().fit(table, data.labels, data.query_ids), folder))
+    whole = {"label": data.labels, "qid": data.query_ids, "dropped": data.labels, **columns}
+    found += [
+        rw.from_frame(make(whole), drop=["dropped"])
+        for make in (pandas.DataFrame, polars.DataFrame)
+    ]
+    return found
+
+
+@entry("score: ndcg@10, and r2 without queries")
+def _method_score(_: Path) -> Any:
+    data = part("no queries/test")
+    return [
+        fitted("GBRT").score(part("/test")),
+        fitted("GBRT: no queries").score(data.features, data.labels),
+    ]
 
 
 @entry("DeepForest.predict_layers, OrdinalRanker.probabilities and cumulative")
@@ -607,16 +639,58 @@ def _resumed(folder: Path, ranker: Any) -> list[bytes]:
 entries({f"checkpoint: {name}": ranker for name, ranker in STOPPED.items()}, _resumed)
 
 
-@entry("str: tables of results")
-def _tables(_: Path) -> Any:
+@entry("tables of results: text, page, csv")
+def _tables(folder: Path) -> Any:
     data = part("/test")
-    with contextlib.redirect_stdout(io.StringIO()):
-        return [
-            str(rw.evaluate(fitted("GBRT"), data, n_bootstrap=50)),
-            str(rw.compare(_systems(), data, n_resamples=100, n_bootstrap=50)),
-            str(rw.importance(fitted("GBRT"))),
-            repr(data),
-        ]
+    explanation = rw.explain(fitted("GBRT"), data)
+    systems = {name: test_scores(name) for name in ("GBRT", "RandomForest")}
+    curve = rw.quality_cost_curve(fitted("GBRT"), data, exits=rw.EarlyExit(2, 0.3), every=2)
+    shown = [
+        rw.evaluate(fitted("GBRT"), data, n_bootstrap=50),
+        rw.compare(systems, data, n_resamples=100, n_bootstrap=50),
+        rw.importance(fitted("GBRT")),
+        rw.convergence({"GBRT": fitted("GBRT")}, {"test": data}, every=2),
+        rw.factorial(np.arange(12.0).reshape(2, 2, 3) ** 2),
+        explanation.document(0),
+        explanation.why(0, 1),
+    ]
+    pages = [table._repr_html_() for table in shown]
+    texts = [str(table) for table in shown] + [repr(data), repr(fitted("GBRT").forest_)]
+    files = []
+    for table in (*shown[1:], explanation, curve):
+        table.write_csv(folder / "table.csv")
+        files.append((folder / "table.csv").read_bytes())
+    return [texts, pages, files]
+
+
+@entry("BoostingTree: the explored tree as text, dot, svg")
+def _explored(_: Path) -> Any:
+    model = fitted("BoostingTree: LambdaMART")
+    tree = model.tree_
+    return [tree.text(), tree.dot(), tree.svg(), model.front()]
+
+
+@entry("read_folds")
+def _folds_read(folder: Path) -> Any:
+    for number in (1, 2):
+        place = folder / f"Fold{number}"
+        place.mkdir()
+        for name, of in (("train", "train"), ("vali", "valid"), ("test", "test")):
+            rw.write_letor(part(f"{('', 'binary')[number - 1]}/{of}"), place / f"{name}.txt")
+    return [list(fold) for fold in rw.read_folds(folder, cache=False)]
+
+
+@entry("read_letor: absent, order, width")
+def _letor_options(folder: Path) -> Any:
+    path = folder / "data.txt"
+    path.write_text(
+        "2 qid:a 3:0.5 1:-1e-3 # one\n0 qid:b 2:NaN\n1 qid:b 1:7 # docid = x\n", encoding="utf-8"
+    )
+    options = {"order": "any", "cache": False}
+    return [
+        rw.read_letor(path, **options),
+        rw.read_letor(path, absent="missing", n_features=5, **options),
+    ]
 
 
 # Chess
@@ -648,6 +722,7 @@ def _experiment(folder: Path) -> Any:
     algorithms = [
         {"kind": "RandomForest", "name": "RF", "n_trees": 3, "max_leaves": 6},
         {"kind": "GBRT", "n_trees": 3, "tune": {"max_leaves": [2, 4]}},
+        {"kind": "AdaRank", "repetitions": 1},
     ]
     given = {
         "data": {"generate": {"queries": 24, "docs": 8, "features": 6}, "folds": 3},
@@ -657,12 +732,18 @@ def _experiment(folder: Path) -> Any:
         "compare": {"baseline": "RF"},
     }
     results = rw.run_experiment(given, out=folder / "run")
-    rw.write_report(rw.read_run(folder / "run"), folder / "report", formats=("csv",))
-    names = ("results.csv", "comparisons.csv", "queries.csv")  # cells.csv has times
-    tables = [next((folder / "report").rglob(name)).read_bytes() for name in names]
-    values = [
-        results.values(name, measure)
-        for name in ("RF", "GBRT")
-        for measure in ("ndcg@10", "map", "rmse")
+    report = folder / "report"
+    rw.write_report(rw.read_run(folder / "run"), report, formats=("csv", "svg", "tex", "md"))
+    measures = ("ndcg@10", "map", "rmse")
+    values = [results.values(name, measure) for name in ("RF", "GBRT") for measure in measures]
+    # cells.csv and times.svg hold times, and so does the report from its table of times on
+    files = [
+        *(report / "tables" / f"{name}.csv" for name in ("results", "comparisons", "queries")),
+        *(
+            report / "figures" / f"{name}.svg"
+            for name in ("differences", "folds", "means", "rounds")
+        ),
+        report / "tables.tex",
     ]
-    return [values, tables]
+    text = (report / "report.md").read_text(encoding="utf-8")
+    return [values, [path.read_bytes() for path in files], text.partition("## Median times")[0]]

@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[2]
 
 COUNT_SIGNATURES = """
 import json
-from rankwood import _jit
+from rankwood._core import jit
 from tests.conftest import distinct_signatures
 from rankwood.studies.warm_up import warm_up
 n_kernels = warm_up()
-counts = {name: len(distinct_signatures(kernel)) for name, kernel in _jit.kernels().items()}
+counts = {name: len(distinct_signatures(kernel)) for name, kernel in jit.kernels().items()}
 assert n_kernels == len(counts)
 print(json.dumps(counts))
 """
@@ -27,8 +27,8 @@ REFUSE_TO_COMPILE = """
 import numba.core.dispatcher as dispatcher
 from rankwood.studies.warm_up import warm_up
 warm_up()
-from rankwood import _jit
-print(sum(sum(kernel.stats.cache_misses.values()) for kernel in _jit.kernels().values()))
+from rankwood._core import jit
+print(sum(sum(kernel.stats.cache_misses.values()) for kernel in jit.kernels().values()))
 """
 
 

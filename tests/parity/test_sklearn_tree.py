@@ -10,7 +10,7 @@ from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.policies import Growth, Policies
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -26,7 +26,7 @@ def test_splits_and_values_are_scikit_learns(seed):
     peer.fit(features, targets)
     binned = bin_data(RankingData(features, np.zeros(n_rows)))
     policies = Policies(Growth(max_leaves=max_leaves, min_leaf=min_leaf))
-    tree = grow_tree(lay_out(binned.codes, binned.bins), targets, policies)
+    tree = grow_tree(as_matrix(binned.codes, binned.bins), targets, policies)
     assert tree.n_leaves == peer.get_n_leaves()
     np.testing.assert_allclose(tree.value[tree.leaf_of_row], peer.predict(features), atol=1e-6)
     # The same rows in the same leaves. Thresholds may differ where no row is: scikit-learn takes the middle between two

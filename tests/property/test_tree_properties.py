@@ -14,7 +14,7 @@ from rankwood.trees import histograms
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.random_trees import set_apart, set_apart_one_by_one
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 
 MISSING = 255
 NASTY = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.1, 16777217.0]
@@ -40,7 +40,7 @@ def binned_of(features):
 def matrix_of(features):
     """The same as the grower sees it."""
     binned = binned_of(features)
-    return lay_out(binned.codes, binned.bins)
+    return as_matrix(binned.codes, binned.bins)
 
 
 @given(

@@ -336,8 +336,9 @@ def test_no_training_code_is_loaded(model_file):
     code = (
         "import sys; from rankwood.serve.app import make_app; from rankwood.serve.store import ModelStore; "
         f"make_app(ModelStore([{str(model_file)!r}])); "
-        "print(sorted(name for name in sys.modules if name.startswith(('rankwood.ensembles', 'rankwood.losses', "
-        "'rankwood.measures', 'rankwood.evaluation', 'rankwood.experiments', 'sklearn'))))"
+        "print(sorted(name for name in sys.modules if name.startswith(('rankwood.losses', 'rankwood.measures', "
+        "'rankwood.training', 'rankwood.rankers', 'rankwood.prepare', 'rankwood.evaluation', 'rankwood.studies', "
+        "'rankwood.experiments', 'sklearn'))))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -13,7 +13,7 @@ from rankwood.binning.binned import bin_data
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import LARGEST_EDGE, ExponentialLoss, step_of_edge
 from rankwood.rankers.adaboost import WeakClassifiers
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 from tests.reference import boosting_tree as reference
 
 VALUES = [0.1, 0.3, 0.3, 0.3, 0.5, 0.5, 0.5, 0.7]
@@ -43,7 +43,7 @@ def test_the_best_stump_equals_its_slow_twin(min_leaf):
     random = np.random.default_rng(0)
     features = random.integers(0, 6, (40, 4)).astype(np.float32)
     binned = bin_data(rw.RankingData(features, np.zeros(40)))
-    matrix = lay_out(binned.codes, binned.bins)
+    matrix = as_matrix(binned.codes, binned.bins)
     present = read_only(np.ones(40, np.int64))
     stumps = WeakClassifiers(matrix, present, min_leaf, "learned", 1)
     for _ in range(20):

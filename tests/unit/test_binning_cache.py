@@ -25,13 +25,13 @@ def data():
 def fits(monkeypatch):
     """How often codes were made, not found."""
     made = []
-    write = kept_codes.KeptCodes.write
+    write = kept_codes.CodeCache.write
 
     def counted(self, *arguments):
         made.append(self.folder)
         return write(self, *arguments)
 
-    monkeypatch.setattr(kept_codes.KeptCodes, "write", counted)
+    monkeypatch.setattr(kept_codes.CodeCache, "write", counted)
     return made
 
 

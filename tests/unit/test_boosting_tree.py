@@ -361,7 +361,7 @@ def test_constraints_are_different_and_follow_from_the_seed():
 
 @pytest.mark.parametrize("measure", ["ndcg@10", "mean_ndcg[discount=letor]", "p@3", "auc", "tau"])
 def test_a_repeated_measure_is_the_measure(measure, data):
-    from rankwood.training.scores import mean_value
+    from rankwood.measures.compute import mean_value
 
     wanted = tie_averaged(parse_measure(measure))
     repeated = RepeatedMeasure.of(wanted, data, 1)

@@ -13,10 +13,6 @@ from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree, 
 from tests.reference import boosting_tree as reference
 
 
-class Enough(Exception):
-    """The budget is spent."""
-
-
 def made_up(seed, rise=0.1, fails=0.0):
     """A function (model, place) → f of the new model, or None; it depends on nothing else."""
 
@@ -35,23 +31,18 @@ def run(fit, n_constraints, budget):
     models.add(-1, 0.0)
     rounds, log = [], []
 
-    def extend(model):
+    def at_end_of_round():
+        rounds.append((models.n_rounds, len(models) - 1, models.depth[models.leader]))
+
+    for model in boosting_tree(models, at_end_of_round):
         if len(log) >= budget:
-            raise Enough("spent")
+            return models, rounds, "spent"
         f = fit(model, models.tried[model])
         models.use_constraint(model)
         log.append(model)
         if f is not None:
             models.add(model, f)
-
-    def at_end_of_round():
-        rounds.append((models.n_rounds, len(models) - 1, models.depth[models.leader]))
-
-    try:
-        reason = boosting_tree(models, extend, at_end_of_round)
-    except Enough:
-        reason = "spent"
-    return models, rounds, reason
+    return models, rounds, RAN_OUT
 
 
 @given(

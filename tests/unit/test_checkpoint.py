@@ -193,8 +193,8 @@ def test_how_a_fit_is_run_does_not_matter(tmp_path, data):
 KILLED = """
 import sys, time
 import rankwood as rw
-from rankwood.ensembles import checkpointing
-checkpointing.SECONDS_BETWEEN = 0.0
+from rankwood.training import checkpoint
+checkpoint.SECONDS_BETWEEN = 0.0
 data = rw.make_ranking(30, 10, 6, seed=3)
 name, path, saved, pause = sys.argv[1:]
 def wait(news):

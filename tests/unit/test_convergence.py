@@ -9,9 +9,9 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.studies.convergence import convergence
-from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

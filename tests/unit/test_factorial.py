@@ -15,10 +15,10 @@ from statsmodels.formula.api import ols
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.studies.factorial import analysis_of_variance, factorial, factorial_design
 from rankwood.studies.fits import fitted
-from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -10,10 +10,10 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.studies.fits import FoldParts, fitted
 from rankwood.studies.learning_curve import TENTHS, _LearningFold, learning_curve
-from rankwood.training.scores import mean_value
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

@@ -14,7 +14,7 @@ from rankwood.losses.pairs import PairLoss, graded_lists
 from rankwood.rankers import pairs as weak_rankers
 from rankwood.rankers.pairs import LARGEST_EDGE, NO_USEFUL_RANKER, ThresholdRankers, WeakRanker
 from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 from tests.reference import pair_losses as slow
 
 
@@ -55,7 +55,7 @@ def test_the_search_equals_the_slow_twin(rng):
     data = with_holes(rng)
     binned = rw.bin(data)
     lists = graded_lists(data, 2)
-    rankers = ThresholdRankers.of(lay_out(binned.codes, binned.bins), lists)
+    rankers = ThresholdRankers.of(as_matrix(binned.codes, binned.bins), lists)
     thresholds = [binned.bins.thresholds_of(feature) for feature in range(3)]
     for _ in range(5):
         potentials, _ = PairLoss(lists).targets(rng.normal(size=len(data)))

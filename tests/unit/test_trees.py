@@ -15,7 +15,7 @@ from rankwood.trees.grower import grow_tree
 from rankwood.trees.packing import pack
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.random_trees import range_of, range_of_weighed
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 from rankwood.trees.workspace import Bag
 from tests.reference import trees as reference
 
@@ -28,7 +28,7 @@ def matrix_of(codes, thresholds):
     flat = np.concatenate([np.asarray(cuts, np.float32) for cuts in thresholds]).astype(np.float32)
     n_bins = np.array([len(cuts) + 1 for cuts in thresholds])
     bins = SimpleNamespace(thresholds=flat, offsets=offsets, n_value_bins=n_bins)
-    return lay_out(np.ascontiguousarray(codes, np.uint8), bins)
+    return as_matrix(np.ascontiguousarray(codes, np.uint8), bins)
 
 
 def random_problem(seed):
@@ -75,15 +75,15 @@ def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
     """The same problem in whole numbers, for the slow twin."""
     rows = np.flatnonzero(counts)
     packed = pack(targets, counts.astype(np.int64), weights, centre=policies.l2 == 0)
-    sums, masses = [0] * len(targets), [0] * len(targets)
-    for row, word in zip(rows, packed.words.tolist(), strict=True):
-        sums[row], masses[row] = word >> packed.bits, word & ((1 << packed.bits) - 1)
+    sums, weight_sums = [0] * len(targets), [0] * len(targets)
+    for row, word in zip(rows, packed.values.tolist(), strict=True):
+        sums[row], weight_sums[row] = word >> packed.bits, word & ((1 << packed.bits) - 1)
     growth = policies.growth
     return reference.Problem(
         columns=codes.tolist(),
         thresholds=[cuts.tolist() for cuts in thresholds],
         targets=sums,
-        weights=masses,
+        weights=weight_sums,
         counts=counts.tolist(),
         max_leaves=growth.max_leaves,
         max_depth=10**9 if growth.max_depth is None else growth.max_depth,
@@ -166,12 +166,12 @@ def test_ranges_of_codes_equal_the_slow_twin(n_codes, share_missing):
     codes[rng.random(codes.size) < share_missing] = MISSING
     weightless = rng.random(codes.size) < 0.3
     rows = np.arange(codes.size, dtype=np.uint32)
-    words = np.where(weightless, 0, 7)
+    packed_targets = np.where(weightless, 0, 7)
     expected = reference.range_of(codes[:n_codes].tolist())
     assert range_of(codes, n_codes) == expected
     known = [code for code, out in zip(codes.tolist(), weightless, strict=True) if not out]
     expected = reference.range_of(known)
-    assert range_of_weighed(codes, codes.size, rows, 0, words) == expected
+    assert range_of_weighed(codes, codes.size, rows, 0, packed_targets) == expected
 
 
 def some_work():
@@ -189,20 +189,20 @@ def test_rows_are_set_apart_with_their_words(n_rows, has_counts, missing_goes_le
     rng = np.random.default_rng(n_rows)
     column = rng.choice([0, 7, 8, 254, MISSING], 3000).astype(np.uint8)
     rows = rng.permutation(3000)[: n_rows + 5].astype(np.uint32)
-    words = rng.integers(-(2**62), 2**62, rows.size)
+    packed_targets = rng.integers(-(2**62), 2**62, rows.size)
     counts = rng.integers(1, 9, rows.size if has_counts else 0)
     codes = column[rows[2 : n_rows + 2]]
     goes_left = (codes <= 7) | ((codes == MISSING) & missing_goes_left)
     order = 2 + np.concatenate([np.flatnonzero(goes_left), np.flatnonzero(~goes_left)])
     n_left = int(goes_left.sum())
     for kernel in (partition.set_apart, partition.set_apart_one_by_one):
-        bag = Bag(rows.copy(), words.copy(), counts.copy())
+        bag = Bag(rows.copy(), packed_targets.copy(), counts.copy())
         aside = [np.zeros(n_rows + 1, array.dtype) for array in bag]
-        work = some_work()._replace(rows=aside[0], words=aside[1], counts=aside[2])
+        work = some_work()._replace(rows=aside[0], packed_targets=aside[1], counts=aside[2])
         end = 2 + n_rows
         split = (read_only(column), 7, missing_goes_left)
         assert kernel(*split, bag, has_counts, 2, end, work) == 2 + n_left
-        for given, moved, others in zip((rows, words, counts), bag, aside, strict=True):
+        for given, moved, others in zip((rows, packed_targets, counts), bag, aside, strict=True):
             if given.size:
                 assert moved[2 : 2 + n_left].tolist() == given[order[:n_left]].tolist()
                 assert others[: n_rows - n_left].tolist() == given[order[n_left:]].tolist()
@@ -433,8 +433,8 @@ def test_sums_at_the_limit_do_not_overflow():
             targets = np.full(n_rows, largest)
             targets[0] = -largest
             packed = pack(targets, np.ones(n_rows, np.int64), centre=False)
-            exact = sum(int(word) for word in packed.words)
-            assert int(packed.words.sum()) == exact
+            exact = sum(int(word) for word in packed.values)
+            assert int(packed.values.sum()) == exact
             assert abs(exact) < 2**63
             assert exact & ((1 << packed.bits) - 1) == n_rows
 
@@ -442,7 +442,7 @@ def test_sums_at_the_limit_do_not_overflow():
 def test_small_whole_targets_stay_exact():
     targets = np.array([0.0, 1, 2, 3, 4] * 100)
     packed = pack(targets, np.ones(500, np.int64))
-    back = (packed.words >> packed.bits) / packed.target_unit + packed.shift
+    back = (packed.values >> packed.bits) / packed.target_unit + packed.shift
     np.testing.assert_array_equal(back, targets)
 
 

@@ -1,4 +1,8 @@
-"""User input becomes clean arrays here, or one precise error; nothing below checks again."""
+"""Validation of user input: arrays, numbers, names and identifiers.
+
+Every function returns a clean value or raises one error that names the parameter, row or column.
+Code below the public functions relies on these checks and does not repeat them.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,11 @@ from rankwood import dtypes
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
 
-_BLOCK_VALUES = 1 << 18  # values narrowed at a time: temporary arrays stay in the cache
+_BLOCK_VALUES = 1 << 18  # values converted at a time: temporary arrays stay in the cache
 _MISSING_KINDS = ("NAType", "NaTType")  # pandas' missing values, by name: it need not be installed
-_EXACT_IN_FLOAT32 = 2.0**24  # up to here float32 holds every whole number
-_SAMPLED_VALUES = 1 << 16  # of a column with larger values
-_KEPT_SHARE = (
-    0.9  # a column that keeps more of its distinct values than this is not worth a warning
-)
+_EXACT_IN_FLOAT32 = 2.0**24  # float32 represents every whole number up to this one
+_SAMPLED_VALUES = 1 << 16  # values kept of a column with larger values
+_KEPT_SHARE = 0.9  # a column warns if fewer of its distinct values stay distinct
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -46,15 +48,10 @@ def real_number(name: str, value: Any, interval: str) -> float:
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """``value`` if it is a truth value; texts such as "no" would count as true."""
+    """``value`` as a bool; other types are refused, since the text "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{name} must be True or False, got {plain(value)}.")
     return bool(value)
-
-
-def plain(value: Any) -> str:
-    """How a message shows a value: numpy's numbers as Python's, without their type."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def one_of(kind: str, value: Any, known: Iterable[str]) -> str:
@@ -63,6 +60,11 @@ def one_of(kind: str, value: Any, known: Iterable[str]) -> str:
     if value not in names:
         raise UnknownName(kind, str(value), names)
     return str(value)
+
+
+def plain(value: Any) -> str:
+    """The repr of a value for a message; numpy scalars are shown as Python numbers."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def feature_matrix(values: Any) -> Features:
@@ -84,154 +86,6 @@ def feature_matrix(values: Any) -> Features:
         narrowing.write(matrix[first : first + step], first, 0, narrow[first : first + step])
     narrowing.warn(column_in_array)
     return narrow
-
-
-def _two_dimensions(values: Any) -> Array:
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    try:
-        matrix = np.asarray(values)
-    except ValueError:
-        raise DataError(
-            "features must be a table: every row needs the same number of values."
-        ) from None
-    if matrix.ndim != 2:
-        raise DataError(
-            f"features must have two dimensions (rows, features), got {matrix.ndim}. "
-            "For a single feature pass values.reshape(-1, 1)."
-        )
-    return _numbers_of_objects(matrix) if matrix.dtype == object else matrix
-
-
-def _numbers_of_objects(matrix: Array) -> Array:
-    """Python numbers as float64, None as NaN; anything else is refused with its place."""
-    numbers_ = np.empty(matrix.shape, np.float64)
-    for row, feature in np.ndindex(*matrix.shape):
-        value: Any = matrix[row, feature]
-        if (
-            value is None or type(value).__name__ == "NAType"
-        ):  # pandas' NA, which need not be installed
-            numbers_[row, feature] = np.nan
-        elif isinstance(value, numbers.Number) and not isinstance(value, complex):
-            numbers_[row, feature] = _as_float(value)
-        else:
-            raise DataError(
-                f"{place_in_array(row, feature)} is {value!r}, which is not a number. "
-                "Encode categories and text as numbers first."
-            )
-    return numbers_
-
-
-def _as_float(value: Any) -> float:
-    """``value`` as a float; a whole number beyond all floats is as far beyond float32 as the largest."""
-    try:
-        return float(value)
-    except OverflowError:
-        return sys.float_info.max if value > 0 else -sys.float_info.max
-
-
-def refuse_other_than_numbers(dtype: np.dtype[Any]) -> None:
-    """Raise for arrays that features cannot be made of."""
-    if dtype.kind not in "fiub":
-        raise DataError(
-            f"features must be numbers, got an array of {dtype}. "
-            "Encode categories and text as numbers first."
-        )
-
-
-def place_in_array(row: int, feature: int) -> str:
-    """How a message names one value of an array."""
-    return f"features[{row}, {feature}]"
-
-
-def column_in_array(feature: int) -> str:
-    """How a message names one column of an array."""
-    return f"features[:, {feature}]"
-
-
-class Narrowing:
-    """Writes numbers as float32, piece by piece, and watches what that does to them.
-
-    A finite value that would become infinite is refused. Of each column with values beyond 2^24,
-    where float32 no longer tells whole numbers apart, the first ones are kept and looked at in the
-    end: if many different values have become equal, the column is likely an identifier or a
-    timestamp.
-    """
-
-    def __init__(self, place: Callable[[int, int], str]) -> None:
-        self._place = place
-        self._samples: dict[int, list[Floats]] = {}
-
-    def write(self, values: Array, first_row: int, first_feature: int, out: Features) -> None:
-        """Write ``values`` (rows × some features) into those columns of the same rows, ``out``."""
-        columns = slice(first_feature, first_feature + values.shape[1])
-        if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
-            out[:, columns] = values
-            return
-        with np.errstate(over="ignore"):
-            out[:, columns] = values
-        if values.dtype.itemsize <= 2 or not _reach_past_exact(out[:, columns]):
-            return
-        if values.dtype.kind == "f":
-            self._refuse_overflow(values, out[:, columns], first_row, first_feature)
-        largest = np.fmax.reduce(np.abs(values.astype(np.float64, copy=False)), axis=0)
-        for column in np.flatnonzero(largest > _EXACT_IN_FLOAT32).tolist():
-            self._sample(first_feature + column, values[:, column])
-
-    def _refuse_overflow(
-        self, values: Array, narrow: Features, first_row: int, first_feature: int
-    ) -> None:
-        too_large = np.argwhere(np.isinf(narrow) & np.isfinite(values))
-        if len(too_large):
-            row, column = (int(place) for place in too_large[0])
-            where = self._place(first_row + row, first_feature + column)
-            raise DataError(
-                f"{where} is {float(values[row, column]):g}, beyond float32's range of ±3.4e38. "
-                "Rescale the feature or take its logarithm."
-            )
-
-    def _sample(self, feature: int, values: Array) -> None:
-        pieces = self._samples.setdefault(feature, [])
-        room = _SAMPLED_VALUES - sum(piece.size for piece in pieces)
-        if room > 0:
-            pieces.append(values[:room].astype(np.float64))
-
-    def warn(self, column: Callable[[int], str]) -> None:
-        """Warn of columns whose different values have become equal; ``column`` names a feature."""
-        for feature in sorted(self._samples):
-            n_before, n_after = _distinct_before_and_after(np.concatenate(self._samples[feature]))
-            if n_after < _KEPT_SHARE * n_before:
-                warnings.warn(
-                    f"{column(feature)} looks like an identifier or a timestamp: "
-                    f"{n_before:,} distinct values become {n_after:,} in float32. "
-                    "Drop it, or subtract an offset.",
-                    DataWarning,
-                    stacklevel=2,
-                )
-
-
-def _reach_past_exact(narrow: Features) -> bool:
-    """Whether any value is so large, or infinite, that it deserves a closer look."""
-    if narrow.size == 0:
-        return False
-    low, high = narrow.min(), narrow.max()
-    if np.isnan(low):  # slower, but missing values are passed over
-        low, high = np.fmin.reduce(narrow, axis=None), np.fmax.reduce(narrow, axis=None)
-    return bool(max(-low, high) >= _EXACT_IN_FLOAT32)
-
-
-def _distinct_before_and_after(values: Floats) -> tuple[int, int]:
-    """How many different values there are, and how many of them float32 keeps.
-
-    Differences below one, or far below float32's own step of 2^-24, do not count: they are
-    rounding noise.
-    """
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return 0, 0
-    unit = max(1.0, float(np.abs(values).max()) * 2.0**-40)
-    distinct = np.unique(np.rint(values / unit)) * unit
-    return distinct.size, np.unique(distinct.astype(np.float32)).size
 
 
 def vector(name: str, values: Any, length: int | None = None) -> Floats:
@@ -264,17 +118,10 @@ def labels(values: Any, length: int) -> Floats:
 
 
 def weights(name: str, values: Any, length: int, *, may_be_all_zero: bool = False) -> Floats:
-    """Weights: finite, not negative, not all zero (which a part of larger data may be)."""
+    """Weights: finite, not negative, and not all zero unless ``may_be_all_zero``."""
     array = _not_negative(name, vector(name, values, length))
     if array.size and not may_be_all_zero and not array.any():
         raise DataError(f"{name} are all zero; at least one must be positive.")
-    return array
-
-
-def _not_negative(name: str, array: Floats) -> Floats:
-    if array.size and array.min() < 0:
-        row = int(np.argmin(array >= 0))
-        raise DataError(f"{name}[{row}] is {float(array[row]):g}; {name} must not be negative.")
     return array
 
 
@@ -303,8 +150,167 @@ def ids(name: str, values: Any, length: int) -> Array:
     return as_objects
 
 
+def read_only(array: Array) -> Array:
+    """A read-only view of ``array``, so that kernels compile one signature and cannot modify it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class Narrowing:
+    """Converts numbers to float32, piece by piece, and detects loss of information.
+
+    A finite value that would become infinite is refused. For each column with values beyond 2^24,
+    where float32 cannot represent every whole number, a sample is kept; ``warn`` counts how many
+    distinct values became equal. Such a column is likely an identifier or a timestamp.
+    """
+
+    def __init__(self, describe: Callable[[int, int], str]) -> None:
+        self._describe = describe  # how messages name the value of a row and a feature
+        self._samples: dict[int, list[Floats]] = {}
+
+    def write(self, values: Array, first_row: int, first_feature: int, out: Features) -> None:
+        """Write ``values`` (rows × some features) into those columns of the same rows, ``out``."""
+        columns = slice(first_feature, first_feature + values.shape[1])
+        if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
+            out[:, columns] = values
+            return
+        with np.errstate(over="ignore"):
+            out[:, columns] = values
+        if values.dtype.itemsize <= 2 or not _reach_past_exact(out[:, columns]):
+            return
+        if values.dtype.kind == "f":
+            self._refuse_overflow(values, out[:, columns], first_row, first_feature)
+        largest = np.fmax.reduce(np.abs(values.astype(np.float64, copy=False)), axis=0)
+        for column in np.flatnonzero(largest > _EXACT_IN_FLOAT32).tolist():
+            self._sample(first_feature + column, values[:, column])
+
+    def _refuse_overflow(
+        self, values: Array, narrow: Features, first_row: int, first_feature: int
+    ) -> None:
+        too_large = np.argwhere(np.isinf(narrow) & np.isfinite(values))
+        if len(too_large):
+            row, column = (int(index) for index in too_large[0])
+            where = self._describe(first_row + row, first_feature + column)
+            raise DataError(
+                f"{where} is {float(values[row, column]):g}, beyond float32's range of ±3.4e38. "
+                "Rescale the feature or take its logarithm."
+            )
+
+    def _sample(self, feature: int, values: Array) -> None:
+        pieces = self._samples.setdefault(feature, [])
+        room = _SAMPLED_VALUES - sum(piece.size for piece in pieces)
+        if room > 0:
+            pieces.append(values[:room].astype(np.float64))
+
+    def warn(self, column: Callable[[int], str]) -> None:
+        """Warn of columns whose distinct values became equal; ``column`` names a feature."""
+        for feature in sorted(self._samples):
+            n_before, n_after = _distinct_before_and_after(np.concatenate(self._samples[feature]))
+            if n_after < _KEPT_SHARE * n_before:
+                warnings.warn(
+                    f"{column(feature)} looks like an identifier or a timestamp: "
+                    f"{n_before:,} distinct values become {n_after:,} in float32. "
+                    "Drop it, or subtract an offset.",
+                    DataWarning,
+                    stacklevel=2,
+                )
+
+
+def place_in_array(row: int, feature: int) -> str:
+    """How a message names one value of an array."""
+    return f"features[{row}, {feature}]"
+
+
+def column_in_array(feature: int) -> str:
+    """How a message names one column of an array."""
+    return f"features[:, {feature}]"
+
+
+def refuse_other_than_numbers(dtype: np.dtype[Any]) -> None:
+    """Raise for a dtype that cannot hold features."""
+    if dtype.kind not in "fiub":
+        raise DataError(
+            f"features must be numbers, got an array of {dtype}. "
+            "Encode categories and text as numbers first."
+        )
+
+
+def _two_dimensions(values: Any) -> Array:
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        matrix = np.asarray(values)
+    except ValueError:
+        raise DataError(
+            "features must be a table: every row needs the same number of values."
+        ) from None
+    if matrix.ndim != 2:
+        raise DataError(
+            f"features must have two dimensions (rows, features), got {matrix.ndim}. "
+            "For a single feature pass values.reshape(-1, 1)."
+        )
+    return _numbers_of_objects(matrix) if matrix.dtype == object else matrix
+
+
+def _numbers_of_objects(matrix: Array) -> Array:
+    """Python numbers as float64 and None as NaN; anything else raises an error with its position."""
+    numbers_ = np.empty(matrix.shape, np.float64)
+    for row, feature in np.ndindex(*matrix.shape):
+        value: Any = matrix[row, feature]
+        if value is None or type(value).__name__ == "NAType":  # pandas' NA, by name
+            numbers_[row, feature] = np.nan
+        elif isinstance(value, numbers.Number) and not isinstance(value, complex):
+            numbers_[row, feature] = _as_float(value)
+        else:
+            raise DataError(
+                f"{place_in_array(row, feature)} is {value!r}, which is not a number. "
+                "Encode categories and text as numbers first."
+            )
+    return numbers_
+
+
+def _as_float(value: Any) -> float:
+    """``value`` as a float; a whole number beyond float64 becomes the largest float64."""
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
+
+
+def _reach_past_exact(narrow: Features) -> bool:
+    """Whether any value is infinite or beyond the whole numbers that float32 represents exactly."""
+    if narrow.size == 0:
+        return False
+    low, high = narrow.min(), narrow.max()
+    if np.isnan(low):  # slower, but ignores missing values
+        low, high = np.fmin.reduce(narrow, axis=None), np.fmax.reduce(narrow, axis=None)
+    return bool(max(-low, high) >= _EXACT_IN_FLOAT32)
+
+
+def _distinct_before_and_after(values: Floats) -> tuple[int, int]:
+    """The number of distinct values before and after conversion to float32.
+
+    Differences below one, or far below float32's relative step of 2^-24, are ignored as rounding
+    noise.
+    """
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return 0, 0
+    unit = max(1.0, float(np.abs(values).max()) * 2.0**-40)
+    distinct = np.unique(np.rint(values / unit)) * unit
+    return distinct.size, np.unique(distinct.astype(np.float32)).size
+
+
+def _not_negative(name: str, array: Floats) -> Floats:
+    if array.size and array.min() < 0:
+        row = int(np.argmin(array >= 0))
+        raise DataError(f"{name}[{row}] is {float(array[row]):g}; {name} must not be negative.")
+    return array
+
+
 def _identifier(name: str, row: int, value: Any) -> int | str:
-    """``value`` as a Python string or int, or an error that names its place."""
+    """``value`` as a Python string or int, or an error that names its row."""
     if isinstance(value, str):
         return str(value)
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -327,10 +333,3 @@ def _refuse_fractions(name: str, array: Array) -> None:
         raise DataError(
             f"{name}[{row}] is {float(array[row])}; identifiers are whole numbers or text."
         )
-
-
-def read_only(array: Array) -> Array:
-    """A view of ``array`` that cannot be written to: one signature for kernels, no accidents."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -1,4 +1,4 @@
-"""Where files of our own go, and writing them so that a crash leaves the old file or the new one."""
+"""Cache folders, atomic writes, and errors for files that cannot be written."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rankwood.errors import DataError, RunError
 
-PLOTS = (".png", ".svg", ".pdf")  # what a plot's file may end in
+PLOTS = (".png", ".svg", ".pdf")  # suffixes of plot files
 
 
 def user_cache_folder() -> Path:
-    """The folder for things that can be made again: ``RANKWOOD_CACHE_DIR``, or the system's place for caches."""
+    """The cache folder: ``RANKWOOD_CACHE_DIR`` if it is set, else the operating system's usual one."""
     chosen = os.environ.get("RANKWOOD_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -30,17 +30,18 @@ def user_cache_folder() -> Path:
 
 
 def _home() -> Path:
-    """The user's home; for a user without one, as in some containers, a place where no folder can be made."""
+    """The user's home folder; for a user without one, a path in which no folder can be created.
+
+    A shared temporary folder would be unsafe: compiled code is loaded from the cache.
+    """
     try:
         return Path.home()
     except RuntimeError:
-        return Path(
-            os.devnull
-        )  # not a shared temporary folder: compiled code is loaded from caches
+        return Path(os.devnull)
 
 
 def is_writable_folder(folder: Path) -> bool:
-    """Whether ``folder`` exists, or can be made, and takes a file."""
+    """Whether ``folder`` exists or can be created, and a file can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -51,11 +52,11 @@ def is_writable_folder(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends without an error.
+    """Yield a temporary path beside ``path``, and rename it to ``path`` when the block succeeds.
 
-    On an error, or Ctrl-C, the temporary file is removed and whatever stood at ``path`` is untouched. A symbolic
-    link is followed, so that the file it points to is replaced and the link stays. A named pipe or a device is no
-    file that could be replaced: it is the path given, to be written in place.
+    On an error or Ctrl-C the temporary file is removed and an existing file at ``path`` is unchanged. A symbolic
+    link is followed: its target is replaced and the link stays. A named pipe or a device cannot be replaced, so
+    ``path`` itself is yielded and written directly.
     """
     if os.fspath(path).endswith(os.sep):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
@@ -73,10 +74,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def explained_writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """What the operating system refuses while ``path`` is written becomes an error that names it.
+    """Turn operating system errors while ``path`` is written into errors that name the path.
 
-    A place that cannot be written to is the caller's to mend, a full disk is a run that failed. That the reader of a
-    pipe has gone is neither.
+    A path that cannot be written is a ``DataError``, a full disk a ``RunError``. A closed pipe stays a
+    ``BrokenPipeError``.
     """
     try:
         yield

@@ -1,8 +1,10 @@
-"""Instructions that numba has no words for: sixteen values at a time on processors that can, and fetching ahead.
+"""LLVM intrinsics that numba does not expose: AVX-512 compress, prefetch.
 
-A list is parted by marking, in the bits of a number, which of the next sixteen values are wanted, and copying just
-those. One by one that takes a few instructions per value; AVX-512 has an instruction for all sixteen. Kernels use
-these steps where ``HAS_LANES`` says so, and have a plain loop besides. No step checks its bounds.
+Partitioning a list means marking, in the bits of a number, which of the next sixteen values are wanted, and copying
+those. This takes a few instructions per value in a plain loop; AVX-512 has one instruction for all sixteen. Kernels
+use these functions if ``HAS_LANES`` is true and have a plain loop otherwise. No function checks its bounds.
+
+"Lane" is the usual term for one element of a vector register.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ def _has_lanes() -> bool:
     try:
         from numba.core.registry import cpu_target
 
-        *_, features = cpu_target.target_context.codegen().magic_tuple()  # what its cache goes by
-    except (ImportError, AttributeError):  # another numba: the plain loops will do
+        *_, features = cpu_target.target_context.codegen().magic_tuple()  # numba's own cache key
+    except (ImportError, AttributeError):  # another version of numba: use the plain loops
         return False
     return "+avx512f" in features.split(",")
 
@@ -46,8 +48,8 @@ def bits_of_most(typing: Any, codes: Any, begin: Any, n_codes: Any, turn: Any, m
         codes, begin, n_codes, turn, most = arguments
         lanes = _Lanes(context, builder)
         is_there = lanes.first(n_codes)
-        found = lanes.load(signature.args[0], codes, begin, is_there)
-        turned = builder.add(found, lanes.same(turn))
+        loaded = lanes.load(signature.args[0], codes, begin, is_there)
+        turned = builder.add(loaded, lanes.same(turn))
         is_most = builder.icmp_unsigned("<=", turned, lanes.same(most))
         return builder.bitcast(builder.and_(is_most, is_there), _BITS)
 
@@ -56,9 +58,10 @@ def bits_of_most(typing: Any, codes: Any, begin: Any, n_codes: Any, turn: Any, m
 
 @intrinsic
 def copy_chosen(typing: Any, source: Any, begin: Any, bits: Any, target: Any, to: Any) -> Any:
-    """Copy those of sixteen values from ``begin`` whose bits are set to ``to`` and on; gives how many.
+    """Copy those of sixteen values from ``begin`` whose bits are set to ``target[to:]``; returns their number.
 
-    Values have 32 or 64 bits. Only what is copied is touched. Within an array they may be moved to its front.
+    Values have 32 or 64 bits. No other elements are written. Source and target may be the same array if values move
+    to its front.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -71,11 +74,11 @@ def copy_chosen(typing: Any, source: Any, begin: Any, bits: Any, target: Any, to
             own_bits = builder.trunc(own_bits, ir.IntType(lanes.n_lanes))
             is_chosen = builder.bitcast(own_bits, lanes.mask)
             start = builder.add(begin, ir.Constant(_LONG, first))
-            found = lanes.load(signature.args[0], source, start, is_chosen)
-            packed = lanes.pack(found, is_chosen)
+            loaded = lanes.load(signature.args[0], source, start, is_chosen)
+            packed = lanes.pack(loaded, is_chosen)
             n_chosen = lanes.count(own_bits)
-            place = builder.add(to, n_copied)
-            lanes.store(packed, signature.args[3], target, place, lanes.first(n_chosen))
+            target_begin = builder.add(to, n_copied)
+            lanes.store(packed, signature.args[3], target, target_begin, lanes.first(n_chosen))
             n_copied = builder.add(n_copied, n_chosen)
         return n_copied
 
@@ -83,10 +86,11 @@ def copy_chosen(typing: Any, source: Any, begin: Any, bits: Any, target: Any, to
 
 
 @intrinsic
-def _fetch(typing: Any, table: Any, place: Any) -> Any:
-    """Have the line around a byte brought into the second cache, without waiting for it; any processor can.
+def _fetch(typing: Any, table: Any, index: Any) -> Any:
+    """Prefetch the cache line around an element into the second-level cache; every processor supports it.
 
-    Not into the first: that would keep busy the few lines on their way that reading needs, and is slower than nothing.
+    Prefetching into the first-level cache would occupy the fill buffers that reading needs, and is slower than no
+    prefetch.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -96,15 +100,15 @@ def _fetch(typing: Any, table: Any, place: Any) -> Any:
     return types.void(table, types.uint64), generate
 
 
-def _fetch_nothing(table: Any, place: Any) -> None:
-    """What is not compiled does not wait for memory."""
+def _fetch_nothing(table: Any, index: Any) -> None:
+    """Does nothing: interpreted code gains nothing from prefetching."""
 
 
 fetch_soon = _fetch_nothing if numba.config.DISABLE_JIT else _fetch
 
 
 class _Lanes:
-    """The instructions behind the steps, for vectors of some length."""
+    """Builds LLVM instructions for vectors of ``n_lanes`` elements."""
 
     def __init__(self, context: Any, builder: Any, n_lanes: int = N_LANES) -> None:
         self.context, self.builder, self.n_lanes = context, builder, n_lanes
@@ -112,63 +116,63 @@ class _Lanes:
         self._ints = ir.VectorType(_INT, n_lanes)
 
     def same(self, value: Any) -> Any:
-        """The value in every lane."""
+        """A vector with the value in every lane."""
         undefined = ir.Constant(ir.VectorType(value.type, self.n_lanes), ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(_INT, 0))
-        places = ir.Constant(self._ints, [0] * self.n_lanes)
-        return self.builder.shuffle_vector(first, undefined, places)
+        zeros = ir.Constant(self._ints, [0] * self.n_lanes)
+        return self.builder.shuffle_vector(first, undefined, zeros)
 
     def first(self, n_lanes: Any) -> Any:
-        """The mask of the first lanes."""
+        """A mask of the first ``n_lanes`` lanes."""
         numbers = ir.Constant(self._ints, list(range(self.n_lanes)))
         limit = self.same(self.builder.trunc(n_lanes, _INT))
         return self.builder.icmp_unsigned("<", numbers, limit)
 
     def load(self, kind: Any, array: Any, begin: Any, mask: Any) -> Any:
         """The masked values of an array from ``begin``, 0 in other lanes."""
-        values, where = self._place(kind, array, begin)
+        values, where = self._pointer(kind, array, begin)
         align, none = ir.Constant(_INT, values.element.width // 8), self._none(values)
         return self._call(f"masked.load.{_name(values)}.p0", values, where, align, mask, none)
 
     def store(self, values: Any, kind: Any, array: Any, begin: Any, mask: Any) -> None:
         """Write the masked values to an array, from ``begin``."""
-        _, where = self._place(kind, array, begin)
+        _, where = self._pointer(kind, array, begin)
         align = ir.Constant(_INT, values.type.element.width // 8)
         name = f"masked.store.{_name(values.type)}.p0"
         self._call(name, ir.VoidType(), values, where, align, mask)
 
     def pack(self, values: Any, mask: Any) -> Any:
-        """The masked values first, in their order."""
+        """The masked values, moved to the first lanes in their order."""
         name = f"x86.avx512.mask.compress.{_name(values.type)}"
         return self._call(name, values.type, values, self._none(values.type), mask)
 
     def count(self, bits: Any) -> Any:
-        """How many bits are set."""
+        """The number of set bits."""
         return self.builder.zext(self._call(f"ctpop.i{self.n_lanes}", bits.type, bits), _LONG)
 
-    def fetch(self, kind: Any, array: Any, place: Any) -> None:
-        """Say that a value of an array will be read."""
-        _, where = self._place(kind, array, place)
+    def fetch(self, kind: Any, array: Any, index: Any) -> None:
+        """Prefetch one element of an array."""
+        _, where = self._pointer(kind, array, index)
         read, second_cache, data = (ir.Constant(_INT, number) for number in (0, 2, 1))
         self._call("prefetch.p0", ir.VoidType(), where, read, second_cache, data)
 
     def _none(self, values: Any) -> Any:
         return ir.Constant(values, [0] * self.n_lanes)
 
-    def _place(self, kind: Any, array: Any, number: Any) -> tuple[Any, Any]:
-        """The type of a vector of an array's values, and a pointer to that which begins at ``number``."""
+    def _pointer(self, kind: Any, array: Any, index: Any) -> tuple[Any, Any]:
+        """The vector type of an array's values, and a pointer to the vector that begins at ``index``."""
         data = self.context.make_array(kind)(self.context, self.builder, array).data
         values = ir.VectorType(ir.IntType(kind.dtype.bitwidth), self.n_lanes)
-        place = self.builder.gep(data, [number])
-        return values, self.builder.bitcast(place, values.as_pointer())
+        element = self.builder.gep(data, [index])
+        return values, self.builder.bitcast(element, values.as_pointer())
 
     def _call(self, name: str, result: Any, *arguments: Any) -> Any:
-        """Call one of LLVM's own functions."""
+        """Call an LLVM intrinsic."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}")
         return self.builder.call(function, arguments)
 
 
 def _name(values: Any) -> str:
-    """What LLVM calls a type of vectors."""
+    """LLVM's name of a vector type."""
     return f"v{values.count}i{values.element.width}"

@@ -1,7 +1,7 @@
-"""One stream of random numbers per purpose and iteration.
+"""Independent random streams, one per purpose and iteration.
 
-``stream(seed, "bootstrap", 7)`` gives the same numbers whatever was drawn before it, for whatever purpose, on
-whatever thread: that is what makes a run repeatable when its parts are reordered or run side by side.
+``stream(seed, "bootstrap", 7)`` always gives the same numbers, whatever was drawn before it, for whatever purpose and
+on whatever thread. A run is therefore repeatable when its parts are reordered or run in parallel.
 """
 
 from __future__ import annotations

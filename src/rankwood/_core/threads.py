@@ -1,7 +1,7 @@
-"""How many threads, and handing blocks of work to them: the one place that touches either.
+"""The number of threads, and running blocks of work on a thread pool.
 
-Kernels are serial and release the GIL; Python owns the threads. One pool serves the whole process; it is made on
-first use and made again after a fork, so that no numba or OpenMP threading layer is ever started.
+Kernels are serial and release the GIL; Python owns the threads. One pool per number of threads serves the whole
+process. It is created on first use and again after a fork. No numba or OpenMP threading layer is ever started.
 """
 
 from __future__ import annotations
@@ -17,36 +17,23 @@ from typing import Any, TypeVar
 
 from rankwood.errors import ParameterError
 
-_WORKER = "rankwood"  # what the names of our threads begin with
+_WORKER = "rankwood"  # prefix of the names of worker threads
 
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 
-
-def usable_cores() -> int:
-    """Cores this process may use: its affinity, cut to the container's CPU quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, _cgroup_quota(Path("/sys/fs/cgroup/cpu.max"))))
-
-
-def _cgroup_quota(path: Path) -> int:
-    """Whole cores of a cgroup-v2 quota; a very large number where there is none."""
-    try:
-        quota, period = path.read_text().split()
-        return max(1, int(quota) // int(period))
-    except (OSError, ValueError):
-        return 1 << 30
+Result = TypeVar("Result")
 
 
 def resolve_threads(n_threads: int | None = None) -> int:
-    """The number of threads to use: what was asked for, else the environment's, else every usable core.
+    """The number of threads to use: ``n_threads``, else the environment's, else every usable core.
 
     ``RANKWOOD_THREADS`` sets it for a process. ``NUMBA_NUM_THREADS`` is honoured too, because joblib's workers
-    set it to their fair share, so that jobs times threads does not exceed the cores. Work that one of our own
-    threads does is not cut up again: it has one, or a pool would wait for itself.
+    set it to their share of the cores, so that jobs times threads does not exceed the cores. A worker thread of this
+    module always gets 1: nested work on the same pool would deadlock.
     """
     if n_threads is not None:
-        given: Any = n_threads  # whatever it was declared to be; numpy's whole numbers are fine
+        given: Any = n_threads  # numpy integers are allowed too
         is_whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
         if not is_whole or given < 1:
             raise ParameterError(f"n_threads must be a whole number of at least 1, got {given!r}.")
@@ -63,18 +50,10 @@ def resolve_threads(n_threads: int | None = None) -> int:
     return usable_cores()
 
 
-def _is_worker() -> bool:
-    return threading.current_thread().name.startswith(_WORKER)
-
-
-def submit(n_threads: int, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Start ``function(*arguments)`` on the pool of ``n_threads`` threads."""
-    with _lock:
-        pool = _pools.get(n_threads)
-        if pool is None:
-            pool = ThreadPoolExecutor(n_threads, thread_name_prefix=_WORKER)
-            _pools[n_threads] = pool
-    return pool.submit(function, *arguments)
+def usable_cores() -> int:
+    """Cores this process may use: its affinity, limited by the container's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cores or 1, _cgroup_quota(Path("/sys/fs/cgroup/cpu.max"))))
 
 
 def run_blocks(
@@ -86,8 +65,8 @@ def run_blocks(
 ) -> None:
     """Call ``kernel(first, last, *arguments)`` on blocks that together cover ``range(n_items)``.
 
-    Each block owns its items, so the result must not depend on how many blocks there are. Fewer than ``2 * least``
-    items, or one thread, is one plain call: a dispatch to two threads costs some 30 µs.
+    Each block owns its items, so the result must not depend on the number of blocks. Fewer than ``2 * least`` items,
+    or one thread, make one plain call: a dispatch to two threads costs about 30 µs.
     """
     n_blocks = min(resolve_threads(n_threads), max(1, n_items // max(1, least)))
     if n_blocks == 1:
@@ -107,30 +86,13 @@ def run_blocks(
             raise error
 
 
-def _forget_pools() -> None:
-    """In a forked child the parent's threads do not exist: start afresh on next use."""
-    global _lock  # noqa: PLW0603 - the parent's lock may be held at the moment of the fork
-    _lock = threading.Lock()
-    _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pools)
-
-
-# Work done side by side whose results come in order.
-
-
-Result = TypeVar("Result")
-
-
 def parallel_map_ordered(
     function: Callable[[int], Result], items: Iterable[int], n_threads: int
 ) -> Generator[Result, None, None]:
     """``function`` of each item, in the items' order, on ``n_threads`` threads.
 
-    No more than one result waits for its turn while all threads are busy. When the caller stops early, or is
-    interrupted, what has not begun never does, and what has is waited for.
+    At most one finished result waits for its turn while all threads are busy. If the caller stops early or is
+    interrupted, pending work is cancelled and running work is awaited.
     """
     if n_threads == 1:
         yield from map(function, items)
@@ -147,3 +109,37 @@ def parallel_map_ordered(
         started = [future for future in waiting if not future.cancel()]
         for future in started:
             future.exception()
+
+
+def submit(n_threads: int, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Start ``function(*arguments)`` on the pool of ``n_threads`` threads."""
+    with _lock:
+        pool = _pools.get(n_threads)
+        if pool is None:
+            pool = ThreadPoolExecutor(n_threads, thread_name_prefix=_WORKER)
+            _pools[n_threads] = pool
+    return pool.submit(function, *arguments)
+
+
+def _is_worker() -> bool:
+    return threading.current_thread().name.startswith(_WORKER)
+
+
+def _cgroup_quota(path: Path) -> int:
+    """Whole cores of a cgroup-v2 quota; a very large number if there is none."""
+    try:
+        quota, period = path.read_text().split()
+        return max(1, int(quota) // int(period))
+    except (OSError, ValueError):
+        return 1 << 30
+
+
+def _forget_pools() -> None:
+    """Forget the pools in a forked child, in which the parent's threads do not exist."""
+    global _lock  # noqa: PLW0603 - the parent's lock may be held at the moment of the fork
+    _lock = threading.Lock()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pools)

@@ -1,4 +1,17 @@
-"""``BinnedData``: data binned once, for every tree of every model of a run."""
+"""``BinnedData`` and ``bin_data``: data binned once, for every tree of every model of a run.
+
+``bin_data(cache=folder)`` stores the codes on disk and memory-maps them::
+
+    <folder>/bins.json    parameters and hash of the features, thresholds, and hashes of both files
+             codes.npy    uint8, features × rows
+
+The record identifies the data by a hash of their features: of all bytes up to 64 MB, of 1,024 pieces spread over
+larger data. The codes are checked in the same way when they are opened. An edit of a few values of large data, all
+of them between those pieces, is therefore not detected; only reading everything could detect it.
+
+A damaged file or a disk that cannot be written is never an error: the codes are computed again, in memory if
+necessary, and the log says why.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +35,19 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Features, Rows
 from rankwood.errors import DataError, InputError, ParameterError
 
+RECORD = "bins.json"
+CODES = "codes.npy"
+_FORMAT = 1  # raise it when the files, the codes or the choice of cut points change
+_PIECES = 1024
+_PIECE_BYTES = 1 << 16
+_THRESHOLD = "<f4"  # little-endian on every machine
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BinnedData:
-    """Ranking data with the code of every value.
+    """Ranking data with the codes of all features.
 
     Parameters
     ----------
@@ -33,17 +55,16 @@ class BinnedData:
         uint8, features × rows, one contiguous column per feature; see ``Bins``. It may be a
         memory map.
     bins
-        The cut points that gave the codes.
+        The thresholds behind the codes.
     data
-        Labels, queries, weights and names, and the raw features.
+        Labels, queries, weights, names and the raw features.
     """
 
     codes: Bytes
     bins: Bins
     data: RankingData
-    derived: dict[str, Any] = field(
-        default_factory=dict, init=False
-    )  # what others made of them, kept for the next
+    # Cache of derived values, such as the reordered matrix.
+    derived: dict[str, Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         codes = np.asarray(self.codes)
@@ -72,7 +93,7 @@ class BinnedData:
 
     @property
     def n_bins(self) -> Rows:
-        """Value bins of each feature, the one for missing values not counted."""
+        """The number of value bins of each feature; the code for missing values is not counted."""
         return self.bins.n_value_bins
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -103,9 +124,8 @@ def bin_data(
     max_bins, sample, seed, n_threads
         As for ``fit_bins``.
     cache
-        A folder to keep the codes in. They are memory-mapped, and so are those found there when
-        they belong to the same features and parameters. Anything else in their place is
-        noticed and made again.
+        A folder for the codes, which are memory-mapped. Codes already there are used if they
+        belong to the same features and parameters, and replaced otherwise.
 
     Examples
     --------
@@ -119,15 +139,14 @@ def bin_data(
             f"data must be RankingData, got {type(data).__name__}. "
             "Make one with RankingData(features, labels, query_ids=...)."
         )
-
     max_bins, sample, seed = checked_parameters(max_bins, sample, seed)
     kept = None
     if cache is not None:
         parameters = {"max_bins": max_bins, "sample": sample, "seed": seed}
-        kept = KeptCodes.of(Path(cache), data.features, parameters)
-        found = kept.open()
-        if found is not None:
-            return BinnedData(*found, data)
+        kept = CodeCache.of(Path(cache), data.features, parameters)
+        stored = kept.open()
+        if stored is not None:
+            return BinnedData(*stored, data)
     bins = fit_bins(data.features, max_bins=max_bins, sample=sample, seed=seed, n_threads=n_threads)
     codes = None if kept is None else kept.write(bins, n_threads)
     if codes is None:
@@ -135,47 +154,21 @@ def bin_data(
     return BinnedData(codes, bins, data)
 
 
-# Codes kept on disk and memory-mapped, so that binning is done once per data set.
-#
-# ::
-#
-#     <folder>/bins.json    what the codes were made from, the cut points, and hashes of both files
-#              codes.npy    uint8, features × rows
-#
-# The record names the data by a hash of their features: of all of them up to 64 MB, of 1,024 pieces
-# spread over larger ones. The codes are checked the same way when they are opened. So a change of a
-# few values of a large file, all of them between those pieces, is not seen: nothing short of reading
-# everything could tell, and the point is not to.
-#
-# Whatever is wrong with the kept files (damage, a full or read-only disk) costs time, never an error:
-# the codes are made again, in memory if need be, and the log says why.
-
-
-RECORD = "bins.json"
-CODES = "codes.npy"
-_FORMAT = 1  # raise it when the files, the codes or the choice of cut points change
-_PIECES = 1024
-_PIECE_BYTES = 1 << 16
-_THRESHOLD = "<f4"  # as written, on every machine
-
-log = logging.getLogger(__name__)
-
-
 class _Unusable(Exception):
-    """The kept files cannot be used; the message says why."""
+    """The stored files cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
-class KeptCodes:
-    """The codes of one feature matrix under one set of parameters, in one folder."""
+class CodeCache:
+    """The stored codes of one feature matrix under one set of parameters, in one folder."""
 
     folder: Path
     features: Features
     key: Mapping[str, Any]
 
     @classmethod
-    def of(cls, folder: Path, features: Features, parameters: Mapping[str, int]) -> KeptCodes:
-        """The place for the codes of ``features``; nothing is read or written yet."""
+    def of(cls, folder: Path, features: Features, parameters: Mapping[str, int]) -> CodeCache:
+        """The entry for the codes of ``features``; nothing is read or written yet."""
         if folder.exists() and not folder.is_dir():
             raise ParameterError(
                 f"cache must be a folder, but {folder} is a file. Name a folder; it is made if need be."
@@ -183,7 +176,7 @@ class KeptCodes:
         return cls(folder, features, {**parameters, "features": content_hash(features)})
 
     def open(self) -> tuple[Bytes, Bins] | None:
-        """The codes as a memory map, and their bins; None when they have to be made."""
+        """The codes as a memory map, and their bins; None if they have to be computed."""
         if not (self.folder / RECORD).exists():
             return None
         try:
@@ -211,13 +204,13 @@ class KeptCodes:
         return codes, Bins(thresholds, record["offsets"], record["has_missing"])
 
     def write(self, bins: Bins, n_threads: int | None) -> Bytes | None:
-        """Write the codes straight to disk and map them; None where that fails.
+        """Write the codes to disk and map them; None if that fails.
 
         The record is written last: a crash before it leaves an older record, whose hash does not
-        fit the new codes.
+        match the new codes.
         """
         if self.features.size == 0:
-            return None  # nothing can be mapped
+            return None  # an empty file cannot be mapped
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with atomic_path(self.folder / CODES) as path:
@@ -266,9 +259,9 @@ def content_hash(array: Array) -> str:
 
 
 def _reserve(path: Path, shape: tuple[int, int]) -> Any:
-    """A new ``.npy`` file of codes, mapped for writing, whose room on the disk is taken already.
+    """A new ``.npy`` file of codes, mapped for writing, with its disk space allocated.
 
-    Without that a full disk would be noticed when a page is written, by the death of the process.
+    Without the allocation, a full disk would kill the process when a page is written.
     """
     codes = np.lib.format.open_memmap(path, mode="w+", dtype=CODE, shape=shape)
     if hasattr(os, "posix_fallocate"):

@@ -1,9 +1,8 @@
-"""``Bins``: the cut points of every feature, and the code of any value.
+"""``Bins``: the thresholds of every feature, and the codes of values.
 
-Words used here
-    threshold   a cut point of a feature: a value goes left of it when ``value <= threshold``
-    bin, code   the number of thresholds below a value: the first bin ``b`` with
-                ``value <= threshold[b]``, or the last bin; a missing value has code 255
+A feature with n thresholds has n + 1 value bins. The bin of a value is the number of thresholds below it, so that
+``value <= threshold[b]`` holds exactly for bins 0 to ``b``. ``codes`` are bins as uint8; code 255 marks a missing
+value.
 """
 
 from __future__ import annotations
@@ -20,27 +19,29 @@ from rankwood._core.threads import run_blocks
 from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Rows
 from rankwood.errors import DataError, ParameterError
 
-CODE = np.uint8  # 255 value bins and one for missing values
-MISSING_BIN = 255
-MOST_BINS = 255  # value bins of a feature: codes 0 to 254
-_LEAST_ROWS = 2048  # per thread: fewer are encoded faster than a thread starts
+CODE = np.uint8  # 255 value bins, and one code for missing values
+MISSING_BIN = 255  # the code of a missing value, everywhere in the package
+N_CODES = MISSING_BIN + 1
+MOST_BINS = MISSING_BIN  # value bins of a feature: codes 0 to 254
+_LEAST_ROWS = 2048  # rows per thread; fewer are encoded faster than a thread starts
+_TILE = 256  # rows encoded together; their features stay in the second-level cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bins:
-    """Cut points of all features, end to end.
+    """The thresholds of all features, concatenated.
 
     Parameters
     ----------
     thresholds
         Feature ``f`` has ``thresholds[offsets[f]:offsets[f + 1]]``: finite float32, strictly
-        ascending, at most 254, so that there is one more value bin than thresholds.
+        ascending, at most 254.
     offsets
-        One per feature and one more.
+        The first threshold of each feature, and the number of all thresholds at the end.
     has_missing
-        Whether each feature had missing values where the bins were fitted.
+        Whether each feature had missing values in the data that the bins were fitted on.
 
-    The arrays cannot be written to.
+    The arrays are read-only.
 
     Examples
     --------
@@ -101,21 +102,21 @@ class Bins:
 
     @functools.cached_property
     def n_value_bins(self) -> Rows:
-        """Bins of each feature, the one for missing values not counted: 1 to 255."""
+        """The number of value bins of each feature, 1 to 255; the code for missing values is not counted."""
         return checks.read_only(np.diff(self.offsets) + 1)
 
     def thresholds_of(self, feature: int) -> Features:
-        """The cut points of one feature, ascending."""
+        """The thresholds of one feature, ascending."""
         feature = checks.whole_number("feature", feature, 0, self.n_features - 1)
         return self.thresholds[self.offsets[feature] : self.offsets[feature + 1]]
 
     def threshold_of(self, feature: int, bin: int) -> np.float32:  # noqa: A002
-        """The greatest value that belongs left of the cut after ``bin``."""
+        """The threshold after ``bin``: the greatest value that belongs into it."""
         thresholds = self.thresholds_of(feature)
         if thresholds.size == 0:
             raise ParameterError(f"feature {feature} has a single bin, so it has no threshold.")
-        found: np.float32 = thresholds[checks.whole_number("bin", bin, 0, thresholds.size - 1)]
-        return found
+        threshold: np.float32 = thresholds[checks.whole_number("bin", bin, 0, thresholds.size - 1)]
+        return threshold
 
     def transform(self, features: Any, n_threads: int | None = None) -> Bytes:
         """The code of every value: uint8, features × rows, one contiguous column per feature."""
@@ -134,7 +135,7 @@ class Bins:
                 f"there are {n_features:,} features, but the bins were made "
                 f"for {self.n_features:,}. Pass the same features in the same order."
             )
-        # numpy.asarray: a memory map is a type of its own, for which the kernel would compile again
+        # np.asarray: the kernel would compile again for the type of a memory map
         matrix = checks.read_only(np.asarray(features))
         run_blocks(
             encode_rows,
@@ -148,7 +149,7 @@ class Bins:
 
     @functools.cached_property
     def _tables(self) -> Features:
-        """The thresholds as one row of 256 per feature, filled up with +inf."""
+        """The thresholds as one row of 256 per feature, padded with +inf, which no value exceeds."""
         sizes = np.diff(self.offsets)
         tables = np.full((self.n_features, MOST_BINS + 1), np.inf, FEATURE)
         tables[np.arange(MOST_BINS + 1) < sizes[:, np.newaxis]] = self.thresholds
@@ -161,20 +162,12 @@ class Bins:
         return f"Bins({self.n_features:,} features, {self.thresholds.size:,} thresholds)"
 
 
-# Codes of values.
-
-
-TABLE = 256  # thresholds of a feature, filled up with +inf, which no value exceeds
-
-_TILE = 256  # rows whose features stay in the second-level cache
-
-
 @kernel
 def encode_rows(first: int, last: int, features: Features, tables: Features, codes: Bytes) -> None:
-    """Write the code of each value of rows ``first`` to ``last``: how many thresholds lie below it.
+    """Write the code of each value of rows ``first`` to ``last``: the number of thresholds below it.
 
-    The search is written out: eight comparisons without a branch, so that several values are in
-    flight at once. A loop over the steps compiles to branches and takes eight times as long.
+    ``tables`` has a row of 256 thresholds per feature. The binary search is unrolled into eight comparisons
+    without branches; a loop over the steps compiles to branches and takes eight times as long.
     """
     n_features = features.shape[1]
     for start in range(first, last, _TILE):

@@ -1,11 +1,21 @@
-"""Cut points from data: between all values when they are few, else so that bins hold like numbers of rows.
+"""``fit_bins``: thresholds from data.
 
-The life of a feature's cut points
-    1. its values in the sampled rows become whole-number keys, missing ones left out, and are sorted
-    2. equal keys are counted: distinct values and the rows that hold each
-    3. with at most ``max_bins`` distinct values there is a cut between any two neighbours; else a value
-       with more rows than its share gets a bin of its own and the other bins divide the rest evenly
-    4. a cut becomes the float32 in the middle of the two values beside it
+The thresholds of a feature are found in four steps:
+
+1. The values of the sampled rows become integer keys that sort as the floats do. Missing values are left out, and
+   the keys are sorted.
+2. Equal keys are counted, which gives the distinct values and their numbers of rows.
+3. With at most ``max_bins`` distinct values there is a cut between any two neighbours. Otherwise a value with more
+   rows than the average bin gets a bin of its own, and the other bins divide the rest evenly.
+4. A cut becomes the float32 in the middle between the two values beside it.
+
+Terms
+    key       a float32 as a whole number from 0 to 2^32 - 1 that sorts as the float does
+    value     a distinct value of the feature, by its index in ascending order
+    cut       a boundary between two values: cut ``v`` lies between values ``v`` and ``v + 1``
+    share     rows per bin, if all bins were equal
+    heavy     a value that alone holds more rows than the share; it gets a bin of its own
+    stretch   consecutive light values between two heavy ones
 """
 
 from __future__ import annotations
@@ -22,11 +32,19 @@ from rankwood.binning.bins import MOST_BINS, Bins
 from rankwood.dtypes import FEATURE, OFFSET, ROW, Array, Features, Rows
 from rankwood.errors import DataError
 
-_GATHERED = 16  # features gathered together: a cache line of 64 bytes holds as many
-_TILE_ROWS = 256  # rows of those copied at a time
+_GATHERED = 16  # features gathered together; a cache line holds 16 values
+_TILE_ROWS = 256  # rows copied at a time
 _CHUNK_ROWS = 4096  # rows searched for infinite and missing values at a time
 _PLUS_INFINITY_KEY = 0xFF800000
 _MINUS_INFINITY_KEY = 0x007FFFFF
+
+DIGITS = 3  # of a key: 11 + 11 + 10 bits
+DIGIT_BITS = 11
+BUCKETS = 1 << DIGIT_BITS
+
+_INFINITY = 0x7F800000  # the bits of +inf; larger ones, without the sign, are NaN
+_ALL_BUT_SIGN = 0x7FFFFFFF
+_SIGN = 1 << 31
 
 
 def fit_bins(
@@ -37,7 +55,7 @@ def fit_bins(
     seed: int = 0,
     n_threads: int | None = None,
 ) -> Bins:
-    """Cut points for each column of ``features`` (rows × features).
+    """Thresholds for each column of ``features`` (rows × features).
 
     Parameters
     ----------
@@ -47,15 +65,15 @@ def fit_bins(
         Most value bins of a feature, 2 to 255. A feature with no more distinct values gets a
         cut between each two of them.
     sample
-        Rows whose values decide, drawn at random when there are more. Whether a feature has
-        missing or infinite values is seen on all rows.
+        Number of rows that determine the thresholds, drawn at random if there are more. Missing
+        and infinite values are looked for in all rows.
     seed
-        Of the drawing.
+        Seed of the sample.
     n_threads
-        Threads to use, which does not change the result.
+        Number of threads; it does not change the result.
 
-    Thresholds are finite. So -inf and the least finite float32 share a bin; all other infinite
-    values are apart from finite ones, unless two bins have to hold -inf, finite values and +inf.
+    Thresholds are finite. Therefore -inf and the least finite float32 share a bin. All other
+    infinite values have bins of their own, unless two bins must hold -inf, finite values and +inf.
     """
     matrix = checks.read_only(np.asarray(checks.feature_matrix(features)))
     max_bins, sample, seed = checked_parameters(max_bins, sample, seed)
@@ -69,17 +87,19 @@ def fit_bins(
     else:
         rows = np.arange(n_rows)
         special = np.zeros((3, n_features), bool)
-    found: list[Features] = [np.zeros(0, FEATURE)] * n_features
+    thresholds_of_feature: list[Features] = [np.zeros(0, FEATURE)] * n_features
     has_missing = special[0]
     source = _Source(_bits(matrix), checks.read_only(rows.astype(ROW)), special[1:], max_bins)
-    run_blocks(_fit_features, n_features, source, found, has_missing, n_threads=threads)
+    run_blocks(
+        _fit_features, n_features, source, thresholds_of_feature, has_missing, n_threads=threads
+    )
     offsets = np.zeros(n_features + 1, OFFSET)
-    np.cumsum([thresholds.size for thresholds in found], out=offsets[1:])
-    return Bins(np.concatenate(found), offsets, has_missing)
+    np.cumsum([thresholds.size for thresholds in thresholds_of_feature], out=offsets[1:])
+    return Bins(np.concatenate(thresholds_of_feature), offsets, has_missing)
 
 
 def checked_parameters(max_bins: int, sample: int, seed: int) -> tuple[int, int, int]:
-    """The parameters that decide on the cut points, each in its limits, or an error."""
+    """The parameters that determine the thresholds, each within its limits, or an error."""
     return (
         checks.whole_number("max_bins", max_bins, 2, MOST_BINS),
         checks.whole_number("sample", sample, 1),
@@ -88,38 +108,28 @@ def checked_parameters(max_bins: int, sample: int, seed: int) -> tuple[int, int,
 
 
 class _Source(NamedTuple):
-    """What every feature's cut points are made from."""
+    """The input that all features share."""
 
-    bits: Array  # the features seen as int32
-    rows: Rows
-    is_infinite: (
-        Array  # two rows: whether each feature holds +inf, and -inf, outside the sample too
-    )
+    bits: Array  # the features viewed as int32
+    rows: Rows  # the sampled rows
+    is_infinite: Array  # 2 × features: whether any row of the feature holds +inf, and -inf
     max_bins: int
 
 
-def _bits(matrix: Features) -> Array:
-    """The features seen as int32: a negative float is a negative number."""
-    return checks.read_only(matrix.view(np.int32))
-
-
-def _find_special(matrix: Features, n_threads: int) -> Array:
-    """Whether each feature has NaN, +inf and -inf anywhere: three rows of truth values."""
-    n_chunks = -(-len(matrix) // _CHUNK_ROWS)
-    found = np.zeros((n_chunks, 3, matrix.shape[1]), bool)
-    run_blocks(find_special, n_chunks, _CHUNK_ROWS, _bits(matrix), found, n_threads=n_threads)
-    special: Array = np.logical_or.reduce(found, axis=0)
-    return special
-
-
 def _fit_features(
-    first: int, last: int, source: _Source, found: list[Features], has_missing: Array
+    first: int,
+    last: int,
+    source: _Source,
+    thresholds_of_feature: list[Features],
+    has_missing: Array,
 ) -> None:
     """Write the thresholds of features ``first`` to ``last``, and which of them have missing values."""
     n_rows = source.rows.size
     width = min(_GATHERED, last - first)
     tile = np.empty((_TILE_ROWS, width), np.int32)
-    keys = np.empty((width, n_rows + 2), np.uint32)  # two more: infinite values beside the sample
+    keys = np.empty(
+        (width, n_rows + 2), np.uint32
+    )  # two more for infinite values outside the sample
     n_keys = np.zeros(width, ROW)
     counting = _Counting(n_rows + 2)
     for start in range(first, last, width):
@@ -136,11 +146,27 @@ def _fit_features(
                 if is_there:
                     keys[column, n_values] = key
                     n_values += 1
-            found[feature] = counting.thresholds(keys[column], n_values, source.max_bins)
+            thresholds_of_feature[feature] = counting.thresholds(
+                keys[column], n_values, source.max_bins
+            )
+
+
+def _find_special(matrix: Features, n_threads: int) -> Array:
+    """Whether each feature has NaN, +inf and -inf in any row: 3 × features."""
+    n_chunks = -(-len(matrix) // _CHUNK_ROWS)
+    chunk_has = np.zeros((n_chunks, 3, matrix.shape[1]), bool)
+    run_blocks(find_special, n_chunks, _CHUNK_ROWS, _bits(matrix), chunk_has, n_threads=n_threads)
+    special: Array = np.logical_or.reduce(chunk_has, axis=0)
+    return special
+
+
+def _bits(matrix: Features) -> Array:
+    """The features viewed as int32; a negative float is a negative number."""
+    return checks.read_only(matrix.view(np.int32))
 
 
 class _Counting:
-    """Room in which one thread sorts and counts one feature after the other."""
+    """Work arrays in which one thread sorts and counts the keys of one feature after the other."""
 
     def __init__(self, size: int) -> None:
         self.spare = np.empty(size, np.uint32)
@@ -151,12 +177,12 @@ class _Counting:
         self.cuts = np.empty(MOST_BINS, ROW)
 
     def thresholds(self, keys: Array, n_keys: int, max_bins: int) -> Features:
-        """The cut points of a feature with the given keys, in any order."""
+        """The thresholds of a feature from its keys, in any order."""
         is_in_spare = sort_keys(keys, n_keys, self.spare, self.ends)
         ordered = self.spare if is_in_spare else keys
         n_values = count_values(ordered, n_keys, self.values, self.counts)
         first, last = 0, n_values
-        if n_values > max_bins:  # keep infinite values apart from the finite ones
+        if n_values > max_bins:  # infinite values get bins of their own
             last -= int(self.values[n_values - 1] == _PLUS_INFINITY_KEY)
             first = int(self.values[0] == _MINUS_INFINITY_KEY and max_bins - n_values + last > 1)
         n_bins = max_bins - first - (n_values - last)
@@ -172,18 +198,18 @@ class _Counting:
 
 
 def _floats(keys: Array) -> Features:
-    """The float32 values that the keys stand for."""
+    """The float32 values of keys."""
     is_positive = keys >> np.uint32(31) == 1
     patterns: Array = np.where(is_positive, keys ^ np.uint32(1 << 31), ~keys)
     return patterns.view(FEATURE)
 
 
 def midpoints(lower: Features, upper: Features) -> Features:
-    """A finite float32 ``t`` with ``lower <= t < upper`` for each pair, the middle when there is one.
+    """A finite float32 ``t`` with ``lower <= t < upper`` for each pair, the middle if possible.
 
-    The halves are added, not the values halved, so that nothing overflows; infinite values count
-    as the largest finite ones. Where rounding reaches ``upper``, ``lower`` is taken. A pair of -inf
-    and the least finite value has no such ``t`` and is left out.
+    Halves are added instead of halving the sum, which could overflow; infinite values count as the
+    largest finite ones. If rounding reaches ``upper``, ``lower`` is used. A pair of -inf and the least
+    finite value has no such ``t`` and is left out.
     """
     most = np.finfo(FEATURE).max
     low, high = np.clip(lower, -most, most), np.clip(upper, -most, most)
@@ -195,29 +221,12 @@ def midpoints(lower: Features, upper: Features) -> Features:
     return kept
 
 
-# Where to cut a feature: its distinct values in order, and the places between them.
-#
-# Words used here
-#     key       a float32 as a whole number from 0 to 2^32 - 1 that sorts as the float does
-#     value     a distinct value of the feature, by its place among them in ascending order
-#     cut       a place between two values: cut ``v`` lies between values ``v`` and ``v + 1``
-#     share     rows per bin, if all bins were equal
-#     heavy     a value that alone holds more rows than its share; it gets a bin of its own
-#     stretch   light values between two heavy ones
-
-
-DIGITS = 3  # of a key: 11 + 11 + 10 bits
-DIGIT_BITS = 11
-BUCKETS = 1 << DIGIT_BITS
-
-_INFINITY = 0x7F800000  # the bits of +inf; larger ones, without the sign, are NaN
-_ALL_BUT_SIGN = 0x7FFFFFFF
-_SIGN = 1 << 31
+# Kernels: keys of values, sorting, counting, and the choice of cuts.
 
 
 @kernel
-def find_special(first: int, last: int, chunk_rows: int, bits: Array, found: Array) -> None:
-    """Note in ``found[chunk, kind, feature]`` which of NaN, +inf and -inf each chunk of rows holds."""
+def find_special(first: int, last: int, chunk_rows: int, bits: Array, chunk_has: Array) -> None:
+    """Set ``chunk_has[chunk, kind, feature]`` for NaN, +inf and -inf (kinds 0, 1, 2) in each chunk of rows."""
     n_rows, n_features = bits.shape
     for chunk in range(first, last):
         for row in range(chunk * chunk_rows, min(n_rows, (chunk + 1) * chunk_rows)):
@@ -226,49 +235,51 @@ def find_special(first: int, last: int, chunk_rows: int, bits: Array, found: Arr
                 without_sign = pattern & _ALL_BUT_SIGN
                 if without_sign >= _INFINITY:
                     kind = 0 if without_sign > _INFINITY else (1 if pattern > 0 else 2)
-                    found[chunk, kind, feature] = True
+                    chunk_has[chunk, kind, feature] = True
 
 
 @kernel
 def gather_keys(
     first: int, last: int, bits: Array, rows: Rows, tile: Array, keys: Array, n_keys: Rows
 ) -> None:
-    """Collect the keys of the given rows for features ``first`` to ``last``, missing ones left out.
+    """Collect the keys of the given rows for features ``first`` to ``last``, without missing values.
 
-    ``bits`` are the features seen as int32; -0.0 counts as 0.0. A tile of rows is copied first, so
-    that many rows are on their way from memory at once: the rows lie far apart.
+    ``bits`` are the features viewed as int32; -0.0 counts as 0.0. Sampled rows are far apart in memory: copying a
+    tile of them first lets the processor load many rows at once.
     """
     n_columns = last - first
     for column in range(n_columns):
         n_keys[column] = 0
     for start in range(0, rows.size, tile.shape[0]):
-        n_places = min(tile.shape[0], rows.size - start)
-        for place in range(n_places):
-            row = rows[start + place]
+        n_tile_rows = min(tile.shape[0], rows.size - start)
+        for tile_row in range(n_tile_rows):
+            row = rows[start + tile_row]
             for column in range(n_columns):
-                tile[place, column] = bits[row, first + column]
+                tile[tile_row, column] = bits[row, first + column]
         for column in range(n_columns):
             end = n_keys[column]
-            for place in range(n_places):
-                pattern = np.int64(tile[place, column])
+            for tile_row in range(n_tile_rows):
+                pattern = np.int64(tile[tile_row, column])
                 # Positive floats sort as their bits; negative ones the other way round, below them.
                 key = pattern + _SIGN if pattern >= 0 else -pattern - 1
                 keys[column, end] = _SIGN if pattern == -_SIGN else key
-                end += 0 if pattern & _ALL_BUT_SIGN > _INFINITY else 1  # NaN is written over
+                end += (
+                    0 if pattern & _ALL_BUT_SIGN > _INFINITY else 1
+                )  # NaN is overwritten by the next key
             n_keys[column] = end
 
 
 @kernel
 def sort_keys(keys: Array, n_keys: int, spare: Array, ends: Rows) -> bool:
-    """Sort ``keys[:n_keys]``, least significant digit first; ``spare`` and ``ends`` are room to work.
+    """Radix sort of ``keys[:n_keys]``, least significant digit first; ``spare`` and ``ends`` are work arrays.
 
-    True when the sorted keys ended up in ``spare``.
+    Returns whether the sorted keys are in ``spare``.
     """
     for digit in range(DIGITS):
         for bucket in range(BUCKETS):
             ends[digit, bucket] = 0
-    for place in range(n_keys):
-        key = np.int64(keys[place])
+    for index in range(n_keys):
+        key = np.int64(keys[index])
         for digit in range(DIGITS):
             ends[digit, (key >> (digit * DIGIT_BITS)) & (BUCKETS - 1)] += 1
     is_in_spare = False
@@ -276,14 +287,14 @@ def sort_keys(keys: Array, n_keys: int, spare: Array, ends: Rows) -> bool:
     for digit in range(DIGITS):
         shift = digit * DIGIT_BITS
         if n_keys == 0 or ends[digit, (np.int64(source[0]) >> shift) & (BUCKETS - 1)] == n_keys:
-            continue  # all keys agree in this digit: whole numbers often do
+            continue  # all keys have the same digit, as whole numbers often do
         start = np.int64(0)
         for bucket in range(BUCKETS):
             size = ends[digit, bucket]
             ends[digit, bucket] = start
             start += size
-        for place in range(n_keys):
-            key = np.int64(source[place])
+        for index in range(n_keys):
+            key = np.int64(source[index])
             mine = (key >> shift) & (BUCKETS - 1)
             target[ends[digit, mine]] = key
             ends[digit, mine] += 1
@@ -294,13 +305,13 @@ def sort_keys(keys: Array, n_keys: int, spare: Array, ends: Rows) -> bool:
 
 @kernel
 def count_values(keys: Array, n_keys: int, values: Array, counts: Rows) -> int:
-    """Write the distinct keys of sorted ``keys[:n_keys]`` and how many rows hold each; how many."""
+    """Write the distinct keys of sorted ``keys[:n_keys]`` and their numbers of rows; returns how many there are."""
     n_values = 0
-    for place in range(n_keys):
-        if place > 0 and keys[place] == keys[place - 1]:
+    for index in range(n_keys):
+        if index > 0 and keys[index] == keys[index - 1]:
             counts[n_values - 1] += 1
         else:
-            values[n_values] = keys[place]
+            values[n_values] = keys[index]
             counts[n_values] = 1
             n_values += 1
     return n_values
@@ -308,10 +319,10 @@ def count_values(keys: Array, n_keys: int, values: Array, counts: Rows) -> int:
 
 @kernel
 def choose_cuts(counts: Rows, n_values: int, n_bins: int, is_heavy: Array, cuts: Rows) -> int:
-    """Cuts that divide ``n_values`` values with the given row counts into at most ``n_bins`` bins.
+    """Write cuts that divide ``n_values`` values into at most ``n_bins`` bins; returns their number.
 
     With enough bins every value gets its own. Otherwise heavy values do, and the other bins are
-    shared among the stretches between them by their rows. All arithmetic is on whole numbers.
+    divided among the stretches in proportion to their rows. All arithmetic uses whole numbers.
     """
     if n_values <= n_bins:
         for value in range(n_values - 1):
@@ -343,13 +354,13 @@ def choose_cuts(counts: Rows, n_values: int, n_bins: int, is_heavy: Array, cuts:
 
 @kernel
 def mark_heavy(counts: Rows, n_values: int, n_bins: int, is_heavy: Array) -> tuple[int, int, int]:
-    """Mark the heavy values; how many there are, how many stretches, and the rows of those.
+    """Mark the heavy values; returns the number of heavy values, of stretches, and the rows of all stretches.
 
-    Taking a heavy value out leaves a smaller share for the rest, so this goes on until none is
-    above it. Small stretches between heavy values take a bin each, which the large ones then
-    lack: without two bins for each stretch only values of more than twice the first share count as
-    heavy. Those are fewer than half the bins, so there is a bin for all that lies between them, and
-    they hold the rows of twice their bins, so the others have enough.
+    Removing a heavy value lowers the share of the rest, so marking repeats until no light value is
+    above the share. Each stretch takes at least one bin, which the larger stretches then lack. If
+    there are fewer than two bins per stretch, only values above twice the initial share count as
+    heavy. Those are fewer than half the bins, so every stretch gets a bin; and they hold more rows
+    than twice their number of bins would on average, so the bins left are enough for the rest.
     """
     rows = 0
     for value in range(n_values):
@@ -378,7 +389,7 @@ def mark_heavy(counts: Rows, n_values: int, n_bins: int, is_heavy: Array) -> tup
 
 @kernel
 def count_stretches(is_heavy: Array, n_values: int) -> int:
-    """How many runs of light values there are."""
+    """The number of runs of light values."""
     n_stretches = 0
     for value in range(n_values):
         if not is_heavy[value] and (value == 0 or is_heavy[value - 1]):
@@ -388,10 +399,10 @@ def count_stretches(is_heavy: Array, n_values: int) -> int:
 
 @kernel
 def cut_stretch(counts: Rows, start: int, stop: int, n_bins: int, n_cuts: int, cuts: Rows) -> int:
-    """Append cuts that divide values ``start`` to ``stop`` into ``n_bins`` bins of like row counts.
+    """Append cuts that divide values ``start`` to ``stop`` into ``n_bins`` bins of similar row counts.
 
-    A bin ends where it is nearest to the share of what is left. There are at least ``n_bins``
-    values, and each bin gets one. Returns the new number of cuts.
+    A bin ends where its rows are nearest to the share of the remaining rows. There are at least
+    ``n_bins`` values, and each bin gets one. Returns the new number of cuts.
     """
     rows_left = 0
     for value in range(start, stop):
@@ -403,7 +414,7 @@ def cut_stretch(counts: Rows, start: int, stop: int, n_bins: int, n_cuts: int, c
             break
         filled += counts[value]
         is_full = (2 * filled + counts[value + 1]) * bins_left >= 2 * rows_left
-        if is_full or stop - 1 - value == bins_left - 1:  # the rest has just enough values
+        if is_full or stop - 1 - value == bins_left - 1:  # each remaining bin needs one value
             cuts[n_cuts] = value
             n_cuts += 1
             rows_left -= filled

@@ -1,20 +1,32 @@
 """The binary cache of parsed files: the second read of a large file is a memory map.
 
-An entry belongs to a file's resolved path, the options it was read with and the format's version.
-It is used while the file is the one that was parsed:
+An entry belongs to a file's resolved path, the options it was read with and the version of the format. It is used as
+long as the file is the one that was parsed:
 
 ==============================  ====================================================
-size differs                    read again
+size differs                    the file is read again
 size, time and inode equal      the sample hash decides: 64 blocks of 4 KiB
-only time or inode differs      the full hash decides; when equal, the record is renewed
+only time or inode differs      the full hash decides; if equal, the record is updated
 ``verify=True``                 the full hash decides, and the entry's own files are hashed too
 ==============================  ====================================================
 
-So a file edited in place, to the same size, with its time set back, between the sampled blocks, is
-taken for the old one unless ``verify=True``: nothing short of reading all of it could tell.
+A file that was edited in place, to the same size, with its time restored, between the sampled blocks, is therefore
+not recognised as changed unless ``verify=True``; only reading all of it could tell.
 
-Whatever is wrong with the cache (damage, a full or read-only disk, another process at work) costs
-time, never an error: the file is read as if there were no cache, and the log says why.
+Problems with the cache (damage, a full or read-only disk, another process writing) are never errors: the file is
+parsed as if there were no cache, and the log says why.
+
+The files of an entry are arrays as ``.npy`` without pickle, and a JSON record of them::
+
+    <entry>/record.json      path, size, time and hashes of the source; dtype and hashes of each array
+            features.npy     memory-mapped when opened
+            labels.npy
+            query_ids.npy    if they are numbers; if they are text, the distinct texts as UTF-8
+                             (query_ids.text.npy, a line feed after each) and each row's index
+            …                among them (query_ids.codes.npy)
+
+The sample hash detects a truncated, swapped or rewritten file in a millisecond. A single flipped byte in a large file
+is detected by the full hash only.
 """
 
 from __future__ import annotations
@@ -41,20 +53,27 @@ from rankwood.errors import ParameterError
 
 CACHE_FROM_BYTES = (
     8 << 20
-)  # smaller files parse in milliseconds; an entry would cost more than it saves
+)  # smaller files parse in milliseconds: an entry would cost more than it saves
 
-_FORMAT = 1  # of the entries; raise it when their files or what the parsers give changes
+_FORMAT = 1  # version of entries; raise it if their files or the results of parsers change
 _DEFAULT_LIMIT_GB = 20.0
 _ABANDONED_AFTER_SECONDS = 3600  # an unfinished folder this old has no living writer
 _UNFINISHED = ".part-"
 
 log = logging.getLogger(__name__)
 
+RECORD = "record.json"
+_SAMPLE_BLOCKS = 64
+_BLOCK_BYTES = 4096
+_CHUNK_BYTES = 1 << 22
+_IDS = ("query_ids", "doc_ids")
+_NUMBERS = {"features": "<f4", "labels": "<f8", "row_weights": "<f8", "query_weights": "<f8"}
+
 
 class CacheEntry(NamedTuple):
     """One parsed file in the cache."""
 
-    source: str  # the file that was parsed; empty when the record cannot be read
+    source: str  # the file that was parsed; empty if the record cannot be read
     n_bytes: int
     last_used: float  # seconds since 1970
     folder: Path
@@ -67,10 +86,10 @@ def cached(
     *,
     verify: bool = False,
 ) -> RankingData:
-    """What ``read()`` gives for the file, from the cache when it holds the same file already.
+    """The result of ``read()`` for a file, from the cache if it has an entry for the same file.
 
-    ``options`` are all arguments that change what ``read`` gives. The features of a cache hit are
-    memory-mapped; on Linux they stay valid when the entry is replaced or removed.
+    ``options`` are all arguments that influence the result. The features of a cache hit are
+    memory-mapped; on Linux they stay valid if the entry is replaced or removed.
     """
     limit = _limit_bytes()
     try:
@@ -78,7 +97,7 @@ def cached(
         before = identity_of(source)
         is_file = stat.S_ISREG(source.stat().st_mode)
     except OSError:
-        return read()  # whose error names what is wrong
+        return read()  # raises an error that names the problem
     if not is_file or limit == 0:
         return read()
     folder = _folder() / _key(source, options)
@@ -91,19 +110,19 @@ def cached(
 
 
 def entries() -> list[CacheEntry]:
-    """Everything in the cache, the longest unused first."""
-    found = []
+    """All entries, least recently used first."""
+    listed = []
     for folder in _folders():
         try:
             source = str(read_record(folder).get("source", ""))
         except Damaged:
             source = ""
-        found.append(CacheEntry(source, _bytes_of(folder), _last_used(folder), folder))
-    return sorted(found, key=lambda entry: (entry.last_used, entry.folder))
+        listed.append(CacheEntry(source, _bytes_of(folder), _last_used(folder), folder))
+    return sorted(listed, key=lambda entry: (entry.last_used, entry.folder))
 
 
 def clear() -> int:
-    """Remove every entry; gives how many there were."""
+    """Remove every entry; returns how many there were."""
     folders = _folders()
     for folder in folders:
         _discard(folder)
@@ -112,9 +131,9 @@ def clear() -> int:
 
 
 def prune(limit: int | None = None, keep: Path | None = None) -> None:
-    """Remove entries, the longest unused first, until the rest fits into ``limit`` bytes.
+    """Remove entries, least recently used first, until the rest fits into ``limit`` bytes.
 
-    Without ``limit``, ``RANKWOOD_CACHE_GB`` (20 by default) counts. ``keep`` is never removed.
+    The default limit is ``RANKWOOD_CACHE_GB`` (20 if unset). ``keep`` is never removed.
     """
     limit = _limit_bytes() if limit is None else limit
     _remove_abandoned(older_than=_ABANDONED_AFTER_SECONDS)
@@ -131,7 +150,7 @@ def prune(limit: int | None = None, keep: Path | None = None) -> None:
 
 
 def _open(folder: Path, source: Path, now: Identity, verify: bool) -> RankingData | None:
-    """The entry's data if it is whole and belongs to the file as it is now."""
+    """The data of an entry, or None if it is damaged or belongs to another state of the file."""
     if not folder.is_dir():
         return None
     try:
@@ -159,7 +178,7 @@ def _is_current(record: dict[str, Any], source: Path, now: Identity, verify: boo
 
 
 def _renew(folder: Path, record: dict[str, Any], now: Identity) -> None:
-    """Note that the entry was used, and the file's new time or inode."""
+    """Record that the entry was used, and the file's new time or inode."""
     try:
         if list(now) != record["identity"]:
             write_record(folder, {**record, "identity": list(now)})
@@ -169,7 +188,7 @@ def _renew(folder: Path, record: dict[str, Any], now: Identity) -> None:
 
 
 def _keep(folder: Path, source: Path, before: Identity, data: RankingData, limit: int) -> None:
-    """Write an entry beside its place and move it there, unless the file changed meanwhile."""
+    """Write an entry to a temporary folder and rename it, unless the file changed meanwhile."""
     if data.features.nbytes > limit:
         return
     temporary: Path | None = None
@@ -190,7 +209,7 @@ def _keep(folder: Path, source: Path, before: Identity, data: RankingData, limit
         elif _bytes_of(temporary) <= limit:
             write_record(temporary, record)
             _discard(folder)
-            temporary.rename(folder)  # fails when another writer was faster: its entry is as good
+            temporary.rename(folder)  # fails if another writer was faster: its entry is equivalent
             prune(limit, keep=folder)
     except (OSError, Damaged) as reason:
         log.info("%s is not cached: %s", source, reason)
@@ -200,7 +219,7 @@ def _keep(folder: Path, source: Path, before: Identity, data: RankingData, limit
 
 
 def _discard(folder: Path) -> None:
-    """Take an entry away in one step, so that nobody sees half of it."""
+    """Remove an entry in one step, by renaming it first, so that no reader sees half of it."""
     doomed = folder.with_name(f"{_UNFINISHED}{folder.name}.{os.urandom(4).hex()}")
     try:
         folder.rename(doomed)
@@ -209,11 +228,11 @@ def _discard(folder: Path) -> None:
     if doomed.is_dir():
         shutil.rmtree(doomed, ignore_errors=True)
     else:
-        doomed.unlink(missing_ok=True)  # a stray file stood in the entry's place
+        doomed.unlink(missing_ok=True)  # a stray file instead of a folder
 
 
 def _remove_abandoned(older_than: float) -> None:
-    """Remove what writers that died left behind."""
+    """Remove unfinished folders of writers that died."""
     for folder in _subfolders():
         is_old = time.time() - _last_used(folder) >= older_than
         if folder.name.startswith(_UNFINISHED) and is_old:
@@ -244,7 +263,7 @@ def _bytes_of(folder: Path) -> int:
     try:
         return sum(path.stat().st_size for path in folder.iterdir())
     except OSError:
-        return 0  # taken away at this moment by another process
+        return 0  # just removed by another process
 
 
 def _last_used(folder: Path) -> float:
@@ -268,27 +287,7 @@ def _limit_bytes() -> int:
     return int(limit * 1e9)
 
 
-# The files of one cache entry: arrays as ``.npy`` without pickle, and a JSON record of them.
-#
-# ::
-#
-#     <entry>/record.json      the source's path, size, time and hashes; each array's dtype and hashes
-#             features.npy     memory-mapped when opened
-#             labels.npy
-#             query_ids.npy    when they are numbers; when they are text, the distinct texts as UTF-8
-#                              (query_ids.text.npy, a line feed after each) and each row's number
-#             …                among them (query_ids.codes.npy)
-#
-# The hash of a sample (64 blocks of 4 KiB spread over the file) finds a truncated, swapped or
-# rewritten file in a millisecond; a single flipped byte in a large file is found by the full hash.
-
-
-RECORD = "record.json"
-_SAMPLE_BLOCKS = 64
-_BLOCK_BYTES = 4096
-_CHUNK_BYTES = 1 << 22
-_IDS = ("query_ids", "doc_ids")
-_NUMBERS = {"features": "<f4", "labels": "<f8", "row_weights": "<f8", "query_weights": "<f8"}
+# The files of one entry.
 
 
 class Damaged(Exception):
@@ -296,7 +295,7 @@ class Damaged(Exception):
 
 
 class Identity(NamedTuple):
-    """What the file system says about a file."""
+    """Size, time and inode of a file."""
 
     size: int
     mtime_ns: int
@@ -310,14 +309,14 @@ def identity_of(path: Path) -> Identity:
 
 
 def sample_hash(path: Path) -> str:
-    """Hash of the size and of 64 blocks spread over the file; all of it when it is small."""
+    """Hash of the size and of 64 blocks spread over the file, which cover all of a small file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         digest.update(size.to_bytes(8, "little"))
         last = max(0, size - _BLOCK_BYTES)
         for start in sorted(
-            {last * place // (_SAMPLE_BLOCKS - 1) for place in range(_SAMPLE_BLOCKS)}
+            {last * block // (_SAMPLE_BLOCKS - 1) for block in range(_SAMPLE_BLOCKS)}
         ):
             file.seek(start)
             digest.update(file.read(_BLOCK_BYTES))
@@ -336,7 +335,7 @@ def full_hash(path: Path) -> str:
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write the record with a hash of its own, replacing an older one in one step."""
+    """Write the record and its own hash, replacing an older one atomically."""
     body = {key: value for key, value in record.items() if key != "digest"}
     with atomic_path(folder / RECORD) as path:
         path.write_text(json.dumps({**body, "digest": _digest(body)}, indent=1), encoding="utf-8")
@@ -358,7 +357,7 @@ def _digest(record: dict[str, Any]) -> str:
 
 
 def save_arrays(folder: Path, data: RankingData) -> dict[str, Any]:
-    """Write the arrays of ``data`` and give what the record says of each."""
+    """Write the arrays of ``data`` and return the record of each."""
     described = {}
     for name, array in _arrays_of(data).items():
         path = folder / f"{name}.npy"
@@ -388,7 +387,7 @@ def _arrays_of(data: RankingData) -> dict[str, Array]:
 
 
 def _encode(ids: Array) -> tuple[Array, Array]:
-    """Each row's number among the distinct texts, and those texts as bytes."""
+    """The index of each row's text among the distinct texts, and those texts as bytes."""
     number_of: dict[str, int] = {}
     codes = np.array([number_of.setdefault(text, len(number_of)) for text in ids], np.int64)
     if not all(isinstance(text, str) and "\n" not in text for text in number_of):

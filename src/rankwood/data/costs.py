@@ -1,13 +1,13 @@
-"""What computing each feature costs: from numbers, a mapping, or a cost file.
+"""``feature_costs``: the cost of computing each feature, from numbers, a mapping or a cost file.
 
-A cost file has one line per feature, its name or number and its cost, parted by a tab, a comma or spaces::
+A cost file has one line per feature, with its name or number and its cost, separated by a tab, a comma or spaces::
 
     # seconds per thousand documents
     bm25_title    0.5
     pagerank      12
 
-What follows a ``#`` at the start of a line or after a space is a comment. Numbers count from 1, as in LETOR files; a
-number that is also a name is the name. Every feature needs a cost: a forgotten one would be silently free.
+Text after a ``#`` at the start of a line or after a space is a comment. Numbers count from 1, as in LETOR files; if a
+number is also a name, the name wins. Every feature needs a cost, since a forgotten one would count as free.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rankwood.errors import DataError, ParameterError, UnknownName
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HEADER = ("feature", "cost")
-_MOST_BYTES = 1 << 24  # a line per feature: whatever is larger is no cost file
+_MOST_BYTES = 1 << 24  # a larger file is not a cost file
 
 
 def feature_costs(costs: Any, names: Sequence[str]) -> Floats:
@@ -46,20 +46,20 @@ def feature_costs(costs: Any, names: Sequence[str]) -> Floats:
 
 
 def read_costs(path: str | os.PathLike[str], names: Sequence[str]) -> Floats:
-    """The cost of each feature from a cost file; what is wrong is named with its line."""
+    """The cost of each feature from a cost file; errors name the line."""
     file = display_name(path)
-    place_of = _places(names)
+    feature_of = _feature_of_name(names)
     costs, line_of = np.zeros(len(names)), np.zeros(len(names), np.int64)
     for line, name, text in _fields(path, file):
         where = f"{file}, line {line}"
-        place = place_of.get(name)
-        if place is None:
+        feature = feature_of.get(name)
+        if feature is None:
             raise DataError(f"{where}: {UnknownName('feature', name, names)}")
-        if line_of[place]:
+        if line_of[feature]:
             raise DataError(
-                f"{where}: feature '{names[place]}' has a cost already, in line {line_of[place]}."
+                f"{where}: feature '{names[feature]}' has a cost already, in line {line_of[feature]}."
             )
-        costs[place], line_of[place] = _cost(where, name, text), line
+        costs[feature], line_of[feature] = _cost(where, name, text), line
     if not line_of.all():
         raise DataError(f"{file} has no cost for {_some_of(names, line_of == 0)}.")
     return costs
@@ -98,10 +98,10 @@ def _text(path: str | os.PathLike[str], file: str) -> str:
         ) from None
 
 
-def _places(names: Sequence[str]) -> dict[str, int]:
-    """The feature behind each name, and behind each number that is no name."""
-    by_number = {str(place + 1): place for place in range(len(names))}
-    return by_number | {name: place for place, name in enumerate(names)}
+def _feature_of_name(names: Sequence[str]) -> dict[str, int]:
+    """The index of a feature by its name, or by its number if that is not a name."""
+    by_number = {str(feature + 1): feature for feature in range(len(names))}
+    return by_number | {name: feature for feature, name in enumerate(names)}
 
 
 def _cost(where: str, name: str, text: str) -> float:
@@ -144,16 +144,16 @@ def _from_numbers(costs: Any, names: Sequence[str]) -> Floats:
         )
     wrong = ~(np.isfinite(array) & (array >= 0))
     if wrong.any():
-        place = int(np.argmax(wrong))
+        feature = int(np.argmax(wrong))
         raise ParameterError(
-            f"feature_costs: the cost of '{names[place]}' is {float(array[place]):g}; "
+            f"feature_costs: the cost of '{names[feature]}' is {float(array[feature]):g}; "
             "costs must be finite and not negative."
         )
     return array
 
 
 def _some_of(names: Sequence[str], chosen: Any) -> str:
-    """The first of the chosen features, and how many more there are."""
-    places = np.flatnonzero(chosen)
-    more = f" and {places.size - 1:,} more" if places.size > 1 else ""
-    return f"feature '{names[int(places[0])]}'{more}"
+    """The first of the chosen features, and the number of others."""
+    features = np.flatnonzero(chosen)
+    more = f" and {features.size - 1:,} more" if features.size > 1 else ""
+    return f"feature '{names[int(features[0])]}'{more}"

@@ -1,8 +1,11 @@
-"""``RankingData``: rows of features and labels that belong to queries."""
+"""``RankingData``: feature rows with labels, query ids and weights; what users pass to every estimator.
+
+The constructor checks and converts its arguments. Everything but the features is also available as
+``data.judgments``, which measures and losses take.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
-from rankwood._core.checks import read_only
 from rankwood.data.frames import to_column, to_identifiers, to_matrix
-from rankwood.dtypes import OFFSET, ROW, Array, Features, Floats, Rows
+from rankwood.data.judgments import Grouping, Judgments
+from rankwood.dtypes import ROW, Array, Features, Floats, Rows
 from rankwood.errors import DataError
 
 
@@ -75,9 +78,37 @@ class RankingData:
             _set(self, name, None if value is None else checks.read_only(value))
         given = names if self.feature_names is None else self.feature_names
         _set(self, "feature_names", _names(given, matrix.shape[1]))
+        judgments = Judgments(self.labels, self.query_ids, self.doc_ids, self.row_weights)
         if self.query_weights is not None:
-            weights = _weights_of_queries(self.query_weights, self.queries)
-            _set(self, "query_weights", checks.read_only(weights))
+            weights = checks.read_only(_weights_of_queries(self.query_weights, judgments.queries))
+            _set(self, "query_weights", weights)
+            judgments = judgments.with_weights(query_weights=weights)
+        _set(self, "_judgments", judgments)
+
+    @classmethod
+    def from_judgments(
+        cls,
+        features: Features,
+        judgments: Judgments,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> RankingData:
+        """Data of parts that have been checked before: nothing is checked again, and arrays are shared.
+
+        ``features`` must be a float32 matrix with a row for each label.
+        """
+        data = cls.__new__(cls)
+        _set(data, "features", features)
+        for part in fields(Judgments):
+            _set(data, part.name, getattr(judgments, part.name))
+        _set(data, "feature_names", feature_names)
+        _set(data, "_judgments", judgments)
+        return data
+
+    @property
+    def judgments(self) -> Judgments:
+        """Labels, ids and weights, which measures and losses take; the arrays are shared."""
+        judgments: Judgments = self.__dict__["_judgments"]
+        return judgments
 
     @property
     def n_documents(self) -> int:
@@ -92,37 +123,32 @@ class RankingData:
     @property
     def n_queries(self) -> int:
         """Number of distinct query ids."""
-        return len(self.queries)
+        return self.judgments.n_queries
 
     @property
     def queries(self) -> Array:
         """The distinct query ids, in order of first appearance."""
-        return self.grouping.queries
+        return self.judgments.queries
 
     @property
     def query_offsets(self) -> Rows:
         """Query ``q`` holds ``row_order[query_offsets[q]:query_offsets[q + 1]]``."""
-        return self.grouping.offsets
+        return self.judgments.query_offsets
 
     @property
     def row_order(self) -> Rows:
-        """The caller's row at each place of the grouped view."""
-        return self.grouping.row_order
+        """The caller's row at each position of the grouped order."""
+        return self.judgments.row_order
 
     @property
     def query_of_row(self) -> Rows:
         """The number of each row's query, counted by first appearance."""
-        return self.grouping.query_of_row
+        return self.judgments.query_of_row
 
-    @functools.cached_property
+    @property
     def grouping(self) -> Grouping:
         """Rows grouped by query."""
-        if self.query_ids is None:
-            raise DataError(
-                "These data have no query ids, and this needs to know which rows belong together. "
-                "Pass query_ids= (or qid=), one id per row."
-            )
-        return group_rows(self.query_ids)
+        return self.judgments.grouping
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,7 +173,7 @@ class RankingData:
     def take_queries(self, queries: Any) -> RankingData:
         """The queries with the given numbers (positions in ``queries``), in the order given.
 
-        A query cannot be taken twice: its rows would melt into one query of double length.
+        A query cannot be taken twice: its rows would become one query of double length.
         """
         chosen = _numbers("queries", queries, self.n_queries)
         times = np.bincount(chosen, minlength=self.n_queries)
@@ -158,15 +184,13 @@ class RankingData:
             )
         sizes = np.diff(self.query_offsets)[chosen]
         ends = np.cumsum(sizes)
-        # place - (start of its query in the result) + (start of its query in the grouped view)
+        # position - (start of its query in the result) + (start of its query in the grouped order)
         shifts = np.repeat(self.query_offsets[chosen] - (ends - sizes), sizes)
         return self.take_rows(self.row_order[np.arange(shifts.size) + shifts])
 
     def iter_queries(self) -> Iterator[tuple[Any, Rows]]:
         """Each query's id and its rows, in order of first appearance."""
-        offsets = self.query_offsets
-        for number, query in enumerate(self.queries.tolist()):
-            yield query, self.row_order[offsets[number] : offsets[number + 1]]
+        return self.judgments.iter_queries()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays can be written to; the constructor makes them read-only again.
@@ -280,68 +304,3 @@ def _same(one: Any, other: Any) -> bool:
             return np.array_equal(one, other, equal_nan=True)
         return np.array_equal(one, other)
     return bool(one == other) if type(one) is type(other) else False
-
-
-# Rows grouped by query.
-#
-# Words used here
-#     row       a place in the caller's order
-#     query     a group of rows, numbered by the first appearance of its id: 0 is the query of row 0
-#     place     a position in the grouped order: ``row_order[place]`` is a row
-
-
-@dataclass(frozen=True, eq=False)
-class Grouping:
-    """The grouped view of rows: query ``q`` holds ``row_order[offsets[q]:offsets[q + 1]]``.
-
-    ``n_separated`` counts the queries whose rows are separated by rows of another query. The
-    arrays are read-only.
-    """
-
-    queries: Array  # the id of each query
-    offsets: Rows
-    row_order: Rows
-    query_of_row: Rows
-    n_separated: int
-
-    def __post_init__(self) -> None:
-        for name in ("queries", "offsets", "row_order", "query_of_row"):
-            object.__setattr__(self, name, read_only(getattr(self, name)))
-
-
-def group_rows(query_ids: Array) -> Grouping:
-    """Group rows by id: queries by first appearance, the rows of a query in the caller's order."""
-    n_rows = query_ids.size
-    if n_rows == 0:
-        return Grouping(query_ids, np.zeros(1, OFFSET), np.zeros(0, ROW), np.zeros(0, ROW), 0)
-    is_head = np.empty(n_rows, bool)
-    is_head[0] = True
-    is_head[1:] = query_ids[1:] != query_ids[:-1]
-    heads = np.flatnonzero(is_head)  # first row of each run of equal ids
-    queries, query_of_run = _number_by_appearance(query_ids[heads])
-    query_of_row = np.repeat(query_of_run, np.diff(heads, append=n_rows))
-    sizes = np.bincount(query_of_row, minlength=queries.size)
-    offsets = np.zeros(queries.size + 1, OFFSET)
-    np.cumsum(sizes, out=offsets[1:])
-    runs_of_query = np.bincount(query_of_run, minlength=queries.size)
-    n_separated = int((runs_of_query > 1).sum())
-    if n_separated == 0:
-        row_order = np.arange(n_rows, dtype=ROW)
-    else:
-        row_order = np.argsort(query_of_row, kind="stable").astype(ROW, copy=False)
-    return Grouping(queries, offsets, row_order, query_of_row, n_separated)
-
-
-def _number_by_appearance(ids: Array) -> tuple[Array, Rows]:
-    """The distinct ids in order of first appearance, and each id's number among them."""
-    if ids.dtype == object:
-        number_of: dict[object, int] = {}
-        numbers = [number_of.setdefault(value, len(number_of)) for value in ids]
-        distinct = np.empty(len(number_of), object)
-        distinct[:] = list(number_of)
-        return distinct, np.array(numbers, ROW)
-    distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(first, kind="stable")
-    number_of_sorted = np.empty(distinct.size, ROW)
-    number_of_sorted[by_appearance] = np.arange(distinct.size)
-    return distinct[by_appearance], number_of_sorted[inverse]

@@ -1,8 +1,8 @@
-"""Features from whatever people keep them in: arrays, lists, frames, sparse matrices.
+"""Features, labels and ids from arrays, lists, frames and sparse matrices.
 
-Frames are read a block of rows and a column at a time straight into the float32 matrix, so that no
-second copy of the data is made. Nothing here imports pandas, polars or scipy: an object that comes
-from them brings its own methods.
+A frame is read by blocks of rows, column by column, directly into the float32 matrix, so that no second copy of the
+data is made. This module does not import pandas, polars or scipy: it calls methods of the objects it gets, and
+converts other columns with Arrow.
 """
 
 from __future__ import annotations
@@ -19,9 +19,72 @@ from rankwood._core.memory import memory_of_machine
 from rankwood.dtypes import Array, Features
 from rankwood.errors import DataError
 
-_BLOCK_VALUES = (
-    1 << 20
-)  # 4 MB of float32: a block is written column by column while it is in the cache
+_BLOCK_VALUES = 1 << 20  # 4 MB of float32: a block stays in the cache while its columns are written
+
+
+def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
+    """The features as a dense, row-major float32 matrix, and their names if they have any.
+
+    Missing values (NaN, None, NA, Arrow nulls) become NaN, truth values 0 and 1. A float32 array
+    that is already row-major is used without a copy.
+    """
+    if _comes_from(features, "scipy"):
+        matrix, names = _from_sparse(features), None
+    elif (frame := as_frame(features)) is not None:
+        matrix = fill_matrix(frame, frame.names)
+        names = None if _are_positions(features) else frame.names
+    else:
+        matrix, names = checks.feature_matrix(features), None
+    if matrix.shape[1] == 0:
+        raise DataError("features has no columns; at least one feature is needed.")
+    return matrix, names
+
+
+def to_column(name: str, values: Any) -> Any:
+    """Labels or weights: series and Arrow arrays become numpy arrays, NaN for missing values."""
+    if _comes_from(values, "pandas") and hasattr(values, "dtype"):
+        return series_numbers(name, values, 0, len(values))
+    if _comes_from(values, "polars", "pyarrow") and not hasattr(values, "columns"):
+        return numbers(name, _as_arrow_array(values))
+    return values
+
+
+def to_identifiers(name: str, values: Any) -> Any:
+    """Ids: series and Arrow arrays become numpy arrays of whole numbers or Python strings."""
+    if _comes_from(values, "pandas") and hasattr(values, "dtype"):
+        return series_identifiers(name, values)
+    if _comes_from(values, "polars", "pyarrow") and not hasattr(values, "columns"):
+        return identifiers(name, _as_arrow_array(values))
+    return values
+
+
+def as_frame(table: Any) -> Frame | None:
+    """A pandas, polars, Arrow or Arrow-compatible table as a ``Frame``; None for other objects."""
+    if _comes_from(table, "pandas") and hasattr(table, "iloc") and hasattr(table, "columns"):
+        return PandasFrame(table)
+    if (
+        _comes_from(table, "polars")
+        and hasattr(table, "collect")
+        and hasattr(table, "sink_parquet")
+    ):
+        raise DataError("a polars LazyFrame holds no rows yet; pass frame.collect().")
+    arrow = _as_arrow_table(table)
+    return None if arrow is None else ArrowFrame(arrow)
+
+
+def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
+    """The named columns of ``frame`` as a float32 matrix."""
+    matrix = np.empty((frame.n_rows, len(names)), dtypes.FEATURE)
+    narrowing = checks.Narrowing(lambda row, feature: f"column '{names[feature]}', row {row},")
+    step = max(1024, _BLOCK_VALUES // max(1, len(names)))
+    # A frame without rows is visited once too, to check the types of its columns.
+    for first in range(0, max(1, frame.n_rows), step):
+        last = min(first + step, frame.n_rows)
+        for feature, name in enumerate(names):
+            piece = frame.numbers(name, first, last)
+            narrowing.write(piece[:, None], first, feature, matrix[first:last])
+    narrowing.warn(lambda feature: f"column '{names[feature]}'")
+    return matrix
 
 
 class Frame(Protocol):
@@ -44,53 +107,6 @@ class Frame(Protocol):
     def identifiers(self, name: str) -> Array:
         """A column of ids: whole numbers or text, None where one is missing."""
         ...
-
-
-def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
-    """The features as a dense, row-major float32 matrix, and their names where they have any.
-
-    Missing values (NaN, None, NA, Arrow nulls) become NaN, truth values 0 and 1. A float32 array
-    that is row-major already is taken as it is, without a copy.
-    """
-    if _comes_from(features, "scipy"):
-        matrix, names = _from_sparse(features), None
-    elif (frame := as_frame(features)) is not None:
-        matrix = fill_matrix(frame, frame.names)
-        names = None if _are_positions(features) else frame.names
-    else:
-        matrix, names = checks.feature_matrix(features), None
-    if matrix.shape[1] == 0:
-        raise DataError("features has no columns; at least one feature is needed.")
-    return matrix, names
-
-
-def as_frame(table: Any) -> Frame | None:
-    """A pandas, polars or Arrow table, or another that speaks Arrow, as a ``Frame``; else None."""
-    if _comes_from(table, "pandas") and hasattr(table, "iloc") and hasattr(table, "columns"):
-        return PandasFrame(table)
-    if (
-        _comes_from(table, "polars")
-        and hasattr(table, "collect")
-        and hasattr(table, "sink_parquet")
-    ):
-        raise DataError("a polars LazyFrame holds no rows yet; pass frame.collect().")
-    arrow = _as_arrow_table(table)
-    return None if arrow is None else ArrowFrame(arrow)
-
-
-def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
-    """The named columns of ``frame`` as a float32 matrix."""
-    matrix = np.empty((frame.n_rows, len(names)), dtypes.FEATURE)
-    narrowing = checks.Narrowing(lambda row, feature: f"column '{names[feature]}', row {row},")
-    step = max(1024, _BLOCK_VALUES // max(1, len(names)))
-    # A frame without rows is walked once too: its columns must have types that can be features.
-    for first in range(0, max(1, frame.n_rows), step):
-        last = min(first + step, frame.n_rows)
-        for feature, name in enumerate(names):
-            piece = frame.numbers(name, first, last)
-            narrowing.write(piece[:, None], first, feature, matrix[first:last])
-    narrowing.warn(lambda feature: f"column '{names[feature]}'")
-    return matrix
 
 
 @dataclass(frozen=True)
@@ -122,13 +138,13 @@ class ArrowFrame:
 
 
 class PandasFrame:
-    """A pandas frame: plain numpy columns are used in place, the others go through Arrow."""
+    """A pandas frame; numpy columns are used directly, others are converted by Arrow."""
 
     def __init__(self, frame: Any) -> None:
         self.names = tuple(str(name) for name in frame.columns)
         self.n_rows = len(frame)
         refuse_twins(self.names)
-        self._series = {name: frame.iloc[:, place] for place, name in enumerate(self.names)}
+        self._series = {name: frame.iloc[:, column] for column, name in enumerate(self.names)}
 
     def numbers(self, name: str, first: int, last: int) -> Array:
         """Rows ``first`` to ``last`` of a column of numbers, NaN where one is missing."""
@@ -144,7 +160,7 @@ def series_numbers(name: str, series: Any, first: int, last: int) -> Array:
     dtype = series.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
         return np.asarray(series.to_numpy()[first:last])
-    rows = getattr(series, "iloc", series)  # pandas arrays are indexed by place as they are
+    rows = getattr(series, "iloc", series)  # pandas arrays have no iloc and are indexed by position
     return numbers(name, _series_to_arrow(name, rows[first:last]))
 
 
@@ -170,33 +186,15 @@ def _series_to_arrow(name: str, series: Any) -> Any:
         ) from None
 
 
-def to_column(name: str, values: Any) -> Any:
-    """Labels or weights for numpy: series and Arrow arrays become numbers, NaN for missing."""
-    if _comes_from(values, "pandas") and hasattr(values, "dtype"):
-        return series_numbers(name, values, 0, len(values))
-    if _comes_from(values, "polars", "pyarrow") and not hasattr(values, "columns"):
-        return numbers(name, _as_arrow_array(values))
-    return values
-
-
-def to_identifiers(name: str, values: Any) -> Any:
-    """Ids for numpy: series and Arrow arrays become whole numbers or Python strings."""
-    if _comes_from(values, "pandas") and hasattr(values, "dtype"):
-        return series_identifiers(name, values)
-    if _comes_from(values, "polars", "pyarrow") and not hasattr(values, "columns"):
-        return identifiers(name, _as_arrow_array(values))
-    return values
-
-
 def refuse_twins(names: Sequence[str]) -> None:
-    """Raise when two columns share a name."""
+    """Raise if two columns have the same name."""
     if len(set(names)) != len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise DataError(f"two columns are named '{twice}'. Names must differ: rename one of them.")
 
 
 def refuse_what_memory_cannot_hold(n_rows: int, n_features: int) -> None:
-    """Raise when a dense float32 matrix of this shape exceeds the machine's memory."""
+    """Raise if a dense float32 matrix of this shape exceeds the machine's memory."""
     needed = n_rows * n_features * np.dtype(dtypes.FEATURE).itemsize
     present = memory_of_machine()
     if needed > present:
@@ -208,19 +206,19 @@ def refuse_what_memory_cannot_hold(n_rows: int, n_features: int) -> None:
 
 
 def _comes_from(value: Any, *packages: str) -> bool:
-    """Whether the class of ``value``, or one it extends, is defined in one of the packages."""
+    """Whether the class of ``value``, or a base class, is defined in one of the packages."""
     homes = {kind.__module__.partition(".")[0] for kind in type(value).__mro__}
     return not homes.isdisjoint(packages)
 
 
 def _are_positions(table: Any) -> bool:
-    """Whether a pandas frame's column names are just 0, 1, 2, …: nobody named them."""
+    """Whether the columns of a pandas frame have the default names 0, 1, 2 and so on."""
     names = getattr(table, "columns", None)
     return _comes_from(table, "pandas") and type(names).__name__ == "RangeIndex"
 
 
 def _as_arrow_table(table: Any) -> Any:
-    """An Arrow table of ``table`` without copying its numbers, or None when it is no table."""
+    """``table`` as an Arrow table without copying its numbers; None if it is not a table."""
     is_table = hasattr(table, "__arrow_c_stream__")
     is_batch = hasattr(table, "__arrow_c_array__") and hasattr(table, "schema")
     if not (is_table or is_batch):
@@ -261,7 +259,7 @@ def _from_sparse(features: Any) -> Features:
     return matrix
 
 
-# One Arrow column as numbers or as identifiers, or an error that says what to do instead.
+# Arrow columns as numbers or identifiers.
 
 
 def numbers(name: str, column: Any) -> Array:
@@ -284,7 +282,7 @@ def numbers(name: str, column: Any) -> Array:
 
 
 def identifiers(name: str, column: Any) -> Array:
-    """The ids of an Arrow column as given, whole numbers or Python strings; None where missing."""
+    """The ids of an Arrow column, whole numbers or Python strings; None if missing."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -302,7 +300,7 @@ def identifiers(name: str, column: Any) -> Array:
     if column.null_count:
         return _objects(column.to_pylist())
     if is_text:
-        # Encoded first, so that the rows of a query share one Python string.
+        # Dictionary-encoded first, so that the rows of a query share one Python string.
         coded = column.cast(pa.large_string()).dictionary_encode()
         texts: Array = _objects(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
         return texts
@@ -334,7 +332,7 @@ def _objects(values: list[Any]) -> Array:
 
 
 class NotAFeatureError(DataError):
-    """A column whose type cannot be a feature's."""
+    """The type of a column does not allow it to be a feature."""
 
     def __init__(self, column: str, message: str) -> None:
         self.column = column
@@ -342,7 +340,7 @@ class NotAFeatureError(DataError):
 
 
 def not_a_feature(name: str, kind: Any) -> NotAFeatureError:
-    """The error for a column of ``kind``, an Arrow type that features cannot have."""
+    """The error for a column of ``kind``, an Arrow type that is not numeric."""
     import pyarrow as pa
 
     types = pa.types

@@ -1,4 +1,4 @@
-"""Features put on one scale within each query, as LETOR's query-level normalisation does."""
+"""``normalise_per_query``: features scaled within each query, as LETOR's query-level normalisation does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats, Rows
 
-_BLOCK_VALUES = 1 << 16  # values scaled at a time; half a megabyte of float64 stays in the cache
+_BLOCK_VALUES = 1 << 16  # values scaled at a time: half a megabyte, which stays in the cache
 
 
 def normalise_per_query(data: RankingData, method: str = "minmax") -> RankingData:
@@ -66,7 +66,7 @@ def _zscore(values: Floats, starts: Rows, sizes: Rows) -> Floats:
 
 
 def _scaled(values: Floats, centres: Floats, spans: Floats, sizes: Rows) -> Floats:
-    """(value - centre) / span; where the span is 0 or unknown, the value is its centre or NaN."""
+    """(value - centre) / span, modified in place; a span of 0 or NaN counts as 1."""
     centres = np.nan_to_num(centres)  # NaN where a query has no finite value
     spans = np.where(spans > 0, spans, 1.0)
     values -= np.repeat(centres, sizes, axis=0)

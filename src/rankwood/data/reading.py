@@ -1,8 +1,15 @@
-"""One reader for every kind of file, chosen by the file's name."""
+"""``read_data``, ``write_data`` and ``read_parts``: one interface to all kinds of files, chosen by the file's name.
+
+``read_parts`` reads files larger than memory in parts of whole queries, so that each part can be ranked on its own.
+
+Terms
+    chunk     consecutive rows of a file, as the reader of its format yields them
+    run       consecutive rows of a chunk with the same query id
+    part      chunks that hold whole queries
+"""
 
 from __future__ import annotations
 
-import itertools
 import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -12,16 +19,30 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from rankwood._core import checks
-from rankwood._core import threads as _threads
+from rankwood._core import checks, threads
 from rankwood.data import frames
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.blocks import Block, Destination
-from rankwood.data.letor.text import BlockReader, join_blocks, make_grammar, refuse_nothing
+from rankwood.data.letor.text import (
+    BlockReader,
+    first_return,
+    join_blocks,
+    make_grammar,
+    read_letor,
+    refuse_nothing,
+    write_letor,
+)
 from rankwood.data.sources import PathLike, is_regular_file, open_source
 from rankwood.data.tables import files
 from rankwood.data.tables.files import TableSource
-from rankwood.data.tables.ranking import Collector, given_parts, narrowing_of, roles_of_file
+from rankwood.data.tables.ranking import (
+    Collector,
+    given_roles,
+    narrowing_of,
+    read_table,
+    roles_of_file,
+    write_table,
+)
 from rankwood.dtypes import ROW, Rows
 from rankwood.errors import DataError, DataWarning, ParameterError
 
@@ -29,12 +50,14 @@ TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".bz2")
 _HEAD_BYTES = 4096
 
+N_ROWS = 200_000
+
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file. The first group is for tables, the second for LETOR text; ``strict`` is for both."""
+    """Options of reading. The first group is for tables, the second for LETOR text, the third for both."""
 
-    label: str | None = "label"  # None: there are none, or none are wanted
+    label: str | None = "label"  # None: the table has no labels, or they are ignored
     query: str = "qid"
     doc: str | None = None
     drop: tuple[str, ...] = ()
@@ -50,33 +73,9 @@ class ReadOptions:
     progress: Callable[[int, int | None], None] | None = None
 
 
-def is_table(path: str | os.PathLike[str]) -> bool:
-    """Whether the name is that of a Parquet, CSV or Arrow file; anything else is read as LETOR text."""
-    name = Path(path).name.lower()
-    for suffix in COMPRESSION_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name.endswith(TABLE_SUFFIXES)
-
-
-def is_run_file(path: str | os.PathLike[str]) -> bool:
-    """Whether the first line has the six fields of a TREC run; a pipe is not looked into."""
-    from rankwood.data.sources import is_regular_file, open_source
-
-    if not is_regular_file(path):
-        return False
-    head = bytearray(_HEAD_BYTES)
-    with open_source(path) as source:
-        n_bytes = source.fill(memoryview(head))
-    lines = bytes(head[:n_bytes]).split(b"\n")
-    first = next((line for line in lines if line.strip()), b"")
-    return len(first.split()) == 6  # qid Q0 docid rank score tag
-
-
 def read_data(path: str | os.PathLike[str], options: ReadOptions = ReadOptions()) -> RankingData:  # noqa: B008 - frozen
     """Ranking data from a table or LETOR text, by the file's name; ``-`` reads LETOR text from standard input."""
     if is_table(path):
-        from rankwood.data.tables.ranking import read_table
-
         return read_table(
             path,
             label=options.label,
@@ -85,8 +84,6 @@ def read_data(path: str | os.PathLike[str], options: ReadOptions = ReadOptions()
             drop=options.drop,
             strict=options.strict,
         )
-    from rankwood.data.letor.text import read_letor
-
     return read_letor(
         path,
         n_features=options.n_features,
@@ -105,19 +102,9 @@ def write_data(
 ) -> None:
     """Write a table or LETOR text, by the file's name; ``-`` writes LETOR text to standard output."""
     if is_table(path):
-        from rankwood.data.tables.ranking import write_table
-
         write_table(data, path)
     else:
-        from rankwood.data.letor.text import write_letor
-
         write_letor(data, path, skip_zeros=skip_zeros)
-
-
-# A file part by part, for files larger than memory.
-
-
-N_ROWS = 200_000
 
 
 def read_parts(
@@ -125,37 +112,58 @@ def read_parts(
 ) -> Iterator[RankingData]:
     """The parts of a table or of LETOR text, in the file's order, each of whole queries.
 
-    A part has ``n_rows`` rows and those that complete its last query; only the last part may have
-    fewer. Memory is needed for one part, for what is read ahead, and for the ids of the queries
-    seen. LETOR text needs ``options.n_features``; a larger feature id is an error. The binary cache
+    A part has ``n_rows`` rows plus those that complete its last query; only the last part may have
+    fewer. Memory is needed for one part, for blocks read ahead, and for the ids of all queries so
+    far. LETOR text needs ``options.n_features``; a larger feature id is an error. The binary cache
     is not used.
 
-    A query whose rows are not together is grouped within a part, with a warning; one that comes
-    again in a later part is an error. Ids of text files (LETOR, CSV) are whole numbers where all ids
-    of the part are; documents of LETOR text have ids from the first part on that has any.
+    A query whose rows are separated within a part is grouped, with a warning; a query that comes
+    again in a later part is an error. Ids of text files (LETOR, CSV) are whole numbers in parts
+    where all of them are. Documents of LETOR text have ids from the first part on that has any.
     """
-    rows = checks.whole_number("n_rows", n_rows, 1)
-    if is_table(path):
-        return table_parts(path, options, rows)
-    return letor_parts(path, options, rows)
+    n_rows = checks.whole_number("n_rows", n_rows, 1)
+    read = table_parts if is_table(path) else letor_parts
+    return read(path, options, n_rows)
 
 
-# LETOR text part by part, in memory for one part.
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether the name is that of a Parquet, CSV or Arrow file; other files are read as LETOR text."""
+    return uncompressed_name(path).endswith(TABLE_SUFFIXES)
+
+
+def uncompressed_name(path: str | os.PathLike[str]) -> str:
+    """The name of a file in lower case, without the suffix of a compression."""
+    name = Path(path).name.lower()
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def is_run_file(path: str | os.PathLike[str]) -> bool:
+    """Whether the first line has the six fields of a TREC run; False for a pipe, which cannot be read twice."""
+    if not is_regular_file(path):
+        return False
+    head = bytearray(_HEAD_BYTES)
+    with open_source(path) as source:
+        n_bytes = source.fill(memoryview(head))
+    lines = bytes(head[:n_bytes]).split(b"\n")
+    first = next((line for line in lines if line.strip()), b"")
+    return len(first.split()) == 6  # qid Q0 docid rank score tag
 
 
 def letor_parts(path: PathLike, options: ReadOptions, n_rows: int) -> Iterator[RankingData]:
-    """The file's parts; its width must be given, since only the whole file could tell it."""
+    """The parts of LETOR text; ``n_features`` must be given, since only the whole file could tell it."""
     if options.n_features is None:
         raise ParameterError("LETOR text is read in parts only if n_features says how wide it is.")
     grammar = make_grammar(path, options.n_features, options.absent, options.order)
-    threads = _threads.resolve_threads(options.n_threads)
+    n_threads = threads.resolve_threads(options.n_threads)
     n_done = 0
     has_doc_ids = False
     with open_source(path) as source:
-        reader = BlockReader(source, grammar, threads, options.progress)
-        returns = Returns(f"{source.name}, ", _line, options.strict)
+        reader = BlockReader(source, grammar, n_threads, options.progress)
+        repeated = RepeatedQueries(f"{source.name}, ", _line, options.strict)
         for part in cut(reader.blocks(), n_rows):
-            returns.check(part)
+            repeated.check(part)
             data = join_blocks(part, Destination(), grammar.absent)
             has_doc_ids = has_doc_ids or data.doc_ids is not None
             n_done += data.n_documents
@@ -169,18 +177,45 @@ def _line(block: Block, run: int) -> str:
 
 
 def _with_empty_doc_ids(data: RankingData) -> RankingData:
-    """The data with empty ids if they have none: other rows of the file have some."""
+    """The data with empty document ids if they have none, since other rows of the file have some."""
     if data.doc_ids is not None:
         return data
     empty = np.full(data.n_documents, "", object)
     return RankingData(data.features, data.labels, data.query_ids, empty)
 
 
-# Parquet, Arrow and CSV files part by part, in memory for one part.
+def table_parts(
+    path: str | os.PathLike[str], options: ReadOptions, n_rows: int
+) -> Iterator[RankingData]:
+    """The parts of a Parquet, Arrow or CSV file."""
+    path = Path(path)
+    with files.open_table(path, by_rows=True) as source:
+        given = given_roles(options.label, options.query, options.doc)
+        roles = roles_of_file(path, source, given, drop=options.drop)
+        narrowing = narrowing_of(roles)
+        repeated = RepeatedQueries("", _TableChunk.describe, options.strict)
+        tell = _progress(path, source, options)
+        first_row = 0
+        pieces = source.pieces(roles.numbers, roles.identifiers)
+        for part in cut((_TableChunk.of(*piece, roles.query) for piece in pieces), n_rows):
+            rows = sum(chunk.n_rows for chunk in part)
+            collector = Collector(roles, rows, first_row=first_row, narrowing=narrowing)
+            for chunk in part:
+                collector.add(chunk.first_row, chunk.batch)
+            data = collector.finish(ids_are_text=not source.has_types)
+            if roles.query is not None:
+                repeated.check(part)
+            part.clear()
+            yield data
+            first_row += rows
+            tell(first_row)
+        if first_row == 0:
+            raise DataError("there are no rows.")
+        narrowing.warn(roles.column)
 
 
 @dataclass
-class _Rows:
+class _TableChunk:
     """Consecutive rows of a table: a record batch of all its columns."""
 
     first_row: int
@@ -189,8 +224,8 @@ class _Rows:
     query_ids: Sequence[Hashable]
 
     @classmethod
-    def of(cls, first_row: int, batch: Any, query: str | None) -> _Rows:
-        """The rows of a batch; without queries each row is a run."""
+    def of(cls, first_row: int, batch: Any, query: str | None) -> _TableChunk:
+        """The rows of a record batch; without queries each row is a run."""
         if query is None or not batch.num_rows:
             rows = np.arange(batch.num_rows, dtype=ROW)
             return cls(first_row, batch, rows, range(first_row, first_row + batch.num_rows))
@@ -202,12 +237,14 @@ class _Rows:
     def n_rows(self) -> int:
         return int(self.batch.num_rows)
 
-    def split(self, run: int) -> tuple[_Rows, _Rows]:
+    def split(self, run: int) -> tuple[_TableChunk, _TableChunk]:
         """The rows before a run, and the rows from it on."""
         row = int(self.run_rows[run])
         return (
-            _Rows(self.first_row, self.batch[:row], self.run_rows[:run], self.query_ids[:run]),
-            _Rows(
+            _TableChunk(
+                self.first_row, self.batch[:row], self.run_rows[:run], self.query_ids[:run]
+            ),
+            _TableChunk(
                 self.first_row + row,
                 self.batch[row:],
                 self.run_rows[run:] - row,
@@ -215,43 +252,13 @@ class _Rows:
             ),
         )
 
-    def place(self, run: int) -> str:
-        """What messages call the first row of a run."""
+    def describe(self, run: int) -> str:
+        """How messages name the first row of a run."""
         return f"row {self.first_row + int(self.run_rows[run]) + 1}"
 
 
-def table_parts(
-    path: str | os.PathLike[str], options: ReadOptions, n_rows: int
-) -> Iterator[RankingData]:
-    """The file's parts."""
-    path = Path(path)
-    with files.open_table(path, by_rows=True) as source:
-        given = given_parts(options.label, options.query, options.doc)
-        roles = roles_of_file(path, source, given, drop=options.drop)
-        narrowing = narrowing_of(roles)
-        returns = Returns("", _Rows.place, options.strict)
-        tell = _progress(path, source, options)
-        first_row = 0
-        pieces = source.pieces(roles.numbers, roles.identifiers)
-        for part in cut((_Rows.of(*piece, roles.query) for piece in pieces), n_rows):
-            rows = sum(chunk.n_rows for chunk in part)
-            collector = Collector(roles, rows, first_row=first_row, narrowing=narrowing)
-            for chunk in part:
-                collector.add(chunk.first_row, chunk.batch)
-            data = collector.finish(ids_are_text=not source.has_types)
-            if roles.query is not None:
-                returns.check(part)
-            part.clear()
-            yield data
-            first_row += rows
-            tell(first_row)
-        if first_row == 0:
-            raise DataError("there are no rows.")
-        narrowing.warn(roles.column)
-
-
 def _progress(path: Path, source: TableSource, options: ReadOptions) -> Callable[[int], None]:
-    """What tells the caller how far the file is read, once so many rows are done."""
+    """A function that reports progress to the caller after so many rows."""
     progress = options.progress
     n_bytes = os.stat(path).st_size if is_regular_file(path) else None
 
@@ -266,16 +273,11 @@ def _progress(path: Path, source: TableSource, options: ReadOptions) -> Callable
     return tell
 
 
-# Consecutive rows cut into parts between queries, so that a part can be ranked on its own.
-#
-# Words used here
-#     chunk     consecutive rows of a file, as the file's reader hands them on
-#     run       consecutive rows of a chunk with the same query id
-#     part      chunks that hold whole queries
+# Chunks are cut into parts between queries.
 
 
 class Chunk(Protocol):
-    """Consecutive rows; without queries they may be cut anywhere, so that every row is a run."""
+    """Consecutive rows of a file; without queries every row is a run, since it may be cut anywhere."""
 
     run_rows: Rows  # first row of each run
 
@@ -298,7 +300,7 @@ C = TypeVar("C", bound=Chunk)
 
 
 def cut(chunks: Iterable[C], n_rows: int) -> Iterator[list[C]]:
-    """Parts of ``n_rows`` rows and those that complete the last query; the very last may have fewer."""
+    """Parts of ``n_rows`` rows plus those that complete the last query; the last part may have fewer."""
     kept: list[C] = []
     n_kept = 0
     last: Hashable = None
@@ -308,7 +310,7 @@ def cut(chunks: Iterable[C], n_rows: int) -> Iterator[list[C]]:
             before, rest = rest.split(run)
             part = [*kept, before] if before.n_rows else kept
             kept, n_kept, last = [], 0, None
-            yield part  # which may be used up: nothing else holds its chunks
+            yield part  # the caller may free its chunks: nothing else refers to them
         if rest.n_rows:
             kept.append(rest)
             n_kept += rest.n_rows
@@ -318,7 +320,7 @@ def cut(chunks: Iterable[C], n_rows: int) -> Iterator[list[C]]:
 
 
 def _first_cut(chunk: Chunk, row: int, last: Hashable) -> int | None:
-    """The first run at or after ``row`` that begins another query; ``last`` stands before the chunk."""
+    """The first run at or after ``row`` that begins another query; ``last`` is the query before the chunk."""
     ids = chunk.query_ids
     for run in range(int(np.searchsorted(chunk.run_rows, row)), len(ids)):
         if ids[run] != (ids[run - 1] if run else last):
@@ -326,40 +328,37 @@ def _first_cut(chunk: Chunk, row: int, last: Hashable) -> int | None:
     return None
 
 
-class Returns:
-    """Refuses a query that comes again after its part was handed on: it can no longer be ranked.
+class RepeatedQueries:
+    """Raises for a query that comes again after its part was yielded, since it can no longer be ranked.
 
-    The ids of all queries are kept for that. A query that comes again within a part is grouped, with
-    one warning per file; ``strict`` refuses that too.
+    All query ids are stored for that. A query that comes again within a part is grouped, with one
+    warning per file; with ``strict`` it is an error too.
     """
 
-    def __init__(self, name: str, place: Callable[[Any, int], str], strict: bool) -> None:
-        self._name = name  # stands before the messages
-        self._place = place  # how messages call the first row of a run
+    def __init__(self, prefix: str, describe: Callable[[Any, int], str], strict: bool) -> None:
+        self._prefix = prefix  # of messages
+        self._describe = describe  # how messages name the first row of a run
         self._strict = strict
         self._seen: set[Hashable] = set()
         self._has_warned = False
 
     def check(self, part: Sequence[Chunk]) -> None:
-        """Raise if a query of the part was seen before; count its queries as seen."""
-        ids = [
-            query
-            for query, _ in itertools.groupby(
-                itertools.chain.from_iterable(chunk.query_ids for chunk in part)
-            )
-        ]
+        """Raise if a query of the part was in an earlier part, and remember its queries."""
+        runs = [(chunk, run) for chunk in part for run in range(len(chunk.query_ids))]
+        ids = [chunk.query_ids[run] for chunk, run in runs]
         if not self._seen.isdisjoint(ids):
-            where = self._first_of(part, self._seen)
+            first = next(index for index, query in enumerate(ids) if query in self._seen)
             raise DataError(
-                f"{where} comes again, but its first rows were handed on already: reading in parts "
+                f"{self._named(*runs[first])} comes again, but its first rows were handed on already: reading in parts "
                 "needs the rows of a query together. Sort the rows by query, or read the file as a "
                 "whole (rankwood score --whole)."
             )
-        if len(set(ids)) != len(ids):
-            self._tell_of_separated(self._first_return(part))
+        returning = first_return(ids)
+        if returning is not None:
+            self._report_separated(self._named(*runs[returning]))
         self._seen.update(ids)
 
-    def _tell_of_separated(self, where: str) -> None:
+    def _report_separated(self, where: str) -> None:
         what = f"{where} comes again after rows of another query"
         if self._strict:
             raise DataError(f"{what}. Put the rows of a query together, or read without strict.")
@@ -370,26 +369,6 @@ class Returns:
             )
             warnings.warn(message, DataWarning, stacklevel=5)
 
-    def _first_of(self, part: Sequence[Chunk], seen: set[Hashable]) -> str:
-        """The place and id of the first query that an earlier part had."""
-        return next(
-            self._described(chunk, run)
-            for chunk in part
-            for run, query in enumerate(chunk.query_ids)
-            if query in seen
-        )
-
-    def _first_return(self, part: Sequence[Chunk]) -> str:
-        """The place and id of the first query that was left within the part for another one."""
-        seen: set[Hashable] = set()
-        last: Hashable = None
-        for chunk in part:
-            for run, query in enumerate(chunk.query_ids):
-                if query != last and query in seen:
-                    return self._described(chunk, run)
-                seen.add(query)
-                last = query
-        raise AssertionError("no query comes again")  # pragma: no cover - asked only if one does
-
-    def _described(self, chunk: Chunk, run: int) -> str:
-        return f"{self._name}{self._place(chunk, run)}: query {chunk.query_ids[run]}"
+    def _named(self, chunk: Chunk, run: int) -> str:
+        """The first row of a run and its query."""
+        return f"{self._prefix}{self._describe(chunk, run)}: query {chunk.query_ids[run]}"

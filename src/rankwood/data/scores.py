@@ -1,4 +1,8 @@
-"""Scores of a data set's rows from a file: what ``rankwood score`` writes, or bare numbers."""
+"""Files of scores: read for given data, and written part by part as TSV, Parquet, TREC run or bare numbers.
+
+A row of TSV and Parquet has the document's id (or the row's number in the file, from 1, if documents have no ids), the
+query's id, the score and the rank. Scores are written with as few digits as identify them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data import frames
 from rankwood.data.dataset import RankingData
-from rankwood.data.reading import COMPRESSION_SUFFIXES
+from rankwood.data.reading import uncompressed_name
 from rankwood.data.sources import PathLike, is_standard_stream, open_sink
 from rankwood.data.tables.files import join_lines, quoted
 from rankwood.data.trec import read_scores
@@ -24,11 +28,16 @@ from rankwood.errors import DataError, ParameterError
 
 _ENDINGS = {".parquet": "Parquet", ".tsv": "TSV", ".csv": "CSV"}
 
+FORMATS = ("tsv", "parquet", "trec", "numbers")
+_FORMAT_OF = {".parquet": "parquet", ".trec": "trec", ".run": "trec", ".txt": "numbers"}
+_NOT_A_FIELD = r"^$|[\t\n\v\f\r ]"  # matches texts that cannot be a field of a TREC run
+_DELIMITER = "\t"
+
 
 def read_scores_of(path: str | os.PathLike[str], data: RankingData) -> Floats:
-    """One score per row of ``data``, in its order: the column ``score`` of a table, or one number per line.
+    """One score per row of ``data``: the column ``score`` of a table, or one number per line.
 
-    A table's ``qid`` and ``doc_id``, if it has them, must be those of the rows.
+    If the table has the columns ``qid`` and ``doc_id``, they must match the rows.
     """
     if Path(path).suffix.lower() not in _ENDINGS:
         return read_scores(path, n_rows=data.n_documents)
@@ -49,60 +58,9 @@ def read_scores_of(path: str | os.PathLike[str], data: RankingData) -> Floats:
     return _numbers(path, table.column("score"))
 
 
-def _table(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if not path.is_file():
-        raise DataError(f"there is no file {path}.")
-    try:
-        if path.suffix.lower() == ".parquet":
-            return pyarrow.parquet.read_table(path)
-        delimiter = "," if path.suffix.lower() == ".csv" else "\t"
-        options = pyarrow.csv.ParseOptions(delimiter=delimiter)
-        return pyarrow.csv.read_csv(path, parse_options=options)
-    except (pa.ArrowInvalid, OSError) as error:
-        kind = _ENDINGS[path.suffix.lower()]
-        raise DataError(f"{path} cannot be read as {kind}: {error}") from None
-
-
-def _refuse_other_rows(path: Any, name: str, found: list[Any], expected: list[Any]) -> None:
-    for row, (one, other) in enumerate(zip(found, expected, strict=True)):
-        if str(one) != str(other):
-            raise DataError(
-                f"{path}, row {row + 1:,}: {name} is {one}, but the data have {other} there. "
-                "Scores must be of these data, in the order of their rows."
-            )
-
-
-def _numbers(path: Any, column: Any) -> Floats:
-    try:
-        scores = np.asarray(column.to_numpy(), dtype=SCORE)
-    except (TypeError, ValueError):
-        raise DataError(f"{path}: the column 'score' does not hold numbers.") from None
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise DataError(f"{path}, row {row + 1:,}: the score is missing or not finite.")
-    return scores
-
-
-# Files of scores, written part by part: TSV, Parquet, TREC runs and bare numbers.
-#
-# A row of TSV and Parquet has the document's id (where documents have none, the row's number in the
-# file, counted from 1), the query's id, the score and the rank. Scores are written with as few digits
-# as identify them.
-
-
-FORMATS = ("tsv", "parquet", "trec", "numbers")
-_FORMAT_OF = {".parquet": "parquet", ".trec": "trec", ".run": "trec", ".txt": "numbers"}
-_NOT_A_FIELD = r"^$|[\t\n\v\f\r ]"  # what a field of a TREC run cannot be or contain
-_DELIMITER = "\t"
-
-
 @dataclass(frozen=True, eq=False)
 class ScoredPart:
-    """Consecutive rows of a file with their scores; ranks only where there are queries."""
+    """Consecutive rows of a file with their scores, and ranks if there are queries."""
 
     data: RankingData
     first_row: int  # counted from 1
@@ -111,24 +69,11 @@ class ScoredPart:
     best_first: Rows | None = None  # rows of the part, query by query
 
 
-Write = Callable[[ScoredPart], None]
-
-
-def format_of(path: PathLike, form: str | None) -> str:
-    """The format asked for; by default the one that the name of the file suggests."""
-    if form is not None:
-        return checks.one_of("format", form, FORMATS)
-    name = Path(path).name.lower()
-    for suffix in COMPRESSION_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return _FORMAT_OF.get(Path(name).suffix, "tsv")
-
-
 @contextlib.contextmanager
 def open_scores(path: PathLike, form: str, tag: str) -> Iterator[Write]:
-    """What takes the parts of a file of scores, which appears when all are written.
+    """Yield a function that writes parts to a file of scores; the file appears if the block succeeds.
 
-    ``-`` is standard output, written as parts come. ``tag`` names the system in a TREC run.
+    ``-`` is standard output, written immediately. ``tag`` names the system in a TREC run.
     """
     if form == "parquet":
         if is_standard_stream(path):
@@ -151,25 +96,32 @@ def open_scores(path: PathLike, form: str, tag: str) -> Iterator[Write]:
             yield _TsvScores(sink).write
 
 
+def format_of(path: PathLike, form: str | None) -> str:
+    """The format ``form``, or if it is None the one that the name of the file suggests."""
+    if form is not None:
+        return checks.one_of("format", form, FORMATS)
+    return _FORMAT_OF.get(Path(uncompressed_name(path)).suffix, "tsv")
+
+
 class _TsvScores:
-    """Lines of tab-separated fields below a header."""
+    """Writes lines of tab-separated fields below a header."""
 
     def __init__(self, sink: IO[bytes]) -> None:
         self._sink = sink
         self._names: list[str] = []
 
     def write(self, part: ScoredPart) -> None:
-        found = _columns(part)
+        columns = _columns(part)
         if not self._names:
-            self._names = list(found)
-            self._sink.write((_DELIMITER.join(found) + "\n").encode())
+            self._names = list(columns)
+            self._sink.write((_DELIMITER.join(columns) + "\n").encode())
         _refuse_late_ids(self._names, part)
-        texts = [quoted(_text(column), _DELIMITER) for column in found.values()]
+        texts = [quoted(_text(column), _DELIMITER) for column in columns.values()]
         self._sink.write(join_lines(texts, _DELIMITER))
 
 
 class _ParquetScores(contextlib.AbstractContextManager["_ParquetScores"]):
-    """A Parquet file; ids are whole numbers until a part has others, then all of them are text."""
+    """Writes a Parquet file; ids are whole numbers until a part has text ids, then all become text."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -189,7 +141,7 @@ class _ParquetScores(contextlib.AbstractContextManager["_ParquetScores"]):
         self._writer.write_table(table.cast(schema))
 
     def _write_again(self, schema: Any) -> None:
-        """Write what is written so far with the types of ``schema``, and go on there."""
+        """Rewrite the file so far with the types of ``schema``, and continue with it."""
         import pyarrow.parquet as pq
 
         self._close()
@@ -220,7 +172,7 @@ def _parquet_writer(file: IO[bytes], schema: Any) -> Any:
 
 
 def _common_schema(one: Any, other: Any) -> Any:
-    """The schema with text wherever the two differ."""
+    """The schema with text columns wherever the two differ."""
     import pyarrow as pa
 
     return pa.schema(
@@ -253,7 +205,7 @@ def _write_run(sink: IO[bytes], part: ScoredPart, tag: str) -> None:
 
 
 def _refuse_blanks(kind: str, texts: Any, part: ScoredPart) -> None:
-    """Raise for an id that is empty or has blanks in it."""
+    """Raise for an id that is empty or contains blanks."""
     import pyarrow.compute as pc
 
     wrong = pc.index(pc.match_substring_regex(texts, _NOT_A_FIELD), True).as_py()
@@ -269,21 +221,21 @@ def _columns(part: ScoredPart) -> dict[str, Any]:
     import pyarrow as pa
 
     data = part.data
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     if data.doc_ids is None:
-        found["row"] = pa.array(np.arange(part.first_row, part.first_row + data.n_documents))
+        columns["row"] = pa.array(np.arange(part.first_row, part.first_row + data.n_documents))
     else:
-        found["doc_id"] = frames.identifiers_to_arrow("doc_ids", data.doc_ids)
+        columns["doc_id"] = frames.identifiers_to_arrow("doc_ids", data.doc_ids)
     if data.query_ids is not None:
-        found["qid"] = frames.identifiers_to_arrow("query_ids", data.query_ids)
-    found["score"] = pa.array(part.scores)
+        columns["qid"] = frames.identifiers_to_arrow("query_ids", data.query_ids)
+    columns["score"] = pa.array(part.scores)
     if part.ranks is not None:
-        found["rank"] = pa.array(part.ranks)
-    return found
+        columns["rank"] = pa.array(part.ranks)
+    return columns
 
 
 def _refuse_late_ids(names: list[str], part: ScoredPart) -> None:
-    """Raise where documents have ids after row numbers were written for those before."""
+    """Raise if documents have ids after row numbers were written for earlier ones."""
     if part.data.doc_ids is not None and "doc_id" not in names:
         raise DataError(
             f"documents have ids from about row {part.first_row:,} on, but not before. Give all of "
@@ -295,3 +247,44 @@ def _text(column: Any) -> Any:
     import pyarrow as pa
 
     return column.cast(pa.large_string())
+
+
+def _table(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if not path.is_file():
+        raise DataError(f"there is no file {path}.")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pyarrow.parquet.read_table(path)
+        delimiter = "," if path.suffix.lower() == ".csv" else "\t"
+        options = pyarrow.csv.ParseOptions(delimiter=delimiter)
+        return pyarrow.csv.read_csv(path, parse_options=options)
+    except (pa.ArrowInvalid, OSError) as error:
+        kind = _ENDINGS[path.suffix.lower()]
+        raise DataError(f"{path} cannot be read as {kind}: {error}") from None
+
+
+def _refuse_other_rows(path: Any, name: str, actual: list[Any], expected: list[Any]) -> None:
+    for row, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        if str(one) != str(other):
+            raise DataError(
+                f"{path}, row {row + 1:,}: {name} is {one}, but the data have {other} there. "
+                "Scores must be of these data, in the order of their rows."
+            )
+
+
+def _numbers(path: Any, column: Any) -> Floats:
+    try:
+        scores = np.asarray(column.to_numpy(), dtype=SCORE)
+    except (TypeError, ValueError):
+        raise DataError(f"{path}: the column 'score' does not hold numbers.") from None
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise DataError(f"{path}, row {row + 1:,}: the score is missing or not finite.")
+    return scores
+
+
+Write = Callable[[ScoredPart], None]

@@ -1,8 +1,7 @@
-"""Text files as streams of bytes: files, links, named pipes, ``-`` for the standard streams.
+"""Files as streams of bytes: regular files, links, named pipes, and ``-`` for the standard streams.
 
-Whether a file is compressed is seen from its first bytes, so that gzip data need no ``.gz``.
-Whatever the operating system or a decompressor finds wrong becomes a ``DataError`` that names the
-file.
+Compression is detected from the first bytes, so that gzip data need no ``.gz``. Errors of the operating system or of
+a decompressor become a ``DataError`` that names the file.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ PathLike = str | os.PathLike[str]
 
 STANDARD_STREAM = "-"
 FIRST_BLOCK_BYTES = 1 << 14
-LONGEST_LINE = 1 << 28  # 256 MiB; ten million features of a row take less
-_MAGIC = {  # how each kind of compressed file begins
+LONGEST_LINE = 1 << 28  # 256 MiB: more than ten million features
+_MAGIC = {  # first bytes of compressed files, by suffix
     ".gz": b"\x1f\x8b",
     ".zst": b"\x28\xb5\x2f\xfd",
     ".bz2": b"BZh",
@@ -37,18 +36,46 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-class _Readable(Protocol):
-    def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill ``buffer`` from its start; 0 at the end."""
+@contextlib.contextmanager
+def open_source(path: PathLike) -> Iterator[Source]:
+    """The file at ``path``, or standard input for ``-``, opened for reading."""
+    if is_standard_stream(path):
+        yield Source(sys.stdin.buffer, display_name(path), None, "")
+        return
+    name = display_name(path)
+    try:
+        file = open(name, "rb", buffering=0)  # noqa: SIM115 - closed below; errors of the caller must pass through
+    except (OSError, ValueError) as error:
+        raise DataError(_why_not_opened(name, error)) from None
+    with file:
+        status = os.fstat(file.fileno())
+        n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None
+        yield Source(file, name, n_bytes, Path(name).suffix.lower())
+
+
+@contextlib.contextmanager
+def open_sink(path: PathLike) -> Iterator[IO[bytes]]:
+    """A stream to write ``path``, compressed by its suffix; the file appears if the block succeeds."""
+    if is_standard_stream(path):
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with (
+        explained_writing(path),
+        atomic_path(path) as temporary,
+        open(temporary, "wb") as file,
+        _compressed(file, Path(path).suffix.lower()) as stream,
+    ):
+        yield stream
 
 
 class Source:
-    """A stream of decompressed bytes that knows its name and how far it got.
+    """A stream of decompressed bytes that counts the bytes read.
 
     Attributes
     ----------
     name
-        What messages call it.
+        Its name in messages.
     n_bytes
         Bytes on disk, compressed if they are; None for a pipe.
     """
@@ -62,16 +89,16 @@ class Source:
 
     @property
     def n_read(self) -> int:
-        """Bytes taken from the disk or the pipe so far."""
+        """Bytes read from the disk or the pipe so far."""
         return self._raw.n_read
 
     @property
     def n_text_bytes(self) -> int | None:
-        """Bytes of the text, None where only reading it can tell."""
+        """Bytes of the text; None if it is compressed or a pipe."""
         return None if self._kind else self.n_bytes
 
     def fill(self, buffer: memoryview) -> int:
-        """Fill ``buffer`` and give the number of bytes, less than its length only at the end."""
+        """Fill ``buffer`` and return the number of bytes, less than its length only at the end."""
         filled = 0
         try:
             while filled < len(buffer):
@@ -98,10 +125,10 @@ class Source:
     ) -> Iterator[tuple[bytearray, int]]:
         """Blocks of whole lines of about ``n_bytes``, each with the length of its text.
 
-        Every text ends in a line feed (added at the end of the file if need be) and is followed by
-        at least ``padding`` zero bytes. The first block is small, for a quick look at what is to
-        come; a longer line makes a longer block. A UTF-8 mark at the start is left out. Blocks put
-        into ``spare`` are filled again.
+        Every text ends in a line feed (added at the end of the file if necessary) and is followed by
+        at least ``padding`` zero bytes. The first block is small, so that its content can be used to
+        plan for the rest; a longer line makes a longer block. A UTF-8 byte order mark is removed.
+        Blocks that the caller puts into ``spare`` are reused.
         """
         carried = self._first_bytes()
         wanted = min(n_bytes, FIRST_BLOCK_BYTES)
@@ -120,7 +147,9 @@ class Source:
                 block[filled] = 10
                 filled += 1
             length = block.rfind(b"\n", 0, filled) + 1
-            if not length and block.find(b"\0", 0, filled) >= 0:  # no text: its reader will say so
+            if (
+                not length and block.find(b"\0", 0, filled) >= 0
+            ):  # binary data: the parser reports it
                 block[filled] = 10
                 length = filled = filled + 1
                 at_end = True
@@ -145,8 +174,31 @@ class Source:
         return b"" if start == _UTF8_MARK else bytes(start)
 
 
+def is_standard_stream(path: PathLike) -> bool:
+    """Whether ``path`` is ``-``, standard input or output."""
+    return os.fspath(path) == STANDARD_STREAM
+
+
+def display_name(path: PathLike) -> str:
+    """The name of an input file in messages."""
+    return "standard input" if is_standard_stream(path) else os.fspath(path)
+
+
+def is_regular_file(path: PathLike) -> bool:
+    """Whether ``path`` is a regular file, which can be read twice."""
+    try:
+        return not is_standard_stream(path) and stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+class _Readable(Protocol):
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Read into ``buffer``; returns the number of bytes, 0 at the end."""
+
+
 class _Counted(io.RawIOBase):
-    """A binary stream that counts what is read and whose first bytes can be looked at."""
+    """A binary stream that counts the bytes read; ``head`` has its first bytes."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         super().__init__()
@@ -175,7 +227,7 @@ class _Counted(io.RawIOBase):
 
 
 def _kind(head: bytes, suffix: str, name: str) -> str:
-    """The suffix of the compression the first bytes tell of, or nothing for plain text."""
+    """The suffix of the compression, by the first bytes; empty for plain text."""
     for kind, magic in _MAGIC.items():
         if head.startswith(magic):
             return kind
@@ -203,81 +255,6 @@ def _decompressed(raw: _Counted, kind: str) -> Any:
     return raw
 
 
-def is_standard_stream(path: PathLike) -> bool:
-    """Whether ``path`` stands for standard input or output."""
-    return os.fspath(path) == STANDARD_STREAM
-
-
-def display_name(path: PathLike) -> str:
-    """What messages call the file to be read."""
-    return "standard input" if is_standard_stream(path) else os.fspath(path)
-
-
-def is_regular_file(path: PathLike) -> bool:
-    """Whether ``path`` leads to a file on disk: something that can be read twice."""
-    try:
-        return not is_standard_stream(path) and stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-@contextlib.contextmanager
-def open_source(path: PathLike) -> Iterator[Source]:
-    """The file at ``path``, or standard input for ``-``, opened for reading."""
-    if is_standard_stream(path):
-        yield Source(sys.stdin.buffer, display_name(path), None, "")
-        return
-    name = display_name(path)
-    try:
-        file = open(name, "rb", buffering=0)  # noqa: SIM115 - closed below; errors of the caller are not ours
-    except (OSError, ValueError) as error:
-        raise DataError(_why_not_opened(name, error)) from None
-    with file:
-        status = os.fstat(file.fileno())
-        n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None
-        yield Source(file, name, n_bytes, Path(name).suffix.lower())
-
-
-def _why_not_opened(name: str, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"{name} does not exist.{_nearest_name(Path(name))}"
-    if isinstance(error, IsADirectoryError):
-        return f"{name} is a directory. Pass a file in it."
-    if isinstance(error, PermissionError):
-        return f"{name} may not be read by this user. Change its permissions, or copy it."
-    return f"{name!r} cannot be opened: {_reason(error)}."
-
-
-def _nearest_name(path: Path) -> str:
-    """A hint at the file with the most similar name in the same folder."""
-    try:
-        names = [entry.name for entry in os.scandir(path.parent)]
-    except OSError:
-        return f" Neither does the folder {path.parent}." if not path.parent.exists() else ""
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    return f" Did you mean {path.parent / near[0]}?" if near else ""
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
-
-
-@contextlib.contextmanager
-def open_sink(path: PathLike) -> Iterator[IO[bytes]]:
-    """A stream that becomes the file at ``path`` when all went well, compressed by its suffix."""
-    if is_standard_stream(path):
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with (
-        explained_writing(path),
-        atomic_path(path) as temporary,
-        open(temporary, "wb") as file,
-        _compressed(file, Path(path).suffix.lower()) as stream,
-    ):
-        yield stream
-
-
 @contextlib.contextmanager
 def _compressed(file: IO[bytes], suffix: str) -> Iterator[Any]:
     if suffix == ".gz":
@@ -299,3 +276,27 @@ def _compressed(file: IO[bytes], suffix: str) -> Iterator[Any]:
             yield stream
     else:
         yield file
+
+
+def _why_not_opened(name: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{name} does not exist.{_nearest_name(Path(name))}"
+    if isinstance(error, IsADirectoryError):
+        return f"{name} is a directory. Pass a file in it."
+    if isinstance(error, PermissionError):
+        return f"{name} may not be read by this user. Change its permissions, or copy it."
+    return f"{name!r} cannot be opened: {_reason(error)}."
+
+
+def _nearest_name(path: Path) -> str:
+    """A hint with the most similar name in the same folder."""
+    try:
+        names = [entry.name for entry in os.scandir(path.parent)]
+    except OSError:
+        return f" Neither does the folder {path.parent}." if not path.parent.exists() else ""
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f" Did you mean {path.parent / near[0]}?" if near else ""
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,7 +1,7 @@
-"""Parts of data, cut between queries and never within one, and what two parts have in common.
+"""Splitting data by query, and comparing two data sets: shared queries, documents and rows.
 
-Rows are compared by value: +0 equals -0, and a missing value equals a missing one. A 64-bit hash of
-each row finds the candidates; the values decide.
+Rows are compared by value: +0 equals -0, and a missing value equals a missing one. A 64-bit hash of each row finds
+the candidates, and the values decide.
 """
 
 from __future__ import annotations
@@ -22,29 +22,17 @@ _BLOCK = 4096  # rows hashed or compared at a time
 _EXAMPLES = 5
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """What two data sets have in common, with the first few examples."""
-
-    n_queries: int
-    queries: tuple[str, ...]
-    n_documents: int | None  # pairs of query and document id; None where one side has no doc ids
-    documents: tuple[tuple[str, str], ...]
-    n_rows: int  # rows of the first whose features are those of a row of the other
-    rows: tuple[tuple[int, int], ...]  # as (row of the first, row of the other)
-
-
 def split_queries(
     data: RankingData,
     shares: Sequence[float] = (0.6, 0.2, 0.2),
     *,
     seed: int | None = 0,
 ) -> tuple[RankingData, ...]:
-    """One part per share, each with whole queries; rows keep the caller's order.
+    """Split data by query into one part per share; rows keep the caller's order.
 
     Queries are shuffled by ``seed``; with None the first part takes the first queries, and so on.
-    Numbers of queries are the shares rounded by largest remainder, so that every query is in
-    exactly one part.
+    The numbers of queries are the shares rounded by largest remainder; every query is in exactly
+    one part.
     """
     counts = _counts(shares, data.n_queries)
     edges = np.cumsum(counts)[:-1]
@@ -53,7 +41,7 @@ def split_queries(
 
 
 def sample_queries(data: RankingData, size: int | float, *, seed: int = 0) -> RankingData:
-    """Some of the queries with all their rows, in the caller's order.
+    """A random sample of queries with all their rows, in the caller's order.
 
     ``size`` is a number of queries when it is an int, a share of them (at least one) when it is a
     float.
@@ -66,8 +54,60 @@ def sample_queries(data: RankingData, size: int | float, *, seed: int = 0) -> Ra
     return rows_of_queries(data, shuffled_queries(data, seed, "sample queries")[:count])
 
 
+@dataclass(frozen=True)
+class Overlap:
+    """Queries, documents and rows that two data sets share, with the first few examples."""
+
+    n_queries: int
+    queries: tuple[str, ...]
+    n_documents: int | None  # pairs of query and document id; None if one side has no document ids
+    documents: tuple[tuple[str, str], ...]
+    n_rows: int  # rows of the first with the same features as a row of the other
+    rows: tuple[tuple[int, int], ...]  # as (row of the first, row of the other)
+
+
+def shared(data: RankingData, other: RankingData) -> Overlap:
+    """The queries, documents and rows of ``data`` that are also in ``other``.
+
+    Ids are compared as text, since those of one file may all be numbers and those of the other not.
+    A feature that only one of the two has counts as 0 in the other, as in LETOR files.
+    """
+    queries = _common(_texts(data.queries), _texts(other.queries))
+    documents: list[Any] = []
+    has_documents = data.doc_ids is not None and other.doc_ids is not None
+    if has_documents:
+        documents = _common(_documents(data), _documents(other))
+    pairs = _equal_rows(data.features, other.features)
+    return Overlap(
+        n_queries=len(queries),
+        queries=tuple(queries[:_EXAMPLES]),
+        n_documents=len(documents) if has_documents else None,
+        documents=tuple(documents[:_EXAMPLES]),
+        n_rows=len(pairs),
+        rows=tuple((int(row), int(other_row)) for row, other_row in pairs[:_EXAMPLES]),
+    )
+
+
+def duplicates(data: RankingData) -> Rows:
+    """The rows whose features equal those of an earlier row of the same query, ascending."""
+    query_of_row = data.query_of_row
+    keys = _hash_rows(data.features)
+    keys += query_of_row.astype(np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    )  # an odd factor maps queries one to one
+    order = np.argsort(keys, kind="stable")
+    # Rows with the same key are adjacent; each is compared with the one before it.
+    is_repeat = keys[order[1:]] == keys[order[:-1]]
+    pairs = np.stack([order[1:], order[:-1]], axis=1)[is_repeat]
+    is_equal = _are_equal(data.features, data.features, pairs)
+    is_equal &= query_of_row[pairs[:, 0]] == query_of_row[pairs[:, 1]]
+    if is_equal.all():
+        return np.sort(pairs[:, 0])
+    return _repeated_rows(data)
+
+
 def shuffled_queries(data: RankingData, seed: int | None, purpose: str) -> Rows:
-    """The numbers of all queries in an order drawn by ``seed``, or in their own with None."""
+    """The indices of all queries, shuffled by ``seed``, or in order if it is None."""
     if seed is None:
         return np.arange(data.n_queries)
     seed = checks.whole_number("seed", seed, 0)
@@ -75,14 +115,14 @@ def shuffled_queries(data: RankingData, seed: int | None, purpose: str) -> Rows:
 
 
 def rows_of_queries(data: RankingData, queries: Rows) -> RankingData:
-    """The rows of the queries with these numbers, in the caller's order."""
+    """The rows of the queries with these indices, in the caller's order."""
     is_chosen = np.zeros(data.n_queries, bool)
     is_chosen[queries] = True
     return data.take_rows(is_chosen[data.query_of_row])
 
 
 def _counts(shares: Any, n_queries: int) -> Rows:
-    """Queries of each part: the shares rounded by largest remainder."""
+    """The number of queries of each part: the shares rounded by largest remainder."""
     try:
         array = np.asarray(shares, np.float64)
     except (TypeError, ValueError):
@@ -104,46 +144,8 @@ def _counts(shares: Any, n_queries: int) -> Rows:
     return counts
 
 
-def shared(data: RankingData, other: RankingData) -> Overlap:
-    """The queries, documents and rows of ``data`` that ``other`` holds too.
-
-    Ids are compared as text, as one file's may all be numbers and the other's not.
-    A feature that only one of the two has counts as 0 in the other, as in LETOR files.
-    """
-    queries = _common(_texts(data.queries), _texts(other.queries))
-    documents: list[Any] = []
-    has_documents = data.doc_ids is not None and other.doc_ids is not None
-    if has_documents:
-        documents = _common(_documents(data), _documents(other))
-    pairs = _equal_rows(data.features, other.features)
-    return Overlap(
-        n_queries=len(queries),
-        queries=tuple(queries[:_EXAMPLES]),
-        n_documents=len(documents) if has_documents else None,
-        documents=tuple(documents[:_EXAMPLES]),
-        n_rows=len(pairs),
-        rows=tuple((int(row), int(other_row)) for row, other_row in pairs[:_EXAMPLES]),
-    )
-
-
-def duplicates(data: RankingData) -> Rows:
-    """The rows whose features an earlier row of the same query has too, ascending."""
-    query_of_row = data.query_of_row
-    keys = _hash_rows(data.features)
-    keys += query_of_row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # odd: no query is lost
-    order = np.argsort(keys, kind="stable")
-    # Rows with one key stand together; each is compared with the one before it.
-    is_repeat = keys[order[1:]] == keys[order[:-1]]
-    pairs = np.stack([order[1:], order[:-1]], axis=1)[is_repeat]
-    is_equal = _are_equal(data.features, data.features, pairs)
-    is_equal &= query_of_row[pairs[:, 0]] == query_of_row[pairs[:, 1]]
-    if is_equal.all():
-        return np.sort(pairs[:, 0])
-    return _repeated_rows(data)
-
-
 def _repeated_rows(data: RankingData) -> Rows:
-    """The same without hashes, for data in which two different rows share one: next to never."""
+    """As ``duplicates`` without hashes, for the rare case that different rows share one."""
     repeated = []
     for _, rows in data.iter_queries():
         seen = set()
@@ -174,7 +176,7 @@ def _common(one: list[Any], other: list[Any]) -> list[Any]:
 def _bits(features: Features) -> Array:
     """The values as whole numbers that are equal where the values are, NaN included."""
     values = features + np.float32(0)  # -0 + 0 is +0
-    values[np.isnan(values)] = np.nan  # one of the many bit patterns of NaN
+    values[np.isnan(values)] = np.nan  # NaN has many bit patterns; use one
     return values.view(np.uint32)
 
 
@@ -206,7 +208,7 @@ def _are_equal(one: Features, other: Features, pairs: Array) -> Array:
 
 
 def _equal_rows(one: Features, other: Features) -> Array:
-    """Pairs (row of one, first equal row of the other), for the rows of one that have such."""
+    """Pairs (row of one, first equal row of the other)."""
     keys, other_keys = _hash_rows(one), _hash_rows(other)
     order = np.argsort(other_keys, kind="stable")
     ascending = other_keys[order]
@@ -215,11 +217,11 @@ def _equal_rows(one: Features, other: Features) -> Array:
     rows = np.flatnonzero(ends > starts)
     pairs = np.stack([rows, order[starts[rows]]], axis=1)
     is_equal = _are_equal(one, other, pairs)
-    for place in np.flatnonzero(~is_equal):  # different rows with one hash: next to never
-        row = pairs[place, 0]
+    for pair in np.flatnonzero(~is_equal):  # different rows with the same hash: rare
+        row = pairs[pair, 0]
         candidates = order[starts[row] : ends[row]]  # ascending, as the sort was stable
         trials = np.stack([np.full(candidates.size, row), candidates], axis=1)
         same = _are_equal(one, other, trials)
         if same.any():
-            pairs[place, 1], is_equal[place] = candidates[np.argmax(same)], True
+            pairs[pair, 1], is_equal[pair] = candidates[np.argmax(same)], True
     return pairs[is_equal]

@@ -1,4 +1,4 @@
-"""What a data set holds: the facts one looks at before training on it."""
+"""``summarise``: counts over documents, queries, features and labels of a data set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.data.splits import duplicates
 from rankwood.dtypes import Array
 
-_COLUMNS_AT_ONCE = 16  # keeps the temporaries small beside the data
+_COLUMNS_AT_ONCE = 16  # keeps temporary arrays small
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Summary:
 
 
 def summarise(data: RankingData) -> Summary:
-    """The facts about ``data``."""
+    """The summary of ``data``."""
     lengths = np.diff(data.query_offsets)
     values, counts = np.unique(data.labels, return_counts=True)
     best_label = np.maximum.reduceat(data.labels[data.row_order], data.query_offsets[:-1])
@@ -59,7 +59,7 @@ def summarise(data: RankingData) -> Summary:
 
 
 def _feature_facts(features: Array) -> tuple[Array, Array, Array]:
-    """Per feature: whether it is constant (missing values apart), its missing and its infinite values."""
+    """For each feature: whether it is constant (ignoring missing values), its missing and its infinite values."""
     n_features = features.shape[1]
     constant = np.zeros(n_features, bool)
     missing = np.zeros(n_features, np.int64)

@@ -1,4 +1,17 @@
-"""``make_ranking``: seeded data with the shape of web search, for tests, demos and benchmarks."""
+"""``make_ranking``, ``make_transfer`` and ``make_feature_costs``: seeded data with the shape of web search.
+
+A document has hidden qualities, its *latents*: standard normal numbers that say how well each text of the page matches
+the query, and how good the page itself is. Relevance is a nonlinear function of the latents (``relevance_of``), plus
+noise and an offset per query; labels are thresholds of relevance (``grade``). A feature sees one latent through noise
+(its *loading* is the correlation) and is then transformed to its *shape*, a distribution such as a count, a ratio or a
+retrieval score (``SHAPES``).
+
+Queries are drawn in blocks, each from random streams of its own and directly into its rows of the result. Memory stays
+near the size of the result, and the number of threads changes nothing.
+
+Shapes use only additions, multiplications and divisions instead of ``exp`` and ``tanh``, because those give the same
+bits on every machine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +31,51 @@ from rankwood.errors import ParameterError
 WEB10K_LABEL_SHARES = (0.520, 0.322, 0.133, 0.018, 0.007)  # grades 0 to 4 of MSLR-WEB10K
 
 _MISSING_BY = ("chance", "low")
-_COST_STEP = 4.0  # each group of features costs this many times the group before
+_COST_STEP = 4.0  # ratio of the costs of a group of features and the group before
+
+_SOURCE, _TARGET = 0, 1  # countries
+_EMPTY_SHARE = 0.03
+
+_BLOCK = 32  # queries drawn together: two megabytes, which stay in the cache
+_LENGTH_SPREAD = 0.55  # of the logarithm; WEB10K has 1 to 908 documents a query, 120 on average
+_DIFFICULTY = 0.5  # spread of the queries' own offset, in units of the documents' spread
+_NORMAL = np.float32
+
+STREAMS = ("body", "anchor", "title", "url", "whole")  # the five texts of a page in WEB10K
+PAGE_LATENTS = ("authority", "popularity", "spam")
+N_LATENTS = len(STREAMS) + len(PAGE_LATENTS)
+
+_STREAM_STATISTICS = (
+    ("bm25", "score"),
+    ("covered_terms", "count"),
+    ("tfidf_sum", "skewed"),
+    ("cosine", "ratio"),
+    ("tf_sum", "count"),
+    ("tf_max", "rare"),
+    ("language_model", "negative"),
+    ("boolean_match", "flag"),
+    ("tf_variance", "skewed"),
+    ("length", "large"),
+    ("tf_min", "rare"),
+    ("covered_ratio", "ratio"),
+)
+_PAGE_STATISTICS = (  # name, shape, which of PAGE_LATENTS
+    ("pagerank", "large", 0),
+    ("clicks", "rare", 1),
+    ("spam_score", "ratio", 2),
+    ("inlinks", "count", 0),
+    ("dwell_time", "skewed", 1),
+    ("url_slashes", "count", 2),
+    ("siterank", "large", 0),
+    ("visits", "large", 1),
+    ("ad_share", "ratio", 2),
+    ("outlinks", "count", 0),
+    ("bookmarks", "rare", 1),
+    ("bad_quality", "score", 2),
+)
+_QUERY_SHAPES = ("score", "count")
+_NOISE_SHAPES = ("count", "score", "ratio", "large", "skewed", "negative")
+_QUERY_SHARE = 0.5  # share of the uninformative features that describe the query
 
 
 def make_ranking(
@@ -39,7 +96,7 @@ def make_ranking(
     """Ranking data with the shape of web search.
 
     Features are skewed, zero-inflated, counts or ratios; groups of them see the same hidden quality
-    of a document through noise, so that no single feature ranks as well as a model of many.
+    of a document through noise, so that a model of many features ranks better than any single one.
     Relevance is not linear in those qualities, and each query has its own difficulty. How much each
     feature knows depends on the seed: for training and test parts, split one data set by query.
 
@@ -108,7 +165,7 @@ def make_feature_costs(n_features: int, groups: int = 5, seed: int = 0) -> Float
 
 
 def _strengths(costs: Floats, seed: int) -> Floats:
-    """Factors of the loadings: 0.4 for the cheapest, up to 1.5 for half of the costly."""
+    """Factors of the loadings: 0.4 for the cheapest, up to 1.5 for half of the costly features."""
     levels = np.log(costs) / max(float(np.log(costs).max()), 1.0)
     is_worth_it = stream(seed, "synthetic worth").random(costs.size) < 0.5
     return np.where(is_worth_it, 0.4 + 1.1 * levels, 0.4)
@@ -119,7 +176,7 @@ def _erase(features: Features, missing: float, by_value: bool, seed: int) -> Non
     n_features = features.shape[1]
     n_affected = max(1, round(n_features * (0.5 + 0.5 * missing)))
     mean = min(missing * n_features / n_affected, 0.98)
-    # Rates on both sides of the mean, so that they keep it, and within 0 and 1.
+    # Rates are symmetric about the mean, which keeps it, and within 0 and 1.
     rates = mean + min(mean, 1 - mean) * 0.8 * np.linspace(-1, 1, n_affected + 2)[1:-1]
     affected = stream(seed, "synthetic gappy features").permutation(n_features)[:n_affected]
     for iteration, (feature, rate) in enumerate(zip(affected, rates, strict=True)):
@@ -129,10 +186,10 @@ def _erase(features: Features, missing: float, by_value: bool, seed: int) -> Non
 
 
 def _falling(column: Features, rate: float) -> Floats:
-    """Chances that fall in a straight line from the least value to the greatest, with the mean ``rate``."""
-    _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
-    # the share of rows with a smaller value, and half of those with the same: 1/2 on average
-    below = ((np.cumsum(counts) - counts / 2) / column.size)[place]
+    """Probabilities that fall linearly in the rank of the value, with the mean ``rate``."""
+    _, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
+    # The share of rows with a smaller value, plus half of those with the same value: 1/2 on average.
+    below = ((np.cumsum(counts) - counts / 2) / column.size)[inverse]
     return 2 * rate * (1 - below) if rate <= 0.5 else 1 - 2 * (1 - rate) * below
 
 
@@ -153,19 +210,12 @@ def _checked_shares(shares: Any, empty_share: Any) -> Floats:
     return array
 
 
-# ``make_transfer``: a source "country" with many judgements and a target "country" with few.
-
-
-_SOURCE, _TARGET = 0, 1  # countries
-_EMPTY_SHARE = 0.03
-
-
 class Transfer(NamedTuple):
     """Two data sets over the same features, and which source documents are like the target's."""
 
     source: RankingData
     target: RankingData
-    is_similar: Array  # one bool per source document; the truth a transfer method should find
+    is_similar: Array  # one bool per source document: what a transfer method should find
 
 
 def make_transfer(
@@ -179,12 +229,12 @@ def make_transfer(
     noise: float = 0.9,
     seed: int = 0,
 ) -> Transfer:
-    """A source and a target "country" that share features, but only in part a taste.
+    """A source "country" with many judgments and a target with few, which partly agree on relevance.
 
     A source document is similar to the target with probability ``similar_share``: its features
-    follow the target's distribution and its label the target's taste. Any other has its hidden
-    qualities moved by ``shift`` standard deviations and its label made by another taste, so that
-    learning from it misleads.
+    follow the target's distribution and its label the target's notion of relevance. Any other
+    document has its hidden qualities moved by ``shift`` standard deviations and its label made by
+    another notion of relevance, so that learning from it misleads.
     """
     share = checks.real_number("similar_share", similar_share, "[0, 1]")
     shift = checks.real_number("shift", shift, "[0, inf)")
@@ -224,27 +274,18 @@ def _country(plan: RowPlan, columns: ColumnPlan, prefix: str, queries: Rows) -> 
     )
 
 
-# The rows of synthetic data: how many, their hidden qualities, their features, their labels.
-#
-# Queries are drawn in blocks, each from its own streams of random numbers and straight into its rows
-# of the result: memory stays near the result's size, and threads change nothing.
-
-
-_BLOCK = 32  # queries drawn together: two megabytes, which stay in the processor's cache
-_LENGTH_SPREAD = 0.55  # of the logarithm; WEB10K has 1 to 908 documents a query, 120 on average
-_DIFFICULTY = 0.5  # spread of the queries' own offset, in units of the documents' spread
-_NORMAL = np.float32
+# Rows: their number, latents, features and labels.
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Everything that decides the features and the relevance of the rows."""
+    """The parameters of the features and the relevance of the rows."""
 
     seed: int
     sizes: Rows  # documents of each query
     columns: ColumnPlan
     noise: float
-    is_foreign: Array | None = None  # rows that follow other tastes, for transfer
+    is_foreign: Array | None = None  # rows with another notion of relevance, for transfer
     shift: float = 0.0  # by which the latents of foreign rows are moved
 
 
@@ -258,7 +299,7 @@ def draw_sizes(n_queries: int, docs_per_query: float, seed: int) -> Rows:
 
 
 def draw_rows(plan: RowPlan) -> tuple[Features, Features]:
-    """The features, and the relevance with its noise and the query's difficulty, of every row."""
+    """The features of every row, and its relevance with noise and the query's difficulty."""
     offsets = np.concatenate([[0], np.cumsum(plan.sizes)])
     features = np.empty((int(offsets[-1]), len(plan.columns.names)), np.float32)
     relevance = np.empty(len(features), np.float32)
@@ -286,7 +327,7 @@ def _draw_documents(plan: RowPlan, block: int, rows: slice) -> tuple[Features, F
     """The latents (latents × documents) and the noisy relevance of a block's documents."""
     n_rows = rows.stop - rows.start
     latents = _normals(plan, "latents", block, N_LATENTS, n_rows)
-    # The texts of one page are about the same thing: each has a correlation of 0.6 with the body.
+    # The texts of a page agree: each has a correlation of 0.6 with the body.
     others = latents[1 : len(STREAMS)]
     others *= _NORMAL(0.8)
     others += _NORMAL(0.6) * latents[0]
@@ -294,7 +335,7 @@ def _draw_documents(plan: RowPlan, block: int, rows: slice) -> tuple[Features, F
     if plan.is_foreign is not None:
         is_foreign = plan.is_foreign[rows]
         latents += _NORMAL(plan.shift) * is_foreign
-        tastes = np.where(is_foreign, latents[::-1], latents)  # elsewhere other qualities count
+        tastes = np.where(is_foreign, latents[::-1], latents)  # other qualities matter
     chance = _normals(plan, "chance", block, n_rows)
     return latents, relevance_of(tastes) + _NORMAL(plan.noise) * chance
 
@@ -308,7 +349,7 @@ def _draw_features(plan: RowPlan, block: int, latents: Features, difficulty: Fea
         loading = columns.loadings[feature]
         values[feature] *= np.sqrt(1 - loading * loading)
         values[feature] += loading * latents[columns.latents[feature]]
-    # What is known about a query hints at its difficulty.
+    # Features of the query correlate with its difficulty.
     own = _normals(plan, "query features", block, columns.query_level.size, sizes.size)
     own = _NORMAL(0.8) * own + _NORMAL(0.6) * difficulty
     values[columns.query_level] = np.repeat(own, sizes, axis=1)
@@ -319,13 +360,13 @@ def _draw_features(plan: RowPlan, block: int, latents: Features, difficulty: Fea
 def grade(
     relevance: Features, sizes: Rows, shares: Floats, empty_share: float, seed: int
 ) -> Floats:
-    """Labels by thresholds on relevance, set so that each label has its share of all rows."""
+    """Labels by thresholds on relevance, such that each label has its share of all rows."""
     n_empty = round(empty_share * sizes.size)
     is_empty = np.zeros(sizes.size, bool)
     is_empty[stream(seed, "synthetic empty").permutation(sizes.size)[:n_empty]] = True
     rows = np.flatnonzero(~np.repeat(is_empty, sizes))
     edges = np.rint(np.cumsum(shares) * relevance.size).astype(np.int64)[:-1]
-    # The rows of empty queries are zeros already; the others need that many zeros fewer.
+    # The rows of empty queries already have label 0, so the others need fewer zeros.
     edges = np.maximum(edges - (relevance.size - rows.size), 0)
     labels = np.zeros(relevance.size)
     ascending = rows[np.argsort(relevance[rows], kind="stable")]
@@ -340,67 +381,18 @@ def name_documents(prefix: str, n_documents: int) -> Array:
     return names
 
 
-# The columns of synthetic data: their names, shapes and what they know about relevance.
-#
-# Words used here
-#     latent    a hidden quality of a document, a standard normal number: how well one text stream
-#               matches the query, or a virtue of the page itself. Relevance is a function of latents;
-#               features see them only through noise.
-#     loading   the correlation of a feature, before it is bent into its shape, with its latent
-#     shape     how a standard normal number becomes a value like those of a search engine
-#
-# Only additions, multiplications and divisions are used, in place of ``exp`` and ``tanh``: those are
-# the same to the last bit on every machine, the others are not.
-
-
-STREAMS = ("body", "anchor", "title", "url", "whole")  # the five texts of a page in WEB10K
-PAGE_LATENTS = ("authority", "popularity", "spam")
-N_LATENTS = len(STREAMS) + len(PAGE_LATENTS)
-
-_STREAM_STATISTICS = (
-    ("bm25", "score"),
-    ("covered_terms", "count"),
-    ("tfidf_sum", "skewed"),
-    ("cosine", "ratio"),
-    ("tf_sum", "count"),
-    ("tf_max", "rare"),
-    ("language_model", "negative"),
-    ("boolean_match", "flag"),
-    ("tf_variance", "skewed"),
-    ("length", "large"),
-    ("tf_min", "rare"),
-    ("covered_ratio", "ratio"),
-)
-_PAGE_STATISTICS = (  # name, shape, which of PAGE_LATENTS
-    ("pagerank", "large", 0),
-    ("clicks", "rare", 1),
-    ("spam_score", "ratio", 2),
-    ("inlinks", "count", 0),
-    ("dwell_time", "skewed", 1),
-    ("url_slashes", "count", 2),
-    ("siterank", "large", 0),
-    ("visits", "large", 1),
-    ("ad_share", "ratio", 2),
-    ("outlinks", "count", 0),
-    ("bookmarks", "rare", 1),
-    ("bad_quality", "score", 2),
-)
-_QUERY_SHAPES = ("score", "count")
-_NOISE_SHAPES = ("count", "score", "ratio", "large", "skewed", "negative")
-_QUERY_SHARE = (
-    0.5  # of the features that tell nothing about a document, how many describe the query
-)
+# Columns: names, shapes and what they know about relevance.
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """What each feature is; one entry per feature, ``n_query`` of them constant within a query."""
+    """The description of each feature, one entry per feature."""
 
     names: tuple[str, ...]
     shapes: tuple[str, ...]
     latents: Array
     loadings: Features
-    query_level: Array  # numbers of the features that are constant within a query
+    query_level: Array  # indices of the features that are constant within a query
 
 
 def make_columns(
@@ -411,14 +403,14 @@ def make_columns(
     ``strengths`` in [0, 1] weaken each feature's loading.
     """
     n_query = round((n_features - n_informative) * _QUERY_SHARE)
-    parts = [_informative(place) for place in range(n_informative)]
+    parts = [_informative(number) for number in range(n_informative)]
     parts += [
-        (_numbered(f"idf_{STREAMS[place % 5]}", place // 5), _QUERY_SHAPES[place % 2], 0)
-        for place in range(n_query)
+        (_numbered(f"idf_{STREAMS[number % 5]}", number // 5), _QUERY_SHAPES[number % 2], 0)
+        for number in range(n_query)
     ]
     parts += [
-        (f"noise_{place + 1}", _NOISE_SHAPES[place % len(_NOISE_SHAPES)], 0)
-        for place in range(n_features - n_informative - n_query)
+        (f"noise_{number + 1}", _NOISE_SHAPES[number % len(_NOISE_SHAPES)], 0)
+        for number in range(n_features - n_informative - n_query)
     ]
     loadings = stream(seed, "synthetic loadings").uniform(0.25, 0.6, n_features)
     if strengths is not None:
@@ -429,9 +421,9 @@ def make_columns(
     return ColumnPlan(names, shapes, np.array(latents), loadings.astype(np.float32), query_level)
 
 
-def _informative(place: int) -> tuple[str, str, int]:
-    """Name, shape and latent: a statistic over the five streams, one of the page, and so on."""
-    turn, position = divmod(place, len(STREAMS) + 1)
+def _informative(number: int) -> tuple[str, str, int]:
+    """Name, shape and latent: a statistic of each of the five streams, then one of the page, and so on."""
+    turn, position = divmod(number, len(STREAMS) + 1)
     again, statistic = divmod(turn, len(_STREAM_STATISTICS))
     if position < len(STREAMS):
         name, shape = _STREAM_STATISTICS[statistic]
@@ -445,13 +437,13 @@ def _numbered(name: str, again: int) -> str:
 
 
 def bend(values: Features, columns: ColumnPlan) -> None:
-    """Turn standard normal numbers (features × documents) into each feature's shape, in place."""
+    """Transform standard normal numbers (features × documents) to each feature's shape, in place."""
     for row, shape in zip(values, columns.shapes, strict=True):
         SHAPES[shape](row)
 
 
 def _round(row: Features, decimals: int) -> None:
-    """Round as text files do; values above 2^24 / 10^decimals keep float32's own precision."""
+    """Round to ``decimals`` as text files do; values above 2^24 / 10^decimals are not rounded."""
     ten = np.float32(10.0**decimals)
     row *= ten
     np.rint(row, out=row)
@@ -535,8 +527,8 @@ SHAPES: dict[str, Callable[[Features], None]] = {
 def relevance_of(latents: Features) -> Features:
     """Relevance of documents from their latents (latents × documents), about standard normal.
 
-    Streams count with falling returns; title and anchor stand in for each other; authority counts
-    only for pages that match; popularity helps good matches most; much spam spoils a page.
+    Streams have diminishing returns; title and anchor can replace each other; authority counts only
+    for pages that match; popularity helps good matches most; much spam lowers relevance.
     """
     body, anchor, title, url, whole, authority, popularity, spam = latents
     matched = body / (1 + np.abs(body)) + 0.8 * whole / (1 + np.abs(whole)) + 0.4 * url

@@ -1,13 +1,13 @@
 """TREC's run and qrels files, and files of plain scores.
 
-Words used here
-    run       what a system returned: lines ``qid Q0 docid rank score tag``
-    qrels     what assessors said: lines ``qid iteration docid label``
-    judged    a document that the qrels hold for this query, whatever its label
-    retrieved a document that the run holds for this query
+Terms
+    run        the output of a system: lines ``qid Q0 docid rank score tag``
+    qrels      the judgments of assessors: lines ``qid iteration docid label``
+    judged     a document that the qrels contain for this query, whatever its label
+    retrieved  a document that the run contains for this query
 
-As in trec_eval, the rank in a run file is not used: the score decides. Ids are text, whatever they
-look like. Files may be compressed (``.gz``, ``.zst``, ``.bz2``); ``-`` is the standard input.
+As in trec_eval, the rank in a run file is ignored and the score decides. Ids are always text. Files may be compressed
+(``.gz``, ``.zst``, ``.bz2``); ``-`` is standard input.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from rankwood.data.tables.files import COMPRESSIONS, refuse_what_is_no_file, sho
 from rankwood.dtypes import FEATURE, LABEL, SCORE, Array, Floats, Rows
 from rankwood.errors import DataError, DataWarning
 
-_BLANKS = r"^$|[\t\v\f\r ]"  # what a field of a well-formed line cannot be or contain
-_LONGEST_NUMBER = 64  # characters; longer lines are looked at one by one
+_BLANKS = r"^$|[\t\v\f\r ]"  # matches texts that cannot be a field of a well-formed line
+_LONGEST_NUMBER = 64  # characters; files with longer lines are parsed line by line
 
 
 class _ReadOnlyArrays:
-    """Arrays of a frozen dataclass, none of which can be written to."""
+    """Base of frozen dataclasses that makes their arrays read-only."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ class _ReadOnlyArrays:
 
 @dataclass(frozen=True, eq=False)
 class Run(_ReadOnlyArrays):
-    """What a system returned: a document and its score per row, in the order of the file."""
+    """The output of a system: one document and its score per row, in the order of the file."""
 
     query_ids: Array
     doc_ids: Array
@@ -55,7 +55,7 @@ class Run(_ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Qrels(_ReadOnlyArrays):
-    """What assessors said: a document and its label per row; some tracks have negative labels."""
+    """The judgments: one document and its label per row; some tracks have negative labels."""
 
     query_ids: Array
     doc_ids: Array
@@ -66,9 +66,9 @@ class Qrels(_ReadOnlyArrays):
 class JudgedRun(_ReadOnlyArrays):
     """A run joined with its qrels: one row per retrieved or judged document.
 
-    Retrieved documents come first, in the order of the run; then the judged ones that the run
-    missed, in the order of the qrels, with score −inf. These belong to the ideal ranking and to the
-    number of relevant documents, but were never retrieved: they add nothing to what was achieved.
+    Retrieved documents come first, in the order of the run; then the judged documents that the run
+    missed, in the order of the qrels, with score −inf. The latter belong to the ideal ranking and
+    to the number of relevant documents, but contribute nothing to the value of the run.
 
     ``data`` has the single feature ``score``; a document that is not judged has label 0.
     """
@@ -76,7 +76,7 @@ class JudgedRun(_ReadOnlyArrays):
     data: RankingData
     scores: Floats
     judged: Array  # whether the qrels hold the row's document
-    retrieved: Array  # whether the run does
+    retrieved: Array  # whether the run holds it
     missing_queries: tuple[str, ...]  # in the qrels, not in the run
     unjudged_queries: tuple[str, ...]  # in the run, not in the qrels: left out
     n_negative: int  # qrels labels below 0, taken as 0
@@ -94,7 +94,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
 
 
 def judge_run(run: Run, qrels: Qrels, *, complete: bool = False) -> JudgedRun:
-    """The run with the labels of its documents, and the judged documents it missed.
+    """Join a run with the labels of its documents, and add the judged documents that it missed.
 
     Only queries that are in both are kept, as trec_eval does. With ``complete`` (trec_eval's -c),
     queries of the qrels that the run does not answer are kept too, with no document retrieved.
@@ -115,11 +115,11 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = False) -> JudgedRun:
     kept_run = np.flatnonzero(in_qrels[run_queries])
     kept = in_qrels if complete else in_qrels & in_run
     missed = np.flatnonzero(kept[judged_queries] & ~np.isin(judged_keys, run_keys))
-    place = _find(run_keys[kept_run], judged_keys)
-    judged = np.concatenate([place >= 0, np.ones(missed.size, bool)])
-    found = np.where(place >= 0, qrels.labels[place], 0.0)
+    judgment = _find(run_keys[kept_run], judged_keys)
+    judged = np.concatenate([judgment >= 0, np.ones(missed.size, bool)])
+    labels = np.where(judgment >= 0, qrels.labels[judgment], 0.0)
     scores = np.concatenate([run.scores[kept_run], np.full(missed.size, -np.inf)])
-    data = _run_data(run, qrels, kept_run, missed, np.concatenate([found, qrels.labels[missed]]))
+    data = _run_data(run, qrels, kept_run, missed, np.concatenate([labels, qrels.labels[missed]]))
     return JudgedRun(
         data,
         scores.astype(SCORE, copy=False),
@@ -132,7 +132,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = False) -> JudgedRun:
 
 
 def read_scores(path: str | os.PathLike[str], n_rows: int | None = None) -> Floats:
-    """One score per line, ``n_rows`` of them if given; empty lines may stand at the end only."""
+    """One score per line, ``n_rows`` of them if given; empty lines are allowed at the end only."""
     content = _read_bytes(path)
     lines = content.rstrip().splitlines()
     if not lines:
@@ -140,7 +140,7 @@ def read_scores(path: str | os.PathLike[str], n_rows: int | None = None) -> Floa
     scores = _parse_numbers(lines)
     if scores is None or not np.isfinite(scores).all():
         scores = np.array(
-            [_score(path, place + 1, line) for place, line in enumerate(lines)], SCORE
+            [_score(path, index + 1, line) for index, line in enumerate(lines)], SCORE
         )
     if n_rows is not None and scores.size != n_rows:
         raise DataError(
@@ -176,7 +176,7 @@ def _warn_of_negative(qrels: Qrels) -> int:
 
 
 def _common_codes(one: Array, other: Array) -> tuple[Rows, Rows, Array]:
-    """Whole numbers that stand for the ids of both arrays, and the distinct ids."""
+    """Integer codes of the ids of both arrays, and the distinct ids."""
     import pyarrow as pa
 
     coded = pa.array(np.concatenate([one, other]), pa.large_string()).dictionary_encode()
@@ -186,11 +186,14 @@ def _common_codes(one: Array, other: Array) -> tuple[Rows, Rows, Array]:
 
 
 def _find(keys: Rows, among: Rows) -> Rows:
-    """The place of each key in ``among``, −1 where it is not there."""
+    """The index of each key in ``among``, −1 if it is missing."""
     order = np.argsort(among, kind="stable")
-    places = np.minimum(np.searchsorted(among[order], keys), among.size - 1)
-    found = order[places]
-    return np.where(among[found] == keys, found, -1)
+    positions = np.minimum(np.searchsorted(among[order], keys), among.size - 1)
+    candidates = order[positions]
+    return np.where(among[candidates] == keys, candidates, -1)
+
+
+# Parsing.
 
 
 def _read_fields(
@@ -218,12 +221,12 @@ def _read_fields(
 def _read_well_formed(
     content: bytes, n_fields: int, number: int
 ) -> tuple[Array, Array, Floats] | None:
-    """The fields by Arrow's fast reader, or None for a file that needs a closer look."""
+    """The fields by Arrow's CSV reader; None if the file must be parsed line by line."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
 
-    names = [str(place) for place in range(n_fields)]
+    names = [str(field) for field in range(n_fields)]
     types: dict[str, Any] = {**dict.fromkeys(names, pa.string()), str(number): pa.float64()}
     first_line = content.lstrip().partition(b"\n")[0]
     try:
@@ -247,9 +250,9 @@ def _read_well_formed(
 def _read_line_by_line(
     path: str | os.PathLike[str], content: bytes, layout: Sequence[str], number: int
 ) -> tuple[Array, Array, Floats]:
-    """The fields by plain Python: any blanks between them, and an error that names the line."""
+    """The fields by plain Python, which accepts any blanks and names the line of an error."""
     rows: list[tuple[str, str, float]] = []
-    for place, line in enumerate(content.splitlines()):
+    for index, line in enumerate(content.splitlines()):
         parts = line.split()
         if not parts:
             continue
@@ -259,7 +262,7 @@ def _read_line_by_line(
             rows.append((parts[0].decode(), parts[2].decode(), _finite(parts[number])))
         except ValueError:
             raise DataError(
-                f"{path}, line {place + 1}: expected '{' '.join(layout)}' with a finite "
+                f"{path}, line {index + 1}: expected '{' '.join(layout)}' with a finite "
                 f"{layout[number]}, found {_shown_bytes(line)}."
             ) from None
     query_ids, doc_ids, values = zip(*rows, strict=True) if rows else ((), (), ())
@@ -267,21 +270,21 @@ def _read_line_by_line(
 
 
 def _line_of_row(content: bytes, row: int) -> int:
-    """The number of the line, counted from 1, that holds the given row: blank lines are no rows."""
-    lines = [place + 1 for place, line in enumerate(content.splitlines()) if line.strip()]
+    """The line, from 1, of the given row; blank lines are not rows."""
+    lines = [index + 1 for index, line in enumerate(content.splitlines()) if line.strip()]
     return lines[row]
 
 
 def _finite(text: bytes) -> float:
-    """The number that ``text`` writes, or a ``ValueError``."""
+    """``text`` as a finite number, or a ``ValueError``."""
     value = float(text.decode("ascii"))
-    if b"_" in text or not math.isfinite(value):  # Python reads 1_000 as a number; nobody else does
+    if b"_" in text or not math.isfinite(value):  # Python accepts 1_000, other programs do not
         raise ValueError
     return value
 
 
 def _parse_numbers(lines: Sequence[bytes]) -> Floats | None:
-    """All lines as numbers at once, or None where one of them needs a closer look."""
+    """All lines as numbers, or None if they must be parsed one by one."""
     if max(map(len, lines)) > _LONGEST_NUMBER or any(
         b"\0" in line or b"_" in line for line in lines
     ):

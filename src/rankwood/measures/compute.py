@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rankwood._core import checks
-from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments, Judgments
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
 from rankwood.measures import auc, correlation, listwise
@@ -38,22 +39,40 @@ _FUNCTIONS: Mapping[str, Callable[[Measure, Lists], QueryValues]] = {
 
 def query_values(measure: Measure, lists: Lists) -> QueryValues:
     """The measure of each query, with the convention for empty queries applied."""
-    found = _FUNCTIONS[measure.name](measure, lists)
-    return found.with_empty(measure["empty"]) if "empty" in measure.form.options else found
+    values = _FUNCTIONS[measure.name](measure, lists)
+    return values.with_empty(measure["empty"]) if "empty" in measure.form.options else values
 
 
-# ``RepeatedMeasure``: one measure of many scores for the same documents, each sorted once.
-#
-# What follows from labels alone, the grouping and the best possible ranking, is computed once. The ranking of some
-# scores is kept with them, for a loss that needs it too.
+def mean_value(measure: Measure, scores: Any, data: HasJudgments) -> float:
+    """The measure over all queries: their weighted mean, or the value of all documents pooled."""
+    judgments = data.judgments
+    if measure.name == "rmse":
+        return _rmse(scores, judgments)
+    return _value_of_lists(measure, lists_for(measure, scores, judgments), judgments)
 
 
-_WITHOUT_ORDER = ("auc", "pauc", "rmse", "tau")  # ties have a meaning of their own there
+def _rmse(scores: Any, judgments: Judgments) -> float:
+    """The root of the mean squared error; the only measure that needs no queries."""
+    weights = judgments.query_weights
+    of_row = None if weights is None else weights[judgments.query_of_row]
+    return float(np.sqrt(np.average((scores - judgments.labels) ** 2, weights=of_row)))
+
+
+def _value_of_lists(measure: Measure, lists: Lists, judgments: Judgments) -> float:
+    weights = judgments.query_weights_or_ones
+    if measure.is_pooled:
+        everything: Rows = np.arange(lists.n_queries)
+        curve = PooledCurve.of(lists, float(measure["relevant"]), everything)
+        return float(curve.areas(weights[np.newaxis, :], measure.rates)[0])
+    values = query_values(measure, lists).values
+    is_counted = ~np.isnan(values)
+    total = float(weights[is_counted].sum())
+    return float((weights * values)[is_counted].sum() / total) if total > 0 else float("nan")
 
 
 def tie_averaged(measure: Measure) -> Measure:
     """The measure as a mean over all orders of documents with equal scores, so that the data's order does not count."""
-    if measure.name in _WITHOUT_ORDER:
+    if "ties" not in measure.form.options:  # such as auc, where ties have a meaning of their own
         return measure
     options: Mapping[str, object] = {**dict(measure.options), "ties": "average"}
     try:
@@ -67,26 +86,28 @@ def tie_averaged(measure: Measure) -> Measure:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedMeasure:
-    """A measure over the documents of ``data``."""
+    """One measure of many score vectors for the same documents; each vector is sorted once.
+
+    What follows from labels alone, the grouping and the ideal ranking, is computed once.
+    """
 
     measure: Measure
-    data: RankingData
-    template: (
-        Lists | None
-    )  # the documents with their best ranking; None where the measure knows no lists
+    judgments: Judgments
+    template: Lists | None  # the documents with their ideal ranking; None without query ids
     n_threads: int | None
 
     @classmethod
     def of(
-        cls, measure: Measure, data: RankingData, n_threads: int | None = None
+        cls, measure: Measure, data: HasJudgments, n_threads: int | None = None
     ) -> RepeatedMeasure:
         """Group and sort what does not depend on scores."""
+        judgments = data.judgments
         template = None
-        if data.query_ids is not None:
-            zeros = np.zeros(data.n_documents)
-            template = lists_for(measure, zeros, data, n_threads=n_threads)
+        if judgments.query_ids is not None:
+            zeros = np.zeros(judgments.n_documents)
+            template = lists_for(measure, zeros, judgments, n_threads=n_threads)
             template.ideal()
-        return cls(measure, data, template, n_threads)
+        return cls(measure, judgments, template, n_threads)
 
     def lists(self, scores: Floats, ranking: Ranking | None = None) -> Lists:
         """The documents with their scores; sorted when first asked for, unless their ranking is known."""
@@ -100,18 +121,7 @@ class RepeatedMeasure:
 
     def value(self, scores: Floats, lists: Lists | None = None) -> float:
         """The measure over all queries: their weighted mean, or the value of all documents pooled."""
-        data, measure = self.data, self.measure
-        if measure.name == "rmse":
-            weights = data.query_weights
-            of_row = None if weights is None else weights[data.query_of_row]
-            return float(np.sqrt(np.average((scores - data.labels) ** 2, weights=of_row)))
+        if self.measure.name == "rmse":
+            return _rmse(scores, self.judgments)
         lists = self.lists(scores) if lists is None else lists
-        weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
-        if measure.is_pooled:
-            everything: Rows = np.arange(data.n_queries)
-            curve = PooledCurve.of(lists, float(measure["relevant"]), everything)
-            return float(curve.areas(weights[np.newaxis, :], measure.rates)[0])
-        values = query_values(measure, lists).values
-        is_counted = ~np.isnan(values)
-        total = float(weights[is_counted].sum())
-        return float((weights * values)[is_counted].sum() / total) if total > 0 else float("nan")
+        return _value_of_lists(self.measure, lists, self.judgments)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankwood._core import checks
-from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments, Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.measures.measure import Measure
@@ -24,7 +24,7 @@ Flags = npt.NDArray[np.bool_]
 
 def group(
     scores: Any,
-    data: RankingData,
+    data: HasJudgments,
     *,
     ties: str = "data",
     judged: Any = None,
@@ -38,21 +38,23 @@ def group(
     label 0; under ``"condense"`` they are left out of the lists. ``retrieved`` marks the rows a run
     holds; the others are documents it has missed: part of the ideal, but never of the ranking.
     """
-    numbers = check_scores(scores, data.n_documents)
+    judgments = data.judgments
+    n_rows = judgments.n_documents
+    numbers = check_scores(scores, n_rows)
     checks.one_of("unjudged", unjudged, UNJUDGED)
-    is_judged = _flags("judged", judged, data.n_documents)
-    is_retrieved = _flags("retrieved", retrieved, data.n_documents)
-    labels = data.labels
+    is_judged = _flags("judged", judged, n_rows)
+    is_retrieved = _flags("retrieved", retrieved, n_rows)
+    labels = judgments.labels
     if is_judged is not None:
         labels = np.where(is_judged, labels, 0.0)
     if is_retrieved is not None:
         numbers = np.where(is_retrieved, numbers, -np.inf)
-    rows = _row_order(data, ties, is_retrieved)
+    rows = _row_order(judgments, ties, is_retrieved)
     if is_judged is not None and unjudged == "condense":
-        rows = np.arange(data.n_documents) if rows is None else rows
+        rows = np.arange(n_rows) if rows is None else rows
         rows = rows[is_judged[rows]]
-    offsets = _count_offsets(data, rows)
-    listed = np.diff(offsets) if is_retrieved is None else _count(data, is_retrieved, rows)
+    offsets = _count_offsets(judgments, rows)
+    listed = np.diff(offsets) if is_retrieved is None else _count(judgments, is_retrieved, rows)
     return Lists(
         offsets=checks.read_only(offsets),
         scores=_take(numbers, rows),
@@ -64,7 +66,7 @@ def group(
     )
 
 
-def lists_for(measure: Measure, scores: Any, data: RankingData, **options: Any) -> Lists:
+def lists_for(measure: Measure, scores: Any, data: HasJudgments, **options: Any) -> Lists:
     """The lists a measure reads: in the order its tie rule asks for.
 
     The share of judged documents is that of the whole ranking, also where lists are condensed.
@@ -113,18 +115,18 @@ def _flags(name: str, values: Any, n_rows: int) -> Flags | None:
     return array
 
 
-def _row_order(data: RankingData, ties: str, is_retrieved: Flags | None) -> Rows | None:
+def _row_order(judgments: Judgments, ties: str, is_retrieved: Flags | None) -> Rows | None:
     """The row at each place of the lists; None where that is the row itself."""
     if ties == "docid":
-        number_of_id = _numbers_of_ids(data.doc_ids)
+        number_of_id = _numbers_of_ids(judgments.doc_ids)
     elif is_retrieved is None:
-        return None if data.grouping.n_separated == 0 else data.row_order
+        return None if judgments.grouping.n_separated == 0 else judgments.row_order
     else:
-        number_of_id = np.zeros(data.n_documents, np.int64)
-    missed = np.zeros(data.n_documents, bool) if is_retrieved is None else ~is_retrieved
+        number_of_id = np.zeros(judgments.n_documents, np.int64)
+    missed = np.zeros(judgments.n_documents, bool) if is_retrieved is None else ~is_retrieved
     # The last key sorts first: by query, retrieved before missed, then by descending id; otherwise
     # as in the data.
-    return np.lexsort((-number_of_id, missed, data.query_of_row)).astype(np.int64)
+    return np.lexsort((-number_of_id, missed, judgments.query_of_row)).astype(np.int64)
 
 
 def _numbers_of_ids(doc_ids: Array | None) -> Rows:
@@ -135,18 +137,18 @@ def _numbers_of_ids(doc_ids: Array | None) -> Rows:
     return np.unique(texts, return_inverse=True)[1].astype(np.int64)
 
 
-def _count_offsets(data: RankingData, rows: Rows | None) -> Rows:
-    if rows is None or rows.size == data.n_documents:
-        return data.query_offsets
-    sizes = np.bincount(data.query_of_row[rows], minlength=data.n_queries)
+def _count_offsets(judgments: Judgments, rows: Rows | None) -> Rows:
+    if rows is None or rows.size == judgments.n_documents:
+        return judgments.query_offsets
+    sizes = np.bincount(judgments.query_of_row[rows], minlength=judgments.n_queries)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _count(data: RankingData, flags: Flags, rows: Rows | None) -> Rows:
+def _count(judgments: Judgments, flags: Flags, rows: Rows | None) -> Rows:
     """How many of the listed rows are marked, per query."""
     marked = flags if rows is None else flags[rows]
-    query_of_place = data.query_of_row if rows is None else data.query_of_row[rows]
-    return np.bincount(query_of_place[marked], minlength=data.n_queries).astype(np.int64)
+    queries = judgments.query_of_row if rows is None else judgments.query_of_row[rows]
+    return np.bincount(queries[marked], minlength=judgments.n_queries).astype(np.int64)
 
 
 def _take(values: Array, rows: Rows | None) -> Floats:

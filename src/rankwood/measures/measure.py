@@ -4,6 +4,33 @@ The text is ``name``, then ``@cut-off``, then options that differ from the defau
 brackets::
 
     ndcg@10    ndcg@10[gain=linear,empty=1]    err@10[max=4]    pauc@[0,5][relevant=2]
+
+Presets: the conventions under which other tools publish their numbers.
+
+========== ========================================================= ============================
+preset     conventions that differ from our defaults                 source
+========== ========================================================= ============================
+letor3     discount=letor; NDCG@k of a list shorter than k is 0      Eval-Score-3.0.pl
+letor4     the same                                                  Eval-Score-4.0.pl
+mslr       the same; a label of 2 or more is relevant                eval-score-mslr.pl
+lightgbm   empty queries are 1; MAP@k divides by min(relevant, k)    tested against lightgbm
+xgboost    the same; P@k divides by the documents shown              tested against xgboost
+trec_eval  gain=linear; equal scores by descending document id       tested against pytrec_eval
+sklearn    gain=linear; DCG and NDCG are means over tied orders      tested against scikit-learn
+yahoo      empty queries have NDCG 1; ERR's scale ends at label 4    accounts of it, see below
+========== ========================================================= ============================
+
+letor3, letor4, mslr: the Perl scripts published with the collections. They compute NDCG@k for k up
+to the query's length and add nothing beyond it, which is why NDCG@10 of MQ2008 is low in LETOR's
+tables: half of its queries have fewer documents. They sort stably, count empty queries as 0, and
+divide P@k by k.
+
+trec_eval: scores are single precision there; scores that differ only beyond it are tied in
+trec_eval and not here. Its document ids are compared as bytes. Needs ``doc_ids``.
+
+yahoo: the challenge's tool is no longer published. Accounts of it give empty queries the value 1
+(Busa-Fekete et al. 2013); others used 0.5, which ``empty=0.5`` gives. ERR uses (2^y - 1)/16 for
+labels 0 to 4 (Chapelle & Chang 2011).
 """
 
 from __future__ import annotations
@@ -14,33 +41,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import Floats
 from rankwood.errors import ParameterError, UnknownName
-from rankwood.measures.options import FORMS, Form, show
+from rankwood.measures.options import FORMS, Form, names_with, show
 
 Cutoff = int | tuple[float, float] | None
 LARGEST_CUTOFF = 2**31 - 1
 
-# A text for every name and every way of computing, with the cut-off it needs: for examples, and to
-# compile it all.
-MEASURES = (
-    "ndcg@10",
-    "ndcg[ties=average]",
-    "dcg@10",
-    "mean_ndcg",
-    "map",
-    "p@10",
-    "r@10",
-    "mrr",
-    "err@10",
-    "rbp",
-    "tau",
-    "judged@10",
-    "auc",
-    "pauc@[0,5]",
-    "rmse",
-)
+# A text for every measure and every way of computing it, used to compile all kernels.
+MEASURES = tuple(text for form in FORMS.values() for text in form.examples)
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ class Measure:
         return f"Measure({str(self)!r})"
 
     def per_query(
-        self, scores: Any, data: RankingData, *, n_threads: int | None = None, **documents: Any
+        self, scores: Any, data: HasJudgments, *, n_threads: int | None = None, **documents: Any
     ) -> Floats:
         """One value per query, in the order of ``data.queries``; NaN where ``empty=skip`` leaves it out.
 
@@ -198,7 +208,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-# From text to measures: ``parse_measure("ndcg@10[gain=linear]")``.
+# From text to measures
 
 
 _SHAPE = re.compile(
@@ -255,50 +265,21 @@ def _read_cutoff(match: re.Match[str]) -> Any:
 
 def _split_options(text: str, options: str | None) -> dict[str, str]:
     """Option texts by name; an option given twice is refused."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     if options is None:
-        return found
+        return values
     for part in options.split(","):
         name, equals, value = part.partition("=")
         if not (name and equals and value):
             raise ParameterError(f"'{text}': '{part}' is not an option; write option=value.")
-        if name in found:
+        if name in values:
             raise ParameterError(f"'{text}': the option {name} is given twice.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-# Presets: the conventions under which other tools publish their numbers.
-#
-# ========== ========================================================= ============================
-# preset     conventions that differ from our defaults                 source
-# ========== ========================================================= ============================
-# letor3     discount=letor; NDCG@k of a list shorter than k is 0      Eval-Score-3.0.pl
-# letor4     the same                                                  Eval-Score-4.0.pl
-# mslr       the same; a label of 2 or more is relevant                eval-score-mslr.pl
-# lightgbm   empty queries are 1; MAP@k divides by min(relevant, k)    tested against lightgbm
-# xgboost    the same; P@k divides by the documents shown              tested against xgboost
-# trec_eval  gain=linear; equal scores by descending document id       tested against pytrec_eval
-# sklearn    gain=linear; DCG and NDCG are means over tied orders      tested against scikit-learn
-# yahoo      empty queries have NDCG 1; ERR's scale ends at label 4    accounts of it, see below
-# ========== ========================================================= ============================
-#
-# letor3, letor4, mslr: the Perl scripts published with the collections. They compute NDCG@k for k up
-# to the query's length and add nothing beyond it, which is why NDCG@10 of MQ2008 is low in LETOR's
-# tables: half of its queries have fewer documents. They sort stably, count empty queries as 0, and
-# divide P@k by k.
-#
-# trec_eval: scores are single precision there; scores that differ only beyond it are tied in
-# trec_eval and not here. Its document ids are compared as bytes. Needs ``doc_ids``.
-#
-# yahoo: the challenge's tool is no longer published. Accounts of it give empty queries the value 1
-# (Busa-Fekete et al. 2013); others used 0.5, which ``empty=0.5`` gives. ERR uses (2^y - 1)/16 for
-# labels 0 to 4 (Chapelle & Chang 2011).
+# Presets
 
-
-_GAIN_MEASURES = ("dcg", "ndcg", "mean_ndcg", "rbp")
-_RELEVANCE_MEASURES = ("map", "p", "r", "mrr", "auc", "pauc")
-_TIE_MEASURES = ("dcg", "ndcg", "mean_ndcg", "map", "p", "r", "mrr", "err", "rbp", "judged")
 
 _LETOR: Mapping[str, Mapping[str, Any]] = {
     "dcg": {"discount": "letor"},
@@ -314,12 +295,12 @@ _BOOSTING: Mapping[str, Mapping[str, Any]] = {
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "letor3": _LETOR,
     "letor4": _LETOR,
-    "mslr": {**_LETOR, **{name: {"relevant": 2.0} for name in _RELEVANCE_MEASURES}},
+    "mslr": {**_LETOR, **{name: {"relevant": 2.0} for name in names_with("relevant")}},
     "lightgbm": _BOOSTING,
     "xgboost": {**_BOOSTING, "p": {"norm": "retrieved"}},
     "trec_eval": {
-        name: {"ties": "docid"} | ({"gain": "linear"} if name in _GAIN_MEASURES else {})
-        for name in _TIE_MEASURES
+        name: {"ties": "docid"} | ({"gain": "linear"} if name in names_with("gain") else {})
+        for name in names_with("ties")
     },
     "sklearn": {
         "dcg": {"gain": "linear", "ties": "average"},

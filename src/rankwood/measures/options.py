@@ -1,7 +1,8 @@
 """The options of measures: their names, values and defaults, and which measure takes which.
 
-A value is kept in one canonical form, so that equal conventions are equal values: a name, a number,
-or, for a table of gains, a tuple of numbers.
+``FORMS`` lists every measure by name: its cut-off, options, meaning and example texts. The value of an
+option is kept in one canonical form, so that equal conventions are equal values: a name, a number, or,
+for a table of gains, a tuple of numbers.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Form:
-    """What a measure takes: a cut-off (none, optional, required, or a range) and options."""
+    """What a measure takes, and what it means."""
 
-    cutoff: str
+    cutoff: str  # "none", "optional", "required" or "range"
     options: Mapping[str, Option]
     meaning: str
-    is_pooled: bool = False
+    examples: tuple[str, ...]  # texts that show the measure, one for each way of computing it
+    is_pooled: bool = False  # taken over all documents together, not a mean over queries
+    is_minimised: bool = False  # whether less is better
 
 
 def show(value: Any) -> str:
@@ -120,27 +123,63 @@ _MAP_NORM = Option(
 _P_NORM = Option("norm", "cutoff", _choice("cutoff", "retrieved"), "what hits are divided by")
 
 
-def _form(cutoff: str, meaning: str, *options: Option, is_pooled: bool = False) -> Form:
-    return Form(cutoff, {option.name: option for option in options}, meaning, is_pooled)
+def _form(
+    cutoff: str,
+    meaning: str,
+    examples: str,
+    *options: Option,
+    is_pooled: bool = False,
+    is_minimised: bool = False,
+) -> Form:
+    by_name = {option.name: option for option in options}
+    return Form(cutoff, by_name, meaning, tuple(examples.split()), is_pooled, is_minimised)
 
 
 FORMS: Mapping[str, Form] = {
-    "dcg": _form("optional", "discounted cumulative gain", _GAIN, _DISCOUNT, _EMPTY, _TIES),
+    "dcg": _form(
+        "optional", "discounted cumulative gain", "dcg@10", _GAIN, _DISCOUNT, _EMPTY, _TIES
+    ),
     "ndcg": _form(
-        "optional", "DCG over that of the best ranking", _GAIN, _DISCOUNT, _EMPTY, _TIES, _SHORT
+        "optional",
+        "DCG over that of the best ranking",
+        "ndcg@10 ndcg[ties=average]",
+        _GAIN,
+        _DISCOUNT,
+        _EMPTY,
+        _TIES,
+        _SHORT,
     ),
     "mean_ndcg": _form(
-        "none", "mean of NDCG@k over all k of the query", _GAIN, _DISCOUNT, _EMPTY, _TIES
+        "none",
+        "mean of NDCG@k over all k of the query",
+        "mean_ndcg",
+        _GAIN,
+        _DISCOUNT,
+        _EMPTY,
+        _TIES,
     ),
-    "map": _form("optional", "mean average precision", _RELEVANT, _MAP_NORM, _EMPTY, _STRICT_TIES),
-    "p": _form("required", "precision", _RELEVANT, _P_NORM, _EMPTY, _TIES),
-    "r": _form("required", "recall", _RELEVANT, _EMPTY, _TIES),
-    "mrr": _form("optional", "mean reciprocal rank", _RELEVANT, _EMPTY, _STRICT_TIES),
-    "err": _form("optional", "expected reciprocal rank", _MAX, _EMPTY, _STRICT_TIES),
-    "rbp": _form("optional", "rank-biased precision", _PERSISTENCE, _GAIN, _MAX, _EMPTY, _TIES),
-    "tau": _form("none", "Kendall's tau-b of scores and labels", _EMPTY),
-    "judged": _form("required", "share of documents with a label", _TIES),
-    "auc": _form("none", "area under the ROC curve", _RELEVANT, is_pooled=True),
-    "pauc": _form("range", "part of the area under the ROC curve", _RELEVANT, is_pooled=True),
-    "rmse": _form("none", "root of the mean squared error", is_pooled=True),
+    "map": _form(
+        "optional", "mean average precision", "map", _RELEVANT, _MAP_NORM, _EMPTY, _STRICT_TIES
+    ),
+    "p": _form("required", "precision", "p@10", _RELEVANT, _P_NORM, _EMPTY, _TIES),
+    "r": _form("required", "recall", "r@10", _RELEVANT, _EMPTY, _TIES),
+    "mrr": _form("optional", "mean reciprocal rank", "mrr", _RELEVANT, _EMPTY, _STRICT_TIES),
+    "err": _form("optional", "expected reciprocal rank", "err@10", _MAX, _EMPTY, _STRICT_TIES),
+    "rbp": _form(
+        "optional", "rank-biased precision", "rbp", _PERSISTENCE, _GAIN, _MAX, _EMPTY, _TIES
+    ),
+    "tau": _form("none", "Kendall's tau-b of scores and labels", "tau", _EMPTY),
+    "judged": _form("required", "share of documents with a label", "judged@10", _TIES),
+    "auc": _form("none", "area under the ROC curve", "auc", _RELEVANT, is_pooled=True),
+    "pauc": _form(
+        "range", "part of the area under the ROC curve", "pauc@[0,5]", _RELEVANT, is_pooled=True
+    ),
+    "rmse": _form(
+        "none", "root of the mean squared error", "rmse", is_pooled=True, is_minimised=True
+    ),
 }
+
+
+def names_with(option: str) -> tuple[str, ...]:
+    """The measures that take an option."""
+    return tuple(name for name, form in FORMS.items() if option in form.options)

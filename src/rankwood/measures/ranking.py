@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
-from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import ROW, SCORE, Array, Floats, Rows
 
 # Up to this cut-off a buffer of the best documents beats ordering the whole list, whatever the
@@ -159,14 +159,17 @@ def run_lists(
 # The rank of every row in its query.
 
 
-def rank_rows(scores: Floats, data: RankingData, n_threads: int | None = None) -> tuple[Rows, Rows]:
+def rank_rows(
+    scores: Floats, data: HasJudgments, n_threads: int | None = None
+) -> tuple[Rows, Rows]:
     """The rank of each row, 1 for the best of its query, and the rows query by query, best first.
 
     Documents with equal scores keep the data's order.
     """
-    offsets = data.query_offsets
-    in_order = checks.read_only(np.ascontiguousarray(scores[data.row_order], SCORE))
-    rows = data.row_order[order(in_order, offsets, n_threads).order]
+    judgments = data.judgments
+    offsets = judgments.query_offsets
+    in_order = checks.read_only(np.ascontiguousarray(scores[judgments.row_order], SCORE))
+    rows = judgments.row_order[order(in_order, offsets, n_threads).order]
     ranks = np.empty(rows.size, ROW)
     ranks[rows] = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
     return ranks, rows

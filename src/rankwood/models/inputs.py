@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwood._core import checks
-from rankwood.data.dataset import RankingData, group_rows
+from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
+from rankwood.data.judgments import group_rows
 from rankwood.dtypes import FEATURE, Array, Features, Rows
 from rankwood.errors import DataError, ParameterError
 

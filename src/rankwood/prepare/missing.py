@@ -45,7 +45,7 @@ from rankwood.training.inputs import refuse_other_than_tables, refuse_other_widt
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 from rankwood.trees.workspace import Matrix
 
 _NAMES_SHOWN = 5
@@ -290,7 +290,7 @@ class PredictMissing(MissingStep):
         self.changes_: list[float] = []
         while gaps.gappy.size and len(self.changes_) < self.max_sweeps:
             codes = bins.transform(filled, self.n_threads)
-            sweep = _Sweep(self, lay_out(codes, bins), matrix, gaps, known)
+            sweep = _Sweep(self, as_matrix(codes, bins), matrix, gaps, known)
             self.forests_.append(sweep.grow(watch, len(self.forests_) * gaps.gappy.size))
             before, filled = filled, self._predict(self.forests_[-1], filled, np.isnan(matrix))
             self.changes_.append(gaps.change(before, filled))

@@ -26,13 +26,14 @@ from sklearn.base import clone
 from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import FEATURE, Array, Floats, Rows
+from rankwood.data.judgments import Judgments
+from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.inputs import some_names
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.save import join
-from rankwood.training.scores import mean_value
 
 KINDS = "QPC"
 _METHOD_OF = {"Q": "predict", "P": "probabilities", "C": "cumulative"}
@@ -99,9 +100,7 @@ class DomainForests:
         scores = np.concatenate([forest.predict(part) for part in parts])
         domain = np.repeat([0.0, 1.0], [part.n_documents for part in parts])
         # One query for all: the area is taken over documents, whatever their queries.
-        everything = RankingData(
-            np.zeros((domain.size, 1), FEATURE), domain, np.zeros(domain.size, np.int64)
-        )
+        everything = Judgments(domain, np.zeros(domain.size, np.int64))
         return mean_value(parse_measure("auc"), scores, everything)
 
 

@@ -13,18 +13,18 @@ from rankwood._core import checks
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
+from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import ExponentialLoss, step_of_edge
 from rankwood.rankers.boosted import Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.training.boosting import BoostingPlan, BoostingState
-from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
+from rankwood.training.rounds import Callback, Rounds
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
-from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, Matrix
+from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix
 
 _ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
 NOTHING_LEFT = "no tree tells the classes apart better than chance"
@@ -35,26 +35,19 @@ def adaboost(
     stumps: WeakClassifiers | None,
     plan: BoostingPlan,
     state: BoostingState,
-    checkpoint: Checkpoint,
-    watch: ProgressReporter,
-) -> str:
-    """Add classifiers to ``state``, each on the rows that those before got wrong; gives why it stopped."""
-    for number in range(len(state.trees), plan.n_trees):
-        if state.stopping.is_over():
-            return NO_BETTER
+    rounds: Rounds,
+) -> None:
+    """Add classifiers to ``state``, each fitted to weights that grow with the errors of those before."""
+    for number in rounds:
         classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
         grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
             plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
         )
         tree, alpha = weigh(classes, weights, grown)
         if alpha <= 0.0:
-            return NOTHING_LEFT
-        measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α h
-        if checkpoint.is_due():
-            state.save(checkpoint)
-        if watch.report(number + 1, measure):
-            return ASKED_TO
-    return ALL_ROUNDS
+            rounds.stop(NOTHING_LEFT)
+            break
+        rounds.finish(state.add(tree, plan.n_threads, plan.learning_rate * alpha))  # F ← F + α h
 
 
 def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
@@ -166,18 +159,9 @@ class AdaBoost(Boosted):
         matrix = in_data_order(plan.matrix)
         return WeakClassifiers(matrix, present, self.min_leaf, self.missing, plan.n_threads)
 
-    def _boost(
-        self,
-        loss: Any,
-        plan: BoostingPlan,
-        state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
-    ) -> None:
-        stumps = self._stumps(loss, plan)
-        self.stopped_because_ = adaboost(loss, stumps, plan, state, checkpoint, watch)
-        if checkpoint.is_kept:
-            state.save(checkpoint)
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+        adaboost(loss, self._stumps(loss, plan), plan, state, rounds)
+        self.stopped_because_ = rounds.stopped_because
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -249,7 +233,7 @@ class WeakClassifiers:
         mark_sides(0, column.size, *sides)  # type: ignore[no-untyped-call]
         sums = np.bincount(leaf_of_row, signed, minlength=3)
         cover: Floats = np.bincount(leaf_of_row, weights, minlength=3).astype(np.float64)
-        if (column == 255).sum() == 0 and self.missing == "learned":
+        if (column == MISSING_BIN).sum() == 0 and self.missing == "learned":
             goes_left = bool(cover[1] >= cover[2])
         vote = 1.0 if sums[2] > sums[1] else -1.0
         value = np.array([0.0, -vote, vote])
@@ -312,12 +296,12 @@ def search_stumps(
     sides: Array,
 ) -> None:
     """The greatest edge of the features at the places ``first`` to ``last``, its cut and the side of missing values."""
-    sums = np.empty(MISSING + 1, np.int64)
-    counts = np.empty(MISSING + 1, np.int64)
+    sums = np.empty(N_CODES, np.int64)
+    counts = np.empty(N_CODES, np.int64)
     for place in range(first, last):
         feature = features[place]
         column = matrix.columns[feature]
-        for code in range(MISSING + 1):
+        for code in range(N_CODES):
             sums[code] = 0
             counts[code] = 0
         for row in range(words.size):
@@ -333,8 +317,8 @@ def best_stump(
     sums: Array, counts: Array, n_bins: int, min_leaf: int, missing_rule: int, slack: int
 ) -> Any:
     """Edge (0: none), code and side of the missing values; of edges within ``slack`` the greatest threshold's."""
-    total = sums[MISSING]
-    n_rows = counts[MISSING]
+    total = sums[MISSING_BIN]
+    n_rows = counts[MISSING_BIN]
     for code in range(n_bins):
         total += sums[code]
         n_rows += counts[code]
@@ -349,13 +333,17 @@ def best_stump(
         left += sums[code]
         n_left += counts[code]
         for goes in (GO_RIGHT, GO_LEFT):
-            if counts[MISSING] == 0 and goes == GO_LEFT:
+            if counts[MISSING_BIN] == 0 and goes == GO_LEFT:
                 continue
-            if counts[MISSING] > 0 and missing_rule in (GO_LEFT, GO_RIGHT) and goes != missing_rule:
+            if (
+                counts[MISSING_BIN] > 0
+                and missing_rule in (GO_LEFT, GO_RIGHT)
+                and goes != missing_rule
+            ):
                 continue
             moved = goes == GO_LEFT
-            here = left + (sums[MISSING] if moved else np.int64(0))
-            n_here = n_left + (counts[MISSING] if moved else np.int64(0))
+            here = left + (sums[MISSING_BIN] if moved else np.int64(0))
+            n_here = n_left + (counts[MISSING_BIN] if moved else np.int64(0))
             if n_here < min_leaf or n_rows - n_here < min_leaf:
                 continue
             found = abs(total - 2 * here)

@@ -15,13 +15,14 @@ from rankwood._core.checks import read_only
 from rankwood._core.random import stream
 from rankwood._core.threads import parallel_map_ordered, resolve_threads
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import FEATURE, Floats, Rows
+from rankwood.data.judgments import Judgments
+from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.linear import LinearRanker
-from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
-from rankwood.training.scores import mean_value
+from rankwood.training.rounds import Callback, EarlyStopping
 
 # Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
 _MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
@@ -109,15 +110,15 @@ class AdaRank(LinearRanker):
             raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
         if data.row_weights is not None and (data.row_weights != 1).any():
             raise DataError("AdaRank weighs queries, not documents: pass query_weight instead.")
-        rounds = self._start(data, valid)
-        self.stopped_because_ = self._run(rounds)
-        self.train_history_ = list(rounds.training)
-        self.history_ = list(rounds.stopping.history)
-        best = rounds.stopping if self.early_stopping is not None else _best_of(rounds.training)
-        self.best_iteration_ = best.best_iteration or len(rounds.chosen)
-        self.linear_ = rounds.model(self.best_iteration_)
+        state = self._start(data, valid)
+        self.stopped_because_ = self._run(state)
+        self.train_history_ = list(state.training)
+        self.history_ = list(state.stopping.history)
+        best = state.stopping if self.early_stopping is not None else _best_of(state.training)
+        self.best_iteration_ = best.best_iteration or len(state.chosen)
+        self.linear_ = state.model(self.best_iteration_)
 
-    def _start(self, data: RankingData, valid: RankingData | None) -> AdaRankRounds:
+    def _start(self, data: RankingData, valid: RankingData | None) -> AdaRankState:
         measure = parse_measure(self.measure)
         n_threads = resolve_threads(self.n_threads)
         of_rows = None if data.query_weights is None else data.query_weights[data.query_of_row]
@@ -131,38 +132,40 @@ class AdaRank(LinearRanker):
         rankers = FeatureRankers.of(data, judge, varying, scaling.least, n_threads)
         unit = scaling.inverse if self.scale else np.ones(data.n_features)
         stopping = EarlyStopping(self.early_stopping, is_minimised=False)
-        return AdaRankRounds(
+        return AdaRankState(
             data, valid, measure, judge, rankers, scaling, unit, weights, stopping, n_threads
         )
 
-    def _run(self, rounds: AdaRankRounds) -> str:
-        """Add rounds; gives the reason why there are no more (Xu & Li 2007, Figure 1)."""
-        callbacks = check_listeners(self.progress, self.callbacks)
-        watch = ProgressReporter(self.n_rounds, self.progress, callbacks)
+    def _run(self, state: AdaRankState) -> str | None:
+        """Add features round by round (Xu & Li 2007, Figure 1); returns why there are no more rounds."""
+        rounds = self._rounds(
+            self.n_rounds,
+            stopping=state.stopping,
+            judges_last=True,
+            all_done=f"all {self.n_rounds:,} rounds were done",
+            no_better=f"validation {state.measure} has not improved for {self.early_stopping} rounds",
+        )
         excluded: set[int] = set()
-        P = normalised(rounds.query_weights)  # noqa: N806 - the paper's letters
-        for _ in range(self.n_rounds):
-            ranker = rounds.rankers.best(P, excluded)
+        P = normalised(state.query_weights)  # noqa: N806 - the paper's letters
+        for _ in rounds:
+            ranker = state.rankers.best(P, excluded)
             if ranker is None:
-                return "no feature is left that makes progress"
-            rounds.add(ranker, weight_of(P, rounds.rankers.performance[ranker]))
-            E = rounds.performance()  # noqa: N806
-            trouble = rounds.trouble(ranker, self.tolerance, self.max_repeats)
+                rounds.stop("no feature is left that makes progress")
+                break
+            state.add(ranker, weight_of(P, state.rankers.performance[ranker]))
+            E = state.performance()  # noqa: N806
+            trouble = state.trouble(ranker, self.tolerance, self.max_repeats)
             if trouble is not None and self.when_stalled == "stop":
-                return trouble
+                rounds.stop(trouble)
+                break
             if trouble is not None:
                 excluded.add(ranker)
                 continue
-            if watch.report(len(rounds.chosen), rounds.validate()):
-                return "a callback asked for it"
+            rounds.finish(state.validate())
             if (E == 1.0).all():
-                return "every training query is ranked perfectly"
-            if rounds.stopping.is_over():
-                return (
-                    f"validation {rounds.measure} has not improved for {self.early_stopping} rounds"
-                )
-            P = normalised(rounds.query_weights * np.exp(-E))  # noqa: N806
-        return f"all {self.n_rounds:,} rounds were done"
+                rounds.stop("every training query is ranked perfectly")
+            P = normalised(state.query_weights * np.exp(-E))  # noqa: N806
+        return rounds.stopped_because
 
     def _as_chosen(self) -> dict[str, Any]:
         return {"n_rounds": max(1, self.best_iteration_), "early_stopping": None}
@@ -200,8 +203,8 @@ def _best_of(values: list[float]) -> EarlyStopping:
 
 
 @dataclass(eq=False)
-class AdaRankRounds:
-    """The rounds so far: the features chosen, their weights, and the measures after each."""
+class AdaRankState:
+    """The features chosen so far, their weights, and the measures after each round."""
 
     data: RankingData
     valid: RankingData | None
@@ -289,8 +292,7 @@ class FeatureJudge:
         self._measure = measure
         chance = stream(seed, "ties").random(data.n_documents)
         self._rows: Rows = np.lexsort((chance, data.query_of_row))
-        self._drawn = RankingData(
-            np.zeros((data.n_documents, 1), FEATURE),
+        self._drawn = Judgments(
             data.labels[self._rows],
             data.query_of_row[self._rows],  # ascending: queries keep their numbers
             None if data.doc_ids is None else data.doc_ids[self._rows],

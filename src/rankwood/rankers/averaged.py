@@ -19,12 +19,12 @@ from rankwood.training.boosting import (
     BoostingPlan,
     BoostingState,
     Runs,
-    boost_side_by_side,
+    boost_runs,
     totals_of_runs,
 )
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback
 from rankwood.trees.policies import FeatureChoice
 
 
@@ -120,10 +120,9 @@ class AveragedGBRT(GBRT):
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
         runs = Runs(loss, [self._plan_of_run(plan, run) for run in range(self.n_runs)], state)
-        callbacks = check_listeners(self.progress, self.callbacks)
-        watch = ProgressReporter(self.n_trees, self.progress, callbacks, runs.n_rounds)
-        n_threads = resolve_threads(self.n_threads)
-        boost_side_by_side(runs, self.n_trees, n_threads, checkpoint, watch)
+        save = checkpoint.saver(state.save)
+        rounds = self._rounds(self.n_trees, runs.n_rounds, stopping=state.stopping, save=save)
+        boost_runs(runs, resolve_threads(self.n_threads), rounds)
         self._keep(state)
 
     def _plan_of_run(self, plan: BoostingPlan, run: int) -> BoostingPlan:

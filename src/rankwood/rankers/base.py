@@ -14,6 +14,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.training.inputs import (
@@ -26,8 +27,7 @@ from rankwood.training.inputs import (
     training_set,
     validation_data,
 )
-from rankwood.training.rounds import check_listeners
-from rankwood.training.scores import mean_value
+from rankwood.training.rounds import ProgressReporter, Rounds, check_listeners
 
 SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
 
@@ -130,6 +130,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         """Grow the trees and set the attributes that follow from them."""
         raise NotImplementedError
+
+    def _reporter(self, total: int, done: int = 0, *, unit: str = "tree") -> ProgressReporter:
+        """Reports to ``progress`` and ``callbacks``; ``done`` of ``total`` iterations are from an earlier fit."""
+        callbacks = check_listeners(self.progress, self.callbacks)
+        return ProgressReporter(total, self.progress, callbacks, done, unit=unit)
+
+    def _rounds(self, total: int, done: int = 0, *, unit: str = "tree", **options: Any) -> Rounds:
+        """The driver of the fit's loop; ``options`` are those of ``Rounds``."""
+        return Rounds(self._reporter(total, done, unit=unit), done=done, **options)
 
     def _chosen(self) -> dict[str, Any]:
         """Parameters that a further fit needs to end where this one did."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import check_cost_parameters, training_costs
 from rankwood.training.forest import ForestBuilder, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import Validation, is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -50,16 +51,13 @@ class RoundRanker(Ranker):
         """What the trees follow from."""
         raise NotImplementedError
 
-    def _boost(
-        self,
-        loss: Any,
-        plan: BoostingPlan,
-        state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
-    ) -> None:
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
         """Add trees to ``state``."""
         raise NotImplementedError
+
+    def _save(self, state: BoostingState, checkpoint: Checkpoint) -> None:
+        """Write what a resumed fit needs."""
+        state.save(checkpoint)
 
     @property
     def _most_trees(self) -> int:
@@ -73,9 +71,11 @@ class RoundRanker(Ranker):
         earlier, history = self._earlier(train.data, checkpoint)
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
-        callbacks = check_listeners(self.progress, self.callbacks)
-        watch = ProgressReporter(self._most_trees, self.progress, callbacks, len(state.trees))
-        self._boost(loss, plan, state, checkpoint, watch)
+        save = checkpoint.saver(functools.partial(self._save, state))
+        rounds = self._rounds(
+            self._most_trees, len(state.trees), stopping=state.stopping, save=save
+        )
+        self._boost(loss, plan, state, rounds)
         self._keep(state)
 
     def _refuse_nothing_to_stop_by(self, valid: RankingData | None) -> None:
@@ -187,15 +187,8 @@ class Boosted(RoundRanker):
     cost_weight: float = 0.01
     cost_scale: str = "relative"
 
-    def _boost(
-        self,
-        loss: Any,
-        plan: BoostingPlan,
-        state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
-    ) -> None:
-        boost(loss, plan, state, checkpoint, watch)
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+        boost(loss, plan, state, rounds)
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
         weights = train.weights

@@ -20,7 +20,7 @@ from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import check_cost_parameters, training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -60,9 +60,8 @@ class ForestRanker(Ranker):
         plan = self._plan(train)
         checkpoint = Checkpoint(self, train, valid, plan.costs)
         state = self._state(train, valid, plan, checkpoint.load(*ForestState.arrays_of(plan)))
-        callbacks = check_listeners(self.progress, self.callbacks)
-        watch = ProgressReporter(self.n_trees, self.progress, callbacks, len(state.trees))
-        grow_forest(plan, state, checkpoint, watch)
+        save = checkpoint.saver(state.save)
+        grow_forest(plan, state, self._rounds(self.n_trees, len(state.trees), save=save))
         self.forest_ = state.trees.forest()
         self.history_ = state.history
         self._out_of_bag = state.out_of_bag
@@ -199,6 +198,11 @@ class ForestRanker(Ranker):
             raise AttributeError(f"this {name} has no out-of-bag estimates: {why}")
         found: OutOfBag = self._out_of_bag  # type: ignore[assignment]
         return found
+
+
+def forest_plan(forest: ForestRanker, train: TrainingSet) -> ForestPlan:
+    """Everything that determines the trees of ``forest`` on these training rows."""
+    return forest._plan(train)
 
 
 def _present(weights: Floats | None) -> Array | None:

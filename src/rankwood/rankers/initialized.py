@@ -15,13 +15,13 @@ from rankwood.errors import ParameterError
 from rankwood.losses.loss import SquaredLoss
 from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import Boosted
-from rankwood.rankers.forests import RandomForest
+from rankwood.rankers.forests import RandomForest, forest_plan
 from rankwood.training.bags import UNITS
 from rankwood.training.boosting import BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.forest import ForestBuilder, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback, ProgressReporter, Rounds
 from rankwood.training.scores import OutOfBag
 
 _RESIDUALS = ("oob", "in-bag")
@@ -140,18 +140,22 @@ class InitializedGBRT(Boosted):
         checkpoint = Checkpoint(self, train, valid)
         earlier, history = self._earlier(train.data, checkpoint)
         plan = self._plan(train)
-        callbacks = check_listeners(self.progress, self.callbacks)
-        n_before = 0 if earlier is None else earlier.n_trees
-        watch = ProgressReporter(plan.n_trees, self.progress, callbacks, n_before)
-        grown = self._grow_forest(train, earlier, checkpoint, watch)
+        reporter = self._reporter(plan.n_trees, 0 if earlier is None else earlier.n_trees)
+        grown = self._grow_forest(train, earlier, checkpoint, reporter)
         forest = _summed(grown.trees.forest())  # F
         if earlier is None or earlier.n_trees <= forest.n_trees:
             earlier = forest
         state = self._state(train, valid, plan, 0.0, earlier)
         state.stopping.history.extend(history)
         state = self._from_forest(state, forest, grown.out_of_bag, train.data)
-        if not watch.was_stopped:
-            boost(self._loss(train), plan, state, checkpoint, watch)  # + α Σ h
+        if not reporter.was_stopped:
+            rounds = Rounds(
+                reporter,
+                done=len(state.trees),
+                stopping=state.stopping,
+                save=checkpoint.saver(state.save),
+            )
+            boost(self._loss(train), plan, state, rounds)  # + α Σ h
         self.forest_measure_ = state.stopping.start
         self._keep(state)
 
@@ -163,21 +167,24 @@ class InitializedGBRT(Boosted):
         train: TrainingSet,
         earlier: Forest | None,
         checkpoint: Checkpoint,
-        watch: ProgressReporter,
+        reporter: ProgressReporter,
     ) -> ForestState:
-        """The random forest: what there is of it already, and the trees that lack."""
-        data, plan = train.data, self._forest_estimator()._plan(train)
+        """The random forest: the trees there are already, and those that are missing."""
+        data, plan = train.data, forest_plan(self._forest_estimator(), train)
         assert plan.bags is not None
-        there = None if earlier is None else _averaged(earlier, self.forest_trees)
-        trees = ForestBuilder(data.n_features, data.feature_names, average=True, earlier=there)
+        grown = None if earlier is None else _averaged(earlier, self.forest_trees)
+        trees = ForestBuilder(data.n_features, data.feature_names, average=True, earlier=grown)
         out_of_bag = None
-        if self.residuals == "oob" and there is not None:
-            out_of_bag = OutOfBag.of_forest(there, plan.bags, data)
+        if self.residuals == "oob" and grown is not None:
+            out_of_bag = OutOfBag.of_forest(grown, plan.bags, data)
         elif self.residuals == "oob":
             out_of_bag = OutOfBag.empty(data.n_documents)
         state = ForestState(trees, out_of_bag, None, [])
         if len(trees) < self.forest_trees:
-            grow_forest(plan, state, checkpoint, watch)
+            save = checkpoint.saver(state.save)
+            grow_forest(
+                plan, state, Rounds(reporter, total=plan.n_trees, done=len(trees), save=save)
+            )
         return state
 
     def _from_forest(

@@ -15,13 +15,13 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.ranksvm import PairHinge
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.base import Ranker
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
-from rankwood.training.scores import mean_value
+from rankwood.training.rounds import ASKED_TO, Callback, check_listeners
 
 
 class LinearRanker(Ranker):
@@ -181,36 +181,33 @@ class RankSVM(LinearRanker):
             self.n_iter_, self.objective_ = 0, value
             self.stopped_because_ = "no feature tells better documents from worse ones"
             return start
-        watch = ProgressReporter(
-            self.max_iter, self.progress, check_listeners(self.progress, self.callbacks)
-        )
-        steps = 0
+        rounds = self._rounds(self.max_iter)
 
-        def tell(_: Floats) -> None:
-            nonlocal steps
-            steps += 1
-            if watch.report(steps):
+        def after_step(_: Floats) -> None:
+            rounds.finish()
+            if rounds.is_over:
                 raise StopIteration
 
-        found = minimize(
+        result = minimize(
             objective.value_and_gradient,
             start,
             method="trust-ncg",
             jac=True,
             hessp=objective.curvature,
-            callback=tell,
+            callback=after_step,
             options={"gtol": self.tol * steepest, "maxiter": self.max_iter},
         )
-        self.n_iter_, self.objective_ = int(found.nit), float(found.fun)
-        self.stopped_because_ = self._reason(found, steepest)
-        return np.asarray(found.x)
+        self.n_iter_, self.objective_ = int(result.nit), float(result.fun)
+        self.stopped_because_ = self._reason(result, steepest)
+        return np.asarray(result.x)
 
-    def _reason(self, found: Any, steepest: float) -> str:
-        share = float(np.linalg.norm(found.jac)) / steepest
+    def _reason(self, result: Any, steepest: float) -> str:
+        """Why scipy's solver stopped."""
+        share = float(np.linalg.norm(result.jac)) / steepest
         if share <= self.tol:
             return f"the gradient has fallen to {share:.1e} of what it was"
-        if found.nit < self.max_iter:
-            return "a callback asked for it" if found.status == 99 else str(found.message)
+        if result.nit < self.max_iter:
+            return ASKED_TO if result.status == 99 else str(result.message)
         warnings.warn(
             f"RankSVM took max_iter={self.max_iter} steps and has not converged: the gradient has fallen to "
             f"{share:.1e} of what it was, not to tol={self.tol:g}. Raise max_iter, or lower C.",

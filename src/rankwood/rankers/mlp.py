@@ -16,21 +16,13 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats, Rows
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
 from rankwood.losses.ndcg_loss2 import MU, gains_over_ideal, ndcg_loss2pp
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.neural import NeuralModel, refuse_infinite, signed_logarithm, standardise
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.linear import in_order_of, refuse_without_pairs
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import (
-    ALL_ROUNDS,
-    ASKED_TO,
-    NO_BETTER,
-    Callback,
-    EarlyStopping,
-    ProgressReporter,
-    check_listeners,
-)
-from rankwood.training.scores import mean_value
+from rankwood.training.rounds import Callback, EarlyStopping
 
 _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")
@@ -141,14 +133,12 @@ class MLPRanker(Ranker):
         self, training: Training, data: RankingData, standards: Standards, valid: RankingData | None
     ) -> None:
         """Epoch after epoch, until there are enough or the measure no longer improves; the best one is kept."""
-        watch = ProgressReporter(
-            self.n_epochs, self.progress, check_listeners(self.progress, self.callbacks)
-        )
         measure, stopping = parse_measure(self.measure), EarlyStopping(self.early_stopping, False)
+        rounds = self._rounds(self.n_epochs, stopping=stopping, judges_last=True)
         self.train_history_: list[float] = []
-        self.stopped_because_ = ALL_ROUNDS
-        for epoch in range(1, self.n_epochs + 1):
-            self.train_history_.append(training.epoch(epoch - 1))
+        for number in rounds:
+            epoch = number + 1
+            self.train_history_.append(training.epoch(number))
             value = None
             if valid is not None:
                 model = self._network(training.arrays(), data, standards)
@@ -157,12 +147,8 @@ class MLPRanker(Ranker):
                 stopping.history.append(value)
             if stopping.best_iteration in (0, epoch):  # 0: nothing to choose by
                 self.best_iteration_, arrays = epoch, training.arrays()
-            if watch.report(epoch, value):
-                self.stopped_because_ = ASKED_TO
-                break
-            if valid is not None and stopping.is_over():
-                self.stopped_because_ = NO_BETTER
-                break
+            rounds.finish(value)
+        self.stopped_because_ = rounds.stopped_because
         self.history_ = stopping.history
         self.neural_ = self._network(arrays, data, standards)
 

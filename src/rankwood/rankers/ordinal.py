@@ -314,29 +314,27 @@ def least_squares_worths(parts: Sequence[tuple[Floats, Floats, Floats | None]]) 
 
 
 class _Relay:
-    """Tells of the trees of all models as of the trees of one fit."""
+    """Reports the trees of all models as the trees of one fit."""
 
     def __init__(
         self, n_models: int, progress: Callback | None, callbacks: Sequence[Callback]
     ) -> None:
         self._n_models = n_models
         self._listeners = (progress, tuple(callbacks))
-        self._watch: ProgressReporter | None = (
-            None  # how many trees there will be is known when the first is told of
-        )
+        # How many trees there are in all is known when the first is reported.
+        self._reporter: ProgressReporter | None = None
 
-    def of_model(self, place: int) -> Callback:
+    def of_model(self, number: int) -> Callback:
         """The callback of one model."""
 
-        def tell(news: Progress) -> bool:
-            if self._watch is None:
-                n_before = place * news.total + news.iteration - 1
-                self._watch = ProgressReporter(
-                    self._n_models * news.total, *self._listeners, n_before
-                )
-            return self._watch.report(place * news.total + news.iteration)
+        def report(progress: Progress) -> bool:
+            iteration = number * progress.total + progress.iteration
+            if self._reporter is None:
+                total = self._n_models * progress.total
+                self._reporter = ProgressReporter(total, *self._listeners, iteration - 1)
+            return self._reporter.report(iteration)
 
-        return tell
+        return report
 
 
 def _grades(train: TrainingSet) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rankwood._core.jit import kernel
 from rankwood._core.threads import resolve_threads, run_blocks
+from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
@@ -21,14 +22,13 @@ from rankwood.measures.gains import Gain
 from rankwood.measures.options import FORMS
 from rankwood.rankers.boosted import Boosted, RoundRanker
 from rankwood.training.boosting import BoostingPlan, BoostingState
-from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
+from rankwood.training.rounds import Callback, Rounds
 from rankwood.trees.grower import Tree
 from rankwood.trees.histograms import build_histograms
 from rankwood.trees.leaves import sum_inner_nodes
 from rankwood.trees.policies import Policies
-from rankwood.trees.workspace import MISSING, NO_SPLIT, Matrix
+from rankwood.trees.workspace import NO_SPLIT, Matrix
 
 NO_USEFUL_TREE = "no tree tells documents that should rise from those that should fall"
 
@@ -37,23 +37,16 @@ def ndcgboost(
     loss: NDCGBoostLoss,
     plan: BoostingPlan,
     state: BoostingState,
-    checkpoint: Checkpoint,
-    watch: ProgressReporter,
-) -> str:
-    """Add 0/1 trees to ``state``, each lowering the surrogate of NDCG; gives why it stopped."""
-    for number in range(len(state.trees), plan.n_trees):
-        if state.stopping.is_over():
-            return NO_BETTER
+    rounds: Rounds,
+) -> None:
+    """Add 0/1 trees to ``state``, each of which lowers the surrogate of NDCG."""
+    for number in rounds:
         classes, weights = loss.targets(state.scores)  # sign(w) as 0 or 1, and |w|
         tree, alpha = weigh(loss, state.scores, plan.grow(number, classes, weights))
         if alpha <= 0.0:
-            return NO_USEFUL_TREE
-        measure = state.add(tree, plan.n_threads, plan.learning_rate * alpha)  # F ← F + α f
-        if checkpoint.is_due():
-            state.save(checkpoint)
-        if watch.report(number + 1, measure):
-            return ASKED_TO
-    return ALL_ROUNDS
+            rounds.stop(NO_USEFUL_TREE)
+            break
+        rounds.finish(state.add(tree, plan.n_threads, plan.learning_rate * alpha))  # F ← F + α f
 
 
 def weigh(loss: NDCGBoostLoss, scores: Floats, tree: Tree) -> tuple[Tree, float]:
@@ -172,17 +165,9 @@ class NDCGBoost(Boosted):
         lists = graded_lists(train.data, resolve_threads(self.n_threads))
         return ndcgboost_loss(lists, _checked_gain(self.gain))
 
-    def _boost(
-        self,
-        loss: Any,
-        plan: BoostingPlan,
-        state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
-    ) -> None:
-        self.stopped_because_ = ndcgboost(loss, plan, state, checkpoint, watch)
-        if checkpoint.is_kept:
-            state.save(checkpoint)
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+        ndcgboost(loss, plan, state, rounds)
+        self.stopped_because_ = rounds.stopped_because
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -207,24 +192,17 @@ def rankboost(
     loss: PairLoss,
     rankers: ThresholdRankers,
     state: BoostingState,
-    n_rounds: int,
-    checkpoint: Checkpoint,
-    watch: ProgressReporter,
-) -> str:
-    """Add weak rankers to ``state``, each on the pairs that those before got wrong; gives why it stopped."""
-    for _ in range(len(state.trees), n_rounds):
-        if state.stopping.is_over():
-            return NO_BETTER
+    rounds: Rounds,
+) -> None:
+    """Add weak rankers to ``state``, each fitted to the pairs that are still in the wrong order."""
+    for _ in rounds:
         potentials, _ = loss.targets(state.scores)  # of D(i, j) ∝ exp(F_j - F_i), i better than j
         ranker = rankers.best(potentials)  # h of greatest |r|, r = Σ D(i, j) (h_i - h_j)
         if ranker.is_worthless:
-            return NO_USEFUL_RANKER
-        measure = state.add(rankers.stump(ranker), rankers.n_threads, ranker.alpha)  # F ← F + α h
-        if checkpoint.is_due():
-            state.save(checkpoint)
-        if watch.report(len(state.trees), measure):
-            return ASKED_TO
-    return ALL_ROUNDS
+            rounds.stop(NO_USEFUL_RANKER)
+            break
+        stump = rankers.stump(ranker)
+        rounds.finish(state.add(stump, rankers.n_threads, ranker.alpha))  # F ← F + α h
 
 
 class RankBoost(RoundRanker):
@@ -306,18 +284,9 @@ class RankBoost(RoundRanker):
         threads = resolve_threads(self.n_threads)
         return BoostingPlan(train.matrix, Policies(), None, self.n_rounds, 1.0, self.seed, threads)
 
-    def _boost(
-        self,
-        loss: Any,
-        plan: BoostingPlan,
-        state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
-    ) -> None:
-        rankers = ThresholdRankers.of(plan.matrix, loss.lists)
-        self.stopped_because_ = rankboost(loss, rankers, state, plan.n_trees, checkpoint, watch)
-        if checkpoint.is_kept:
-            state.save(checkpoint)
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+        rankboost(loss, ThresholdRankers.of(plan.matrix, loss.lists), state, rounds)
+        self.stopped_because_ = rounds.stopped_because
 
 
 # Weak rankers of one feature and one threshold, and the search for the best of them.
@@ -388,7 +357,7 @@ class ThresholdRankers:
             self.rows,
             words,
             np.arange(n_features),
-            np.empty((n_features, 256), np.int64),
+            np.empty((n_features, N_CODES), np.int64),
             _SLACK,
             edges,
             codes,
@@ -469,7 +438,7 @@ def best_cut(sums: Array, n_bins: int, slack: int) -> Any:
     above = np.int64(0)
     for place in range(n_bins - 1, 0, -1):
         above += sums[place]
-        found = 2 * above + sums[MISSING]
+        found = 2 * above + sums[MISSING_BIN]
         if found != 0 and abs(found) >= most - slack:
             edge = found
             code = np.int64(place - 1)

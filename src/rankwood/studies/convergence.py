@@ -24,6 +24,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.evaluation.plots import PlotLine, line_plot
 from rankwood.evaluation.results import Result, Tables, show_number
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
@@ -32,7 +33,7 @@ from rankwood.rankers.forests import ForestRanker
 from rankwood.training.bags import Bags
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
-from rankwood.training.scores import OutOfBag, is_minimised, mean_value
+from rankwood.training.scores import OutOfBag, is_minimised
 
 __all__ = ["Convergence", "Curve", "convergence"]
 

@@ -18,11 +18,10 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.evaluation.plots import PlotLine, known_formats, line_plot, plot_format
 from rankwood.evaluation.results import Result, Tables
-from rankwood.measures.compute import tie_averaged
+from rankwood.measures.compute import mean_value, tie_averaged
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.early_exit import EarlyExit, Journey, forest_of
 from rankwood.models.family import Family, FrontPoint
-from rankwood.training.scores import mean_value
 
 COST_LABEL = "mean cost of a document"
 _POINTS = 20  # of a curve, by default

@@ -28,10 +28,10 @@ from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.intervals import Interval
 from rankwood.evaluation.results import Result, Tables, show_interval, show_p, write_page
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of, side_by_side
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
-from rankwood.training.scores import mean_value
 
 __all__ = ["AnovaRow", "Effect", "Factorial", "analysis_of_variance", "factorial"]
 

@@ -18,6 +18,7 @@ from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, InputError, ParameterError, UnknownName
 from rankwood.evaluation.plots import PlotLine, line_plot
 from rankwood.evaluation.results import Result, Tables, show_number
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import (
     FoldParts,
@@ -28,7 +29,6 @@ from rankwood.studies.fits import (
     side_by_side,
 )
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
-from rankwood.training.scores import mean_value
 
 __all__ = ["TENTHS", "LearningCurve", "learning_curve"]
 

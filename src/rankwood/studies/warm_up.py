@@ -75,7 +75,7 @@ def _grow_forests() -> None:
     from rankwood.rankers.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.trees.grower import grow_tree
     from rankwood.trees.policies import Policies
-    from rankwood.trees.row_order import lay_out
+    from rankwood.trees.row_order import as_matrix
 
     data = _few_rows()
     bin_data(data, sample=5)  # a sample has to be searched for infinities outside it
@@ -86,7 +86,7 @@ def _grow_forests() -> None:
     RandomForest(1, missing="own_child", monotone=[1, 0, 0, 0, 0]).fit(binned)
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
-    matrix = lay_out(binned.codes, binned.bins)
+    matrix = as_matrix(binned.codes, binned.bins)
     grow_tree(matrix, data.labels, Policies(), n_threads=2)  # small data are grown by one thread
     forest.predict(data)
     for cost in ("all", "path"):

@@ -1,8 +1,13 @@
-"""The boosting loop: each tree fits what the loss says is left, and moves the scores a little.
+"""The boosting loop: each tree is fitted to the targets of a loss, and its values are added to the scores.
 
-Words used here
-    total     the sum of what the trees so far say about a row, times the learning rate
-    score     the start plus the total; the start is the same for all rows, unless boosting starts from a model
+``boost`` grows one sequence of trees. ``boost_runs`` grows several in parallel, each with a seed of its own; the model
+is their mean, and no run sees the trees of another.
+
+Terms
+    total     the sum of the trees' values of a row, times the learning rate; by run where there are several
+    start     the score of a row before the first tree: one constant, or the prediction of another model
+    score     start + total
+    round     one tree, or one tree of each run
 """
 
 from __future__ import annotations
@@ -24,19 +29,19 @@ from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import TrainingCosts
 from rankwood.training.forest import ForestBuilder, totals_of
-from rankwood.training.rounds import EarlyStopping, ProgressReporter
+from rankwood.training.rounds import EarlyStopping, Rounds
 from rankwood.training.scores import Validation, add_leaf_values
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix
 
-_LEAST_ROWS = 50_000  # per thread: fewer are added up faster than a thread starts
-LEAST_VALUES = 2_000_000  # of the matrix, per thread: below, handing out a node's features costs more than it saves
+_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
+LEAST_VALUES = 2_000_000  # of the matrix, per thread: below, threads cost more time than they save
 
 
 @dataclass(frozen=True, eq=False)
 class BoostingPlan:
-    """All that the trees follow from, but for the loss."""
+    """Everything that determines the trees, except the loss."""
 
     matrix: Matrix
     policies: Policies
@@ -50,7 +55,7 @@ class BoostingPlan:
     def grow(
         self, number: int, targets: Floats, weights: Floats | None, is_used: Array | None = None
     ) -> Tree:
-        """Tree ``number``, on the targets of its bag; it knows the leaf of every row. Used features are free."""
+        """Tree ``number``, fitted to its bag; it has the leaf of every row. Features that ``is_used`` cost nothing."""
         counts = None if self.bags is None else self.bags.counts(number)
         policies = self.policies
         if self.costs is not None and is_used is not None:
@@ -68,7 +73,7 @@ class BoostingPlan:
 
 @dataclass(frozen=True, eq=False)
 class BoostingState:
-    """What a boosted model has so far; it grows with every tree."""
+    """The trees of a boosted model so far, and the scores that follow from them."""
 
     trees: ForestBuilder
     totals: Floats  # of the training rows
@@ -78,11 +83,11 @@ class BoostingState:
 
     @property
     def scores(self) -> Floats:
-        """Of the training rows."""
+        """The scores of the training rows."""
         return self.totals + (self.trees.base if self.starts is None else self.starts)
 
     def add(self, tree: Tree, n_threads: int, weight: float | None = None) -> float | None:
-        """Add a tree to the model and its values to all scores; gives the validation figure."""
+        """Add a tree to the model and its values to all scores; returns the validation measure."""
         factor = self.trees.factor if weight is None else weight
         self.trees.add(tree, factor)
         run_blocks(
@@ -95,9 +100,14 @@ class BoostingState:
             n_threads=n_threads,
             least=_LEAST_ROWS,
         )
+        if self.validation is not None:
+            self.validation.add(tree, factor)
+        return self.validate()
+
+    def validate(self) -> float | None:
+        """Append the validation measure of the trees so far to the history; None without validation data."""
         if self.validation is None:
             return None
-        self.validation.add(tree, factor)
         self.stopping.history.append(self.validation.value(self.trees.base))
         return self.stopping.history[-1]
 
@@ -106,39 +116,20 @@ class BoostingState:
         checkpoint.write(self.trees.forest(), {"history": np.array(self.stopping.history)})
 
 
-def boost(
-    loss: Loss,
-    plan: BoostingPlan,
-    state: BoostingState,
-    checkpoint: Checkpoint,
-    watch: ProgressReporter,
-) -> None:
-    """Add trees to ``state`` until there are enough, or the validation figure has stopped improving."""
-    for number in range(len(state.trees), plan.n_trees):
-        if state.stopping.is_over():
-            break
+def boost(loss: Loss, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+    """Add trees to ``state``, each fitted to the targets that the loss gives at the scores so far."""
+    for number in rounds:
         targets, weights = loss.targets(state.scores)
         tree = plan.grow(number, targets, weights, state.trees.used_before(number))
-        measure = state.add(tree, plan.n_threads)
-        if checkpoint.is_due():
-            state.save(checkpoint)
-        if watch.report(number + 1, measure):
-            break
-    if checkpoint.is_kept:
-        state.save(checkpoint)
+        rounds.finish(state.add(tree, plan.n_threads))
 
 
-# Boosting several times side by side: in each round every run grows one tree, and the model is the mean of the runs.
-#
-# Words used here
-#     run       boosting with a seed of its own; it never sees the other runs' trees
-#     round     one tree of each run, grown side by side, one per thread
-#     totals    runs × rows: the sum of what a run's trees say about a row, times the learning rate
+# Several runs in parallel.
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The runs of one averaged model: how each grows its trees, and what they have learned so far."""
+    """The runs of one averaged model: the plan of each, and their common state."""
 
     loss: Loss
     plans: Sequence[BoostingPlan]  # one per run; they differ in their seeds
@@ -150,7 +141,7 @@ class Runs:
         return len(self.state.trees) // len(self.plans)
 
     def grow(self, number: int, run: int) -> Tree:
-        """Tree ``number`` of a run, already part of the run's own scores; the mean does not know it yet."""
+        """Tree ``number`` of a run, added to the run's own scores but not yet to the mean of the runs."""
         plan, totals = self.plans[run], self.state.totals[run]
         targets, weights = self.loss.targets(totals + self.state.trees.base)
         tree = plan.grow(number, targets, weights)
@@ -158,41 +149,28 @@ class Runs:
         return tree
 
     def add(self, trees: Sequence[Tree]) -> float | None:
-        """Add a round to the mean of the runs; gives its validation figure."""
-        collected, validation = self.state.trees, self.state.validation
+        """Add a round to the mean of the runs; returns its validation measure."""
+        builder, validation = self.state.trees, self.state.validation
         for tree in trees:
-            collected.add(tree)
+            builder.add(tree)
             if validation is not None:
-                validation.add(tree, collected.factor)
-        if validation is None:
-            return None
-        self.state.stopping.history.append(validation.value(collected.base))
-        return self.state.stopping.history[-1]
+                validation.add(tree, builder.factor)
+        return self.state.validate()
 
 
-def boost_side_by_side(
-    runs: Runs, n_rounds: int, n_threads: int, checkpoint: Checkpoint, watch: ProgressReporter
-) -> None:
-    """Add rounds until there are enough, or the mean of the runs has stopped improving on the validation data."""
-    state, every_run = runs.state, range(len(runs.plans))
-    for number in range(runs.n_rounds, n_rounds):
-        if state.stopping.is_over():
-            break
+def boost_runs(runs: Runs, n_threads: int, rounds: Rounds) -> None:
+    """Add one tree to every run in each round; the trees of a round grow in parallel."""
+    every_run = range(len(runs.plans))
+    for number in rounds:
         grown = parallel_map_ordered(functools.partial(runs.grow, number), every_run, n_threads)
         with contextlib.closing(grown):
-            measure = runs.add(list(grown))
-        if checkpoint.is_due():
-            state.save(checkpoint)
-        if watch.report(number + 1, measure):
-            break
-    if checkpoint.is_kept:
-        state.save(checkpoint)
+            rounds.finish(runs.add(list(grown)))
 
 
 def totals_of_runs(
     forest: Forest | None, n_runs: int, learning_rate: float, data: RankingData
 ) -> Floats:
-    """What each run's trees say about each row, to the bit as if they had been added one by one."""
+    """The totals of each run, bit for bit as if its trees had been added one by one."""
     totals = np.zeros((n_runs, data.n_documents))
     if forest is not None:
         for run in range(n_runs):

@@ -1,20 +1,23 @@
-"""Checkpoints: the trees so far on disk, so that a fit that was killed goes on where it stopped.
+"""Checkpoints: the finished rounds on disk, so that a fit that was killed goes on where it stopped.
 
-A checkpoint is a file in the model format, of kind ``checkpoint``. It remembers the parameters and a digest of the data
-it belongs to, and is refused where they differ: trees of two different fits must never be mixed. Since all that is
-random in a tree follows from the seed and the tree's number, the finished model has the same bytes as one that was
-never stopped.
+A checkpoint is a file in the model format, of kind ``checkpoint``. It stores the parameters and a digest of the data
+it belongs to, and is refused where they differ: rounds of two different fits must never be mixed. Since all that is
+random in a round follows from the seed and the number of the round, the finished model has the same bytes as one that
+was never stopped.
+
+``CheckpointFile`` writes and reads such a file, whatever it holds. ``Checkpoint`` is that of an estimator whose rounds
+add trees. When a checkpoint is written is decided in ``rankwood.training.rounds``.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -31,46 +34,55 @@ from rankwood.training.costs import TrainingCosts
 from rankwood.training.inputs import TrainingSet
 
 KIND = "checkpoint"
-SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the tree at hand
+SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the round at hand
 _PREFIX = "forest."
 
 
-@dataclass(frozen=True, eq=False)
-class Resumed:
-    """What a checkpoint holds: the trees so far, and the arrays that go with them."""
+class CheckpointFile:
+    """A file that holds the finished rounds of one piece of work; without a path it does nothing.
 
-    forest: Forest
-    arrays: dict[str, Array]
-
-
-class Checkpoint:
-    """The file a fit writes to now and then; without a path it does nothing."""
+    Parameters
+    ----------
+    path
+        The argument ``checkpoint`` of an estimator or a study.
+    owner
+        What the rounds belong to: the name of the estimator or of the study.
+    parameters
+        Everything that decides the result, beside the data.
+    data
+        A digest of the data.
+    costs
+        The feature costs of a fit.
+    """
 
     def __init__(
         self,
-        estimator: Any,
-        train: TrainingSet,
-        valid: RankingData | None,
-        costs: TrainingCosts | None = None,
+        path: Any,
+        owner: str,
+        parameters: Mapping[str, Any],
+        data: Callable[[], str],
+        costs: list[float] | None = None,
     ) -> None:
-        self._path = path_of(estimator.checkpoint)
-        self._written_at = time.monotonic()
+        self._path = path_of(path)
         if self._path is not None:
-            self._names = train.data.feature_names
+            self._parameters = dict(parameters)
             self._identity = {
-                "estimator": type(estimator).__name__,
+                "estimator": owner,
                 "version": __version__,
-                "data": _digest(train, valid),
-                "costs": None if costs is None else costs.prices.tolist(),  # a cost file may change
+                "data": data(),
+                "costs": costs,  # a cost file may change
             }
-            self._parameters = plain_parameters(estimator)
 
     @property
     def is_kept(self) -> bool:
         """Whether there is a file at all."""
         return self._path is not None
 
-    def load(self, *expected: str) -> Resumed | None:
+    def saver(self, save: Callable[[Self], None]) -> Callable[[], None] | None:
+        """``save`` called with this checkpoint, for a ``Rounds``; None where no file is kept."""
+        return functools.partial(save, self) if self.is_kept else None
+
+    def read(self, *expected: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
         """What was written before, or None when there is nothing yet; ``expected`` names arrays it must hold."""
         if self._path is None or not self._path.exists():
             return None
@@ -83,32 +95,13 @@ class Checkpoint:
         lacking = sorted(set(expected) - set(stored.arrays))
         if lacking:
             raise ModelError(f"the checkpoint {self._path} lacks the array '{lacking[0]}'.")
-        names = stored.meta.get("feature_names")
-        forest = forest_from_arrays(stored.meta.get("forest"), stored.arrays, names, _PREFIX)
-        others = {
-            name: np.array(array)  # those in the file cannot be written to
-            for name, array in stored.arrays.items()
-            if not name.startswith(_PREFIX)
-        }
-        return Resumed(forest, others)
+        return stored.meta, stored.arrays
 
-    def is_due(self) -> bool:
-        """Whether it is time to write."""
-        return self._path is not None and time.monotonic() - self._written_at >= SECONDS_BETWEEN
-
-    def write(self, forest: Forest, arrays: Mapping[str, Array]) -> None:
-        """Put the trees so far in place of what was there; a crash leaves the old file or the new one."""
-        if self._path is None:
-            return
-        record, of_forest = forest_to_arrays(forest, _PREFIX)
-        meta = {
-            "checkpoint": self._identity,
-            "parameters": self._parameters,
-            "feature_names": None if self._names is None else list(self._names),
-            "forest": record,
-        }
-        write_model(self._path, KIND, meta, {**of_forest, **arrays})
-        self._written_at = time.monotonic()
+    def store(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Replace what was there; a crash leaves the old file or the new one."""
+        if self._path is not None:
+            own = {"checkpoint": self._identity, "parameters": self._parameters}
+            write_model(self._path, KIND, {**own, **meta}, arrays)
 
     def _refuse_others(self, meta: Mapping[str, Any]) -> None:
         afresh = f"Delete {self._path}, or pass another path as checkpoint, to start afresh."
@@ -136,21 +129,82 @@ class Checkpoint:
             raise ModelError(f"the checkpoint {self._path} was made on other data. {afresh}")
 
 
+@dataclass(frozen=True, eq=False)
+class Resumed:
+    """What a checkpoint holds: the trees so far, and the arrays that go with them."""
+
+    forest: Forest
+    arrays: dict[str, Array]
+
+
+class Checkpoint(CheckpointFile):
+    """The checkpoint of an estimator whose rounds add trees to a forest."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        train: TrainingSet,
+        valid: RankingData | None,
+        costs: TrainingCosts | None = None,
+    ) -> None:
+        is_kept = estimator.checkpoint is not None
+        super().__init__(
+            estimator.checkpoint,
+            type(estimator).__name__,
+            plain_parameters(estimator) if is_kept else {},
+            functools.partial(_digest_of_fit, train, valid),
+            None if costs is None else costs.prices.tolist(),
+        )
+        self._names = train.data.feature_names
+
+    def load(self, *expected: str) -> Resumed | None:
+        """The trees and arrays that were written before, or None; ``expected`` names arrays there must be."""
+        stored = self.read(*expected)
+        if stored is None:
+            return None
+        meta, arrays = stored
+        names = meta.get("feature_names")
+        forest = forest_from_arrays(meta.get("forest"), arrays, names, _PREFIX)
+        others = {
+            name: np.array(array)  # those in the file cannot be written to
+            for name, array in arrays.items()
+            if not name.startswith(_PREFIX)
+        }
+        return Resumed(forest, others)
+
+    def write(self, forest: Forest, arrays: Mapping[str, Array]) -> None:
+        """Replace what was there by the trees so far."""
+        record, of_forest = forest_to_arrays(forest, _PREFIX)
+        names = None if self._names is None else list(self._names)
+        self.store({"feature_names": names, "forest": record}, {**of_forest, **arrays})
+
+
 def path_of(path: Any) -> Path | None:
     """The argument ``checkpoint``; what cannot be written to is refused before the work begins, not after."""
     if path is None:
         return None
     if not isinstance(path, str | os.PathLike):
         raise ParameterError(f"checkpoint must be the path of a file, got {path!r}.")
-    found = Path(path)
-    if found.is_dir() or not found.absolute().parent.is_dir():
-        raise ParameterError(f"checkpoint must be a file in a folder that exists, got '{found}'.")
-    return found
+    file = Path(path)
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise ParameterError(f"checkpoint must be a file in a folder that exists, got '{file}'.")
+    return file
 
 
-def _digest(train: TrainingSet, valid: RankingData | None) -> str:
-    """A digest of everything that the trees, and when to stop, are learned from."""
+def digest_of_arrays(arrays: Iterable[Array | None]) -> str:
+    """A digest of the values, types and shapes of arrays."""
     digest = hashlib.blake2b(digest_size=20)
+    for array in arrays:
+        if array is None:
+            digest.update(b"none")
+        else:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _digest_of_fit(train: TrainingSet, valid: RankingData | None) -> str:
+    """A digest of everything that the trees, and when to stop, are learned from."""
     bins = train.bins
     parts: list[Array | None] = [
         bins.thresholds,
@@ -163,19 +217,13 @@ def _digest(train: TrainingSet, valid: RankingData | None) -> str:
     if valid is not None:
         parts += [valid.features, valid.labels, valid.query_weights]
         parts.append(None if valid.query_ids is None else valid.query_of_row)
-    for part in parts:
-        if part is None:
-            digest.update(b"none")
-        else:
-            digest.update(f"{part.dtype} {part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
+    return digest_of_arrays(parts)
 
 
-# An estimator's parameters as JSON says them: for the model file and for checkpoints.
+# Parameters as JSON holds them, for model files and for checkpoints.
 
 
-# What says how a fit is run, not what it gives: no part of a model.
+# Parameters that say how a fit is run, not what it gives: they are no part of a model.
 OF_THE_RUN = ("callbacks", "checkpoint", "n_threads", "progress", "warm_start")
 
 

@@ -1,4 +1,8 @@
-"""Growing a forest: trees side by side, one per thread, collected in their order."""
+"""Growing a forest: trees in parallel, one per thread, collected in the order of their numbers.
+
+``ForestPlan`` determines every tree, ``ForestState`` holds the trees so far and ``grow_forest`` is the loop.
+``ForestBuilder`` collects the trees of any ensemble.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +22,29 @@ from rankwood.models.forest import NEVER, Forest, NodeArrays, first_uses
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import TrainingCosts
-from rankwood.training.rounds import ProgressReporter
+from rankwood.training.rounds import Rounds
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix
 
-_SURELY = 1.1  # times what another tree's last split gained: fewer splits are made in vain than by guessing lower
+_MARGIN = 1.1  # over the gain of another tree's last split: a lower guess makes more splits that are discarded
 
 
 @dataclass(eq=False)
 class Pace:
-    """What a split must gain to be made, as far as the trees before tell: a guess that changes time, not trees."""
+    """A guess at the least gain of a split that is kept, from earlier trees: it changes speed only, never a tree."""
 
     likely_gain: float = math.inf
 
     def see(self, tree: Tree) -> None:
-        """Learn from a tree, whichever was ready last."""
-        self.likely_gain = _SURELY * tree.last_gain
+        """Update the guess from a finished tree."""
+        self.likely_gain = _MARGIN * tree.last_gain
 
 
 @dataclass(frozen=True, eq=False)
 class ForestPlan:
-    """All that the trees of a forest follow from."""
+    """Everything that determines the trees of a forest."""
 
     matrix: Matrix
     targets: Floats
@@ -52,11 +56,11 @@ class ForestPlan:
     seed: int
     n_threads: int
     costs: TrainingCosts | None = None
-    batch: int = 1  # trees that cannot see which features the others of them use
+    batch: int = 1  # trees that grow without knowing which features the others of the batch use
     pace: Pace = field(default_factory=Pace)
 
     def grow(self, number: int, is_used: Array | None = None) -> tuple[Tree, Array | None]:
-        """Tree ``number``, for which used features are free, and how often each row was in its bag."""
+        """Tree ``number``, and how often each row was in its bag. Features that ``is_used`` cost nothing."""
         counts = self.present if self.bags is None else self.bags.counts(number)
         policies = self.policies
         if self.costs is not None and is_used is not None:
@@ -78,15 +82,15 @@ class ForestPlan:
 
 @dataclass(frozen=True, eq=False)
 class ForestState:
-    """What a forest has so far; it grows with every tree."""
+    """The trees of a forest so far, and the estimates that follow from them."""
 
     trees: ForestBuilder
     out_of_bag: OutOfBag | None  # None without bags
     validation: Validation | None
-    history: list[float]  # the validation figure after each tree
+    history: list[float]  # the validation measure after each tree
 
     def add(self, tree: Tree, counts: Array | None) -> float | None:
-        """Add a tree that saw each row ``counts`` times; gives the validation figure."""
+        """Add a tree that saw each row ``counts`` times; returns the validation measure."""
         self.trees.add(tree)
         if self.out_of_bag is not None and counts is not None:
             self.out_of_bag.add(tree, counts)
@@ -98,11 +102,11 @@ class ForestState:
 
     @staticmethod
     def arrays_of(plan: ForestPlan) -> tuple[str, ...]:
-        """What a checkpoint of the forest holds besides trees."""
+        """The arrays that a checkpoint of the forest holds besides trees."""
         return ("history",) if plan.bags is None else ("history", "oob_sums", "oob_counts")
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write everything that cannot be found again from the trees, and the trees."""
+        """Write the trees, and everything that does not follow from them."""
         arrays = {"history": np.array(self.history)}
         if self.out_of_bag is not None:
             arrays |= {"oob_sums": self.out_of_bag.sums, "oob_counts": self.out_of_bag.n_trees}
@@ -121,28 +125,20 @@ def _grow_in_batches(
         yield from parallel_map_ordered(grow, numbers, plan.n_threads)
 
 
-def grow_forest(
-    plan: ForestPlan, state: ForestState, checkpoint: Checkpoint, watch: ProgressReporter
-) -> None:
+def grow_forest(plan: ForestPlan, state: ForestState, rounds: Rounds) -> None:
     """Grow the trees that ``state`` lacks; the order they are added in does not depend on threads."""
     with contextlib.closing(_grow_in_batches(plan, state)) as grown:
-        for tree, counts in grown:
-            measure = state.add(tree, counts)
-            del tree, counts  # as large as the rows: not to be held until the next tree is there
-            if checkpoint.is_due():
-                state.save(checkpoint)
-            if watch.report(len(state.trees), measure):
-                break
-    if checkpoint.is_kept:
-        state.save(checkpoint)
+        for _ in rounds:
+            # No name for the tree: it has a number per row, and would be kept while the next one grows.
+            rounds.finish(state.add(*next(grown)))
 
 
-# The trees of an ensemble while it grows.
+# Collecting trees.
 
 
 @dataclass(eq=False)
 class ForestBuilder:
-    """Trees that were there at the start, and those grown since; together they are a ``Forest``."""
+    """Collects trees, behind those of an earlier forest if there is one, into a ``Forest``."""
 
     n_features: int
     feature_names: tuple[str, ...] | None
@@ -150,7 +146,7 @@ class ForestBuilder:
     earlier: Forest | None = None
     base: float = 0.0
     factor: float = 1.0  # the weight of a tree that comes without one
-    n_expected: int = 0  # trees to come; 0 where nobody knows
+    n_expected: int = 0  # trees to come; 0 where unknown
     weights: list[float] = field(default_factory=list)
     first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
 
@@ -164,7 +160,7 @@ class ForestBuilder:
         return self._grown.n_trees + (0 if self.earlier is None else self.earlier.n_trees)
 
     def add(self, tree: Tree, weight: float | None = None) -> None:
-        """Keep a tree, but not which leaf each training row is in: that is as large as the data."""
+        """Add a tree; the leaf of each training row is not kept, since it is as large as the data."""
         if self.first_use.max() > len(self):  # else all are used by now
             is_used = np.bincount(tree.feature + 1, minlength=self.n_features + 1) > 0
             self.first_use[is_used[1:] & (self.first_use > len(self))] = len(self)  # leaves have -1
@@ -192,5 +188,5 @@ class ForestBuilder:
 
 
 def totals_of(forest: Forest, data: RankingData) -> Floats:
-    """The sum of what the trees say about each row, to the bit as if they had been added one by one."""
+    """The sum of the trees' values of each row, bit for bit as if they had been added one by one."""
     return dataclasses.replace(forest, base=0.0, average=False).predict(data)

@@ -1,14 +1,34 @@
-"""Progress: what callbacks are told while an ensemble grows. Estimators never print."""
+"""The driver of everything that is trained in rounds: stopping, checkpoints and progress reports.
+
+A loop asks a ``Rounds`` for the number of the next round and tells it when the round is finished:
+
+    for number in rounds:
+        targets, weights = loss.targets(state.scores)
+        tree = plan.grow(number, targets, weights)
+        rounds.finish(state.add(tree, plan.n_threads))
+
+``Rounds`` decides whether there is a next round, writes the checkpoint when it is due and at the end, and reports
+progress. Estimators never print: they call the functions that the user passed as ``progress`` and ``callbacks``.
+
+A Ctrl-C, like any other exception, passes through the loop and writes nothing: the checkpoint on disk stays as it is,
+so that it never holds half a round. A loop that keeps its result on Ctrl-C runs inside ``Rounds.keep_on_interrupt``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rankwood.errors import ParameterError
+from rankwood.training import checkpoint
+
+ALL_ROUNDS = "all rounds are done"
+NO_BETTER = "early stopping: the validation measure has not improved"
+ASKED_TO = "a callback asked for it"
 
 
 @dataclass(frozen=True)
@@ -33,7 +53,19 @@ Callback = Callable[[Progress], Any]
 
 
 class ProgressReporter:
-    """Tells everyone who listens after each tree; a callback that returns True stops the growing."""
+    """Calls the user's functions with a ``Progress`` record; a callback that returns True asks to stop.
+
+    Parameters
+    ----------
+    total
+        How many iterations there are at most.
+    progress, callbacks
+        The functions to call; what ``progress`` returns is ignored.
+    done
+        Iterations that an earlier fit did: they do not count in the estimate of the time left.
+    unit
+        What an iteration is called.
+    """
 
     def __init__(
         self,
@@ -44,18 +76,13 @@ class ProgressReporter:
         *,
         unit: str = "tree",
     ) -> None:
-        self._total = total
-        self._listener = progress
+        self.total = total
+        self.was_stopped = False  # whether a callback has asked to stop
+        self._progress = progress
         self._callbacks = callbacks
         self._done_before = done
-        self.was_stopped = False
         self._unit = unit
         self._start = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self._start
 
     def report(
         self,
@@ -63,20 +90,21 @@ class ProgressReporter:
         measure: float | None = None,
         notes: Mapping[str, float] | None = None,
     ) -> bool:
-        """Tell that ``iteration`` trees are done; whether someone wants no more."""
-        if self._listener is None and not self._callbacks:
+        """Report that ``iteration`` iterations are done; returns whether a callback asked to stop now."""
+        if self._progress is None and not self._callbacks:
             return False
-        seconds = self.seconds
+        seconds = time.perf_counter() - self._start
         each = seconds / max(1, iteration - self._done_before)
-        left = each * (self._total - iteration)
-        news = Progress(
-            iteration, self._total, seconds, left, measure, self._unit, dict(notes or {})
+        left = each * (self.total - iteration)
+        record = Progress(
+            iteration, self.total, seconds, left, measure, self._unit, dict(notes or {})
         )
-        if self._listener is not None:
-            self._listener(news)
-        answers = [callback(news) for callback in self._callbacks]  # everyone hears of every tree
-        self.was_stopped = any(answer is True for answer in answers)
-        return self.was_stopped
+        if self._progress is not None:
+            self._progress(record)
+        answers = [callback(record) for callback in self._callbacks]  # all are called every time
+        asks_to_stop = any(answer is True for answer in answers)
+        self.was_stopped |= asks_to_stop
+        return asks_to_stop
 
 
 def check_listeners(progress: Any, callbacks: Any) -> tuple[Callback, ...]:
@@ -91,17 +119,9 @@ def check_listeners(progress: Any, callbacks: Any) -> tuple[Callback, ...]:
     return tuple(callbacks)
 
 
-# When to stop boosting: the validation measure has not improved for a while.
-
-
-ALL_ROUNDS = "all rounds are done"
-NO_BETTER = "early stopping: the validation measure has not improved"
-ASKED_TO = "a callback asked for it"
-
-
 @dataclass(eq=False)
 class EarlyStopping:
-    """The measure after each round, and the best of them; of equal ones the first."""
+    """The validation measure after each round, and the best of them; of equal ones the first."""
 
     patience: int | None  # rounds without improvement; None never stops
     is_minimised: bool
@@ -111,11 +131,13 @@ class EarlyStopping:
     @property
     def best_iteration(self) -> int:
         """How many rounds gave the best value; 0 while there is none, or the start is best. NaN is never the best."""
-        best, found = 0, self.start
-        for place, value in enumerate(self.history):
-            if not math.isnan(value) and (math.isnan(found) or self._is_better(value, found)):
-                best, found = place + 1, value
-        return best
+        best_round, best_value = 0, self.start
+        for number, value in enumerate(self.history, start=1):
+            if math.isnan(value):
+                continue
+            if math.isnan(best_value) or self._is_better(value, best_value):
+                best_round, best_value = number, value
+        return best_round
 
     def is_over(self) -> bool:
         """Whether ``patience`` rounds have passed since the best one."""
@@ -125,3 +147,125 @@ class EarlyStopping:
 
     def _is_better(self, value: float, than: float) -> bool:
         return value < than if self.is_minimised else value > than
+
+
+class Rounds:
+    """The numbers of the rounds to do, until there is a reason to stop.
+
+    Parameters
+    ----------
+    reporter
+        Whom finished rounds are reported to. A fit of two phases gives the same reporter to both.
+    total
+        How many rounds there are at most; the reporter's total by default.
+    done
+        Rounds that are done already, by an earlier fit or by the fit that wrote the checkpoint.
+    stopping
+        Early stopping, which is looked at before each round.
+    judges_last
+        Whether early stopping is also looked at after the last round: then it is the reason why the rounds ended.
+    save
+        Writes the checkpoint; None where no file is kept. See ``Checkpoint.saver``.
+    seconds_between
+        How long after one checkpoint the next is due: ``checkpoint.SECONDS_BETWEEN`` by default, 0 for every round.
+    all_done, no_better
+        What ``stopped_because`` says when all rounds are done, and after early stopping.
+
+    Attributes
+    ----------
+    stopped_because
+        Why there are no more rounds; None while there are.
+    n_done
+        How many rounds are finished.
+    """
+
+    def __init__(
+        self,
+        reporter: ProgressReporter,
+        *,
+        total: int | None = None,
+        done: int = 0,
+        stopping: EarlyStopping | None = None,
+        judges_last: bool = False,
+        save: Callable[[], None] | None = None,
+        seconds_between: float | None = None,
+        all_done: str = ALL_ROUNDS,
+        no_better: str = NO_BETTER,
+    ) -> None:
+        self.stopped_because: str | None = None
+        self.n_done = done
+        self._reporter = reporter
+        self._total = reporter.total if total is None else total
+        self._n_begun = done
+        self._stopping = stopping
+        self._judges_last = judges_last
+        self._save = save
+        self._saved_at = time.monotonic()
+        self._seconds_between = seconds_between
+        self._all_done = all_done
+        self._no_better = no_better
+
+    def __iter__(self) -> Iterator[int]:
+        while (reason := self._reason()) is None:
+            self._n_begun += 1
+            yield self._n_begun - 1
+        self.stop(reason)
+
+    def finish(
+        self, measure: float | None = None, notes: Mapping[str, float] | None = None
+    ) -> None:
+        """End a round: write the checkpoint if it is due, then report the round."""
+        self.save_if_due()
+        self.n_done += 1
+        self.report(self.n_done, measure, notes)
+        if self._reporter.was_stopped:
+            self.stop(ASKED_TO)
+
+    def report(
+        self,
+        iteration: int,
+        measure: float | None = None,
+        notes: Mapping[str, float] | None = None,
+    ) -> None:
+        """Report progress within a round; a callback that asks to stop is heard when the round ends."""
+        self._reporter.report(iteration, measure, notes)
+
+    def save_if_due(self) -> None:
+        """Write the checkpoint if the last one is old enough."""
+        seconds = self._seconds_between
+        least = checkpoint.SECONDS_BETWEEN if seconds is None else seconds
+        if self._save is not None and time.monotonic() - self._saved_at >= least:
+            self._save()
+            self._saved_at = time.monotonic()
+
+    def stop(self, reason: str) -> None:
+        """End the rounds and write the checkpoint; the first reason given is the one that counts."""
+        if self.stopped_because is None:
+            self.stopped_because = reason
+            if self._save is not None:
+                self._save()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the round at hand is the last."""
+        return self._reason() is not None
+
+    @contextlib.contextmanager
+    def keep_on_interrupt(self, reason: str) -> Iterator[None]:
+        """Stop for ``reason`` at a Ctrl-C, which ends the loop inside and is not raised further."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.stop(reason)
+
+    def _reason(self) -> str | None:
+        """Why there is no next round; None where there is one."""
+        if self.stopped_because is not None:
+            return self.stopped_because
+        if self._reporter.was_stopped:
+            return ASKED_TO
+        is_last = self._n_begun >= self._total
+        is_judged = self._stopping is not None and (not is_last or self._judges_last)
+        if is_judged and self._stopping.is_over():  # type: ignore[union-attr]
+            return self._no_better
+        return self._all_done if is_last else None

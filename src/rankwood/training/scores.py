@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
 from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import Judgments
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.errors import DataError
-from rankwood.measures.auc import PooledCurve
+from rankwood.measures.compute import mean_value
 from rankwood.measures.gains import LARGEST_EXPONENT
-from rankwood.measures.lists import group
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags
@@ -28,24 +27,7 @@ _LEAST_ROWS = 20_000  # per thread: fewer find their leaves faster than a thread
 
 def is_minimised(measure: Measure) -> bool:
     """Whether less is better."""
-    return measure.name == "rmse"
-
-
-def mean_value(measure: Measure, scores: Any, data: RankingData) -> float:
-    """The measure over all queries: their weighted mean, or the value of all documents pooled."""
-    weights = np.ones(0) if data.query_weights is None else data.query_weights
-    if measure.name == "rmse":
-        of_row = weights[data.query_of_row] if weights.size else None
-        return float(np.sqrt(np.average((scores - data.labels) ** 2, weights=of_row)))
-    weights = weights if weights.size else np.ones(data.n_queries)
-    if measure.is_pooled:
-        lists = group(scores, data, ties=measure.ties)
-        curve = PooledCurve.of(lists, float(measure["relevant"]), np.arange(data.n_queries))
-        return float(curve.areas(weights[np.newaxis, :], measure.rates)[0])
-    values = measure.per_query(scores, data)
-    is_counted = ~np.isnan(values)
-    total = float(weights[is_counted].sum())
-    return float((weights * values)[is_counted].sum() / total) if total > 0 else float("nan")
+    return measure.form.is_minimised
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +135,7 @@ class OutOfBag:
         assert data.query_ids is not None
         n_trees = self.n_trees[rows]
         has_score = n_trees > 0
-        features = np.broadcast_to(np.float32(0), (int(np.count_nonzero(has_score)), 1))
-        part = RankingData(features, data.labels[rows][has_score], data.query_ids[rows][has_score])
+        part = Judgments(data.labels[rows][has_score], data.query_ids[rows][has_score])
         scores = self.sums[rows][has_score] / n_trees[has_score]
         return parse_measure("ndcg@10").per_query(scores, part)
 

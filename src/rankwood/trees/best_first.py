@@ -7,9 +7,19 @@ import numpy as np
 from rankwood._core.jit import kernel
 from rankwood.trees.histograms import add_one_column, build_histograms, clear, subtract_histograms
 from rankwood.trees.partition import add_node, split_node
-from rankwood.trees.random_trees import split_blindly
+from rankwood.trees.random_trees import split_randomly
 from rankwood.trees.splitting import space_for_cuts, split_candidate, split_features
-from rankwood.trees.workspace import COMPLETELY_RANDOM, NO_SPLIT, mix, uniform
+from rankwood.trees.workspace import (
+    COMPLETELY_RANDOM,
+    HEAP_SIZE,
+    LAST_SLOT,
+    N_LEAVES,
+    N_NODES,
+    N_NUMBERED,
+    NO_SPLIT,
+    mix,
+    uniform,
+)
 
 ROOT = 0
 
@@ -20,7 +30,7 @@ def grow(matrix, bag, rules, candidates, nodes, work):
     plant(bag, rules, nodes, work)
     consider(ROOT, matrix, bag, rules, candidates, nodes, work)
     offer_leaf(ROOT, nodes, work)
-    while work.size[2] > 0 and work.size[1] < rules.max_leaves:
+    while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
         node = take_best_leaf(nodes, work)
         if nodes.left[node] == 0:
             explore(node, matrix, bag, rules, candidates, nodes, work)
@@ -34,11 +44,11 @@ def explore(node, matrix, bag, rules, candidates, nodes, work):
     What is split in vain stays a leaf of the tree: the order decides over time, not over the tree.
     """
     split_node(node, matrix, bag, rules, candidates, nodes, work)
-    if work.size[1] + n_children(node, nodes) > rules.max_leaves:
+    if work.counters[N_LEAVES] + n_children(node, nodes) > rules.max_leaves:
         return  # it is the last one
     consider_children(node, matrix, bag, rules, candidates, nodes, work)
     n_waiting = push_likely(node, 0, rules, nodes, work)
-    while n_waiting > 0 and work.size[0] + 3 <= rules.most_explored:
+    while n_waiting > 0 and work.counters[N_NODES] + 3 <= rules.most_explored:
         n_waiting -= 1
         node = work.waiting[n_waiting]
         split_node(node, matrix, bag, rules, candidates, nodes, work)
@@ -68,18 +78,17 @@ def take_split(node, nodes, work):
     """Make the node's children leaves of the tree: they get numbers, and may be split in turn."""
     last = nodes.left[node] + n_children(node, nodes)
     for child in range(nodes.left[node], last):
-        nodes.number[child] = work.size[4]
-        work.size[4] += 1
+        nodes.number[child] = work.counters[N_NUMBERED]
+        work.counters[N_NUMBERED] += 1
         offer_leaf(child, nodes, work)
-    work.size[1] += last - nodes.left[node] - 1
+    work.counters[N_LEAVES] += last - nodes.left[node] - 1
 
 
 @kernel
 def plant(bag, rules, nodes, work):
     """The root, with all rows."""
-    for counter in range(work.size.size):
-        work.size[counter] = 0
-    work.size[1] = 1
+    work.counters[:] = 0
+    work.counters[N_LEAVES] = 1
     root = mix(np.uint64(rules.stream))
     zero = np.int64(0)
     add_node(
@@ -97,7 +106,7 @@ def plant(bag, rules, nodes, work):
         np.inf,
     )
     nodes.number[ROOT] = 0
-    work.size[4] = 1
+    work.counters[N_NUMBERED] = 1
 
 
 @kernel
@@ -106,7 +115,7 @@ def consider(node, matrix, bag, rules, candidates, nodes, work):
     if not can_split(node, bag, rules, nodes):
         return
     if rules.threshold_rule == COMPLETELY_RANDOM:
-        split_blindly(node, matrix, bag, nodes)
+        split_randomly(node, matrix, bag, nodes)
     else:
         n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
         fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
@@ -119,7 +128,7 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work):
     """Consider the two or three leaves below ``node``; one of two may be its parent minus the other."""
     left = nodes.left[node]
     right = nodes.right[node]
-    if rules.can_subtract and work.size[0] - left == 2:
+    if rules.can_subtract and work.counters[N_NODES] - left == 2:
         smaller, larger = give_slots(node, nodes, work)
         n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
         fill_histograms(0, n_candidates, smaller, matrix, bag, nodes, work)
@@ -129,7 +138,7 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work):
                 split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
                 choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
         return
-    for child in range(left, work.size[0]):
+    for child in range(left, work.counters[N_NODES]):
         if rules.can_subtract:
             nodes.slot[child] = take_slot(work)
         consider(child, matrix, bag, rules, candidates, nodes, work)
@@ -145,12 +154,12 @@ def can_split(node, bag, rules, nodes):
     mask = (np.int64(1) << rules.bits) - 1
     total = np.int64(0)
     weight = np.int64(0)
-    for place in range(nodes.begin[node], nodes.end[node]):
-        word = bag.words[place]
+    for index in range(nodes.begin[node], nodes.end[node]):
+        packed = bag.packed_targets[index]
         if weight == 0:  # so far all rows are too light to compare with
-            total = word >> rules.bits
-            weight = word & mask
-        elif (word >> rules.bits) * weight != total * (word & mask):
+            total = packed >> rules.bits
+            weight = packed & mask
+        elif (packed >> rules.bits) * weight != total * (packed & mask):
             return True
     return False
 
@@ -172,7 +181,7 @@ def fill_histograms(first, last, node, matrix, bag, nodes, work):
     end = nodes.end[node]
     histograms = work.histograms[nodes.slot[node]]
     build_histograms(
-        first, last, matrix, bag.rows, bag.words, begin, end, work.features, histograms
+        first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
     )
 
 
@@ -209,8 +218,8 @@ def give_slots(node, nodes, work):
 @kernel
 def take_slot(work):
     """A slot of the histogram pool that no leaf has."""
-    work.size[3] += 1
-    return work.size[3]
+    work.counters[LAST_SLOT] += 1
+    return work.counters[LAST_SLOT]
 
 
 @kernel
@@ -242,13 +251,13 @@ def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work
 
 @kernel
 def best_candidate(n_candidates, work):
-    """The place of the split that gains most, the first of equal ones; NO_SPLIT where there is none."""
+    """The index of the split that gains most, the first of equal ones; NO_SPLIT where there is none."""
     best = NO_SPLIT
-    for place in range(n_candidates):
-        if work.codes[place] == NO_SPLIT:
+    for index in range(n_candidates):
+        if work.codes[index] == NO_SPLIT:
             continue
-        if best == NO_SPLIT or work.gains[place] > work.gains[best]:
-            best = place
+        if best == NO_SPLIT or work.gains[index] > work.gains[best]:
+            best = index
     return best
 
 
@@ -266,15 +275,15 @@ def offer_leaf(node, nodes, work):
     if nodes.feature[node] < 0:
         return
     heap = work.heap
-    place = work.size[2]
-    work.size[2] += 1
-    while place > 0:
-        above = (place - 1) // 2
+    index = work.counters[HEAP_SIZE]
+    work.counters[HEAP_SIZE] += 1
+    while index > 0:
+        above = (index - 1) // 2
         if not comes_before(node, heap[above], nodes):
             break
-        heap[place] = heap[above]
-        place = above
-    heap[place] = node
+        heap[index] = heap[above]
+        index = above
+    heap[index] = node
 
 
 @kernel
@@ -282,21 +291,21 @@ def take_best_leaf(nodes, work):
     """Remove and give the leaf that comes before all others."""
     heap = work.heap
     best = heap[0]
-    work.size[2] -= 1
-    size = work.size[2]
+    work.counters[HEAP_SIZE] -= 1
+    size = work.counters[HEAP_SIZE]
     last = heap[size]
-    place = 0
+    index = 0
     while True:
-        below = 2 * place + 1
+        below = 2 * index + 1
         if below >= size:
             break
         if below + 1 < size and comes_before(heap[below + 1], heap[below], nodes):
             below += 1
         if comes_before(last, heap[below], nodes):
             break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = last
+        heap[index] = heap[below]
+        index = below
+    heap[index] = last
     return best
 
 
@@ -342,10 +351,10 @@ def draw_by_probability(path, probability, keys, chosen):
         if keys[least] == np.inf:
             break
         keys[least] = np.inf
-        place = n_chosen
-        while place > 0 and chosen[place - 1] > least:  # keep them ascending
-            chosen[place] = chosen[place - 1]
-            place -= 1
-        chosen[place] = least
+        index = n_chosen
+        while index > 0 and chosen[index - 1] > least:  # keep them ascending
+            chosen[index] = chosen[index - 1]
+            index -= 1
+        chosen[index] = least
         n_chosen += 1
     return np.int64(n_chosen)

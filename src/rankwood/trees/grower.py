@@ -10,6 +10,7 @@ import numpy as np
 
 from rankwood._core.checks import read_only
 from rankwood._core.threads import resolve_threads, run_blocks
+from rankwood.binning.bins import N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.trees import best_first as kernels
 from rankwood.trees.leaves import (
@@ -21,12 +22,16 @@ from rankwood.trees.leaves import (
     sum_inner_nodes,
     sum_leaves,
 )
-from rankwood.trees.packing import Packed, pack
+from rankwood.trees.packing import PackedTargets, pack
 from rankwood.trees.partition import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
-from rankwood.trees.random_trees import Splits, grow_to_the_end
+from rankwood.trees.random_trees import Splits, grow_random_tree
 from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
+    HEAP_SIZE,
+    N_COUNTERS,
+    N_LEAVES,
+    N_NODES,
     NODE,
     OWN_CHILD,
     Bag,
@@ -36,10 +41,7 @@ from rankwood.trees.workspace import (
     Work,
 )
 
-_MOST_SUBTRACTED_BYTES = (
-    256 * 2**20
-)  # histograms kept for parent − sibling; larger trees build each anew
-_BINS = 256
+_MOST_POOL_BYTES = 256 * 2**20  # of histograms kept for subtraction; larger trees do not subtract
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class LeafStatistics:
 
     def sums(self, leaf_of_source: Array, n_nodes: int) -> tuple[Floats, Floats]:
         """Each leaf's weighted sum of targets, and of weights; 0 at inner nodes."""
-        sums, masses = np.zeros(n_nodes), np.zeros(n_nodes)
+        sums, weight_sums = np.zeros(n_nodes), np.zeros(n_nodes)
         weights = np.zeros(0) if self.weights is None else self.weights
         counts = np.ascontiguousarray(self.counts, np.int32)
         sum_leaves(
@@ -62,9 +64,9 @@ class LeafStatistics:
             read_only(weights),
             read_only(leaf_of_source),
             sums,
-            masses,
+            weight_sums,
         )
-        return sums, masses
+        return sums, weight_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +127,10 @@ def grow_tree(
     centre = policies.l2 == 0.0
     packed = pack(targets, counts, weights, source_of_row=matrix.source_of_row, centre=centre)
     rules = _rules(matrix, packed, policies, weights is not None, stream, likely_gain)
-    bag = Bag(packed.rows, packed.words, packed.counts)
+    bag = Bag(packed.rows, packed.values, packed.counts)
     candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
     grown = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads), route_others)
-    packed = packed.without_words()  # every tree that grows holds as much: let it go early
+    packed = packed.without_values()  # frees memory early, as many trees may be growing
     del bag
     if policies.costs is not None:  # what the split removes, whatever it costs
         grown.splits.gain[:] += candidates.penalty[grown.splits.feature]
@@ -138,7 +140,7 @@ def grow_tree(
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """The nodes of a tree, and its rows by place."""
+    """The nodes of a tree, and its rows by index."""
 
     splits: Splits
     rows: Array  # uint32
@@ -154,16 +156,16 @@ def _grow(
     route_others: bool,
 ) -> Grown:
     """The grown tree; what was needed to grow it is let go."""
-    is_blind = rules.threshold_rule == COMPLETELY_RANDOM
+    is_random = rules.threshold_rule == COMPLETELY_RANDOM
     is_free = candidates.direction.size == 0
-    if is_blind and is_free and rules.max_leaves >= bag.rows.size > 0:
-        return Grown(*grow_to_the_end(matrix, bag, rules, route_others))
+    if is_random and is_free and rules.max_leaves >= bag.rows.size > 0:
+        return Grown(*grow_random_tree(matrix, bag, rules, route_others))
     nodes, work = _space(matrix, rules, bag.rows.size)
-    if threads == 1 or is_blind:
+    if threads == 1 or is_random:
         kernels.grow(matrix, bag, rules, candidates, nodes, work)
     else:
         _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
-    nodes = _in_order(nodes[: int(work.size[0])])
+    nodes = _in_order(nodes[: int(work.counters[N_NODES])])
     return Grown(
         _splits(nodes), bag.rows, None if is_free else (nodes.low.copy(), nodes.high.copy())
     )
@@ -205,16 +207,16 @@ def _grow_side_by_side(
     kernels.plant(bag, rules, nodes, work)
     _consider_side_by_side(0, state, threads)
     kernels.offer_leaf(0, nodes, work)
-    while work.size[2] > 0 and work.size[1] < rules.max_leaves:
+    while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
         node = kernels.take_best_leaf(nodes, work)
         split_node(node, matrix, bag, rules, candidates, nodes, work)
         left = int(nodes.left[node])
-        if rules.can_subtract and work.size[0] - left == 2:
+        if rules.can_subtract and work.counters[N_NODES] - left == 2:
             smaller, larger = kernels.give_slots(node, nodes, work)
             _consider_side_by_side(smaller, state, threads)
             _consider_side_by_side(larger, state, threads, sibling=smaller)
         else:
-            for child in range(left, int(work.size[0])):
+            for child in range(left, int(work.counters[N_NODES])):
                 if rules.can_subtract:
                     nodes.slot[child] = kernels.take_slot(work)
                 _consider_side_by_side(child, state, threads)
@@ -237,7 +239,7 @@ def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -
 
 def _rules(
     matrix: Matrix,
-    packed: Packed,
+    packed: PackedTargets,
     policies: Policies,
     has_weights: bool,
     stream: int,
@@ -247,12 +249,12 @@ def _rules(
     n_features = matrix.columns.shape[0]
     n_candidates = policies.features.count(n_features)
     max_leaves = min(growth.max_leaves or UNLIMITED, max(1, packed.rows.size))
-    pool = max_leaves * n_candidates * _BINS * 8
+    pool = max_leaves * n_candidates * N_CODES * 8
     can_subtract = (
         n_candidates == n_features
         and policies.thresholds != "completely_random"  # which looks at no histogram
         and not policies.features.given
-        and pool <= _MOST_SUBTRACTED_BYTES
+        and pool <= _MOST_POOL_BYTES
     )
     likely_gain *= packed.gain_unit
     most_nodes = 2 * (max_leaves + 1) + 1  # a three-way split adds two leaves at once
@@ -290,10 +292,10 @@ def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
     if rules.can_subtract:
         n_slots = 2 * most_leaves if rules.missing_rule == OWN_CHILD else most_leaves
     n_aside = n_rows if rules.missing_rule == OWN_CHILD else (n_rows + 1) // 2
-    shape = (n_slots, rules.n_candidates, _BINS)
+    shape = (n_slots, rules.n_candidates, N_CODES)
     work = Work(
         np.empty(shape, np.int64),
-        np.empty(_BINS, np.int64),
+        np.empty(N_CODES, np.int64),
         np.empty(rules.n_candidates, np.int64),
         np.empty(rules.n_candidates, np.float64),
         np.empty(rules.n_candidates, np.int64),
@@ -305,20 +307,20 @@ def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
         np.empty(n_aside if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
         np.empty(most_leaves, np.int64),
-        np.zeros(5, np.int64),
+        np.zeros(N_COUNTERS, np.int64),
     )
     return nodes, work
 
 
 def _finish(
-    matrix: Matrix, grown: Grown, packed: Packed, truth: LeafStatistics, route_others: bool
+    matrix: Matrix, grown: Grown, packed: PackedTargets, truth: LeafStatistics, route_others: bool
 ) -> Tree:
     """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
     feature, code, left, right, missing, gain, *_ = grown.splits
     leaf_of_source = _leaves_of_sources(matrix, grown, route_others)
-    sums, masses = truth.sums(leaf_of_source, left.size)
-    sum_inner_nodes(left, right, missing, sums, masses)
-    weight = masses + truth.l2
+    sums, weight_sums = truth.sums(leaf_of_source, left.size)
+    sum_inner_nodes(left, right, missing, sums, weight_sums)
+    weight = weight_sums + truth.l2
     value = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
     if grown.limits is not None:
         unit = packed.weight_unit / packed.target_unit
@@ -326,7 +328,9 @@ def _finish(
         value = np.clip(value, low, high)
     gain = np.where(left == 0, 0.0, gain / packed.gain_unit)
     threshold = _thresholds(matrix, feature, code)
-    return Tree(feature, threshold, code, left, right, missing, value, masses, gain, leaf_of_source)
+    return Tree(
+        feature, threshold, code, left, right, missing, value, weight_sums, gain, leaf_of_source
+    )
 
 
 def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Array:

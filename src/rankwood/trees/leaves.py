@@ -1,20 +1,24 @@
-"""Values of the nodes, in float64 from the true targets, and the leaf of every row."""
+"""After growing: node values in float64 from the unscaled targets, and the leaf of every row.
+
+The packed targets decide the splits only. Sums that become leaf values are taken here, in the order of the sources, so
+that they do not depend on the order of the rows or on the number of threads.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rankwood._core.jit import kernel
-from rankwood.trees.workspace import MISSING
+from rankwood.binning.bins import MISSING_BIN
 
-BLOCK = 1024  # rows that go down a tree together
+BLOCK = 1024  # rows that descend a tree together
 
 
 @kernel
-def sum_leaves(drawn, targets, weights, leaf_of_source, sums, masses):
+def sum_leaves(drawn, targets, weights, leaf_of_source, sums, weight_sums):
     """Each leaf's sum of ``count * weight * target`` and of ``count * weight``, in the order of the sources.
 
-    A source nobody drew adds nothing, whichever node it names.
+    Rows that were not drawn have count 0 and add nothing.
     """
     for source in range(drawn.size):
         node = max(leaf_of_source[source], 0)
@@ -22,63 +26,63 @@ def sum_leaves(drawn, targets, weights, leaf_of_source, sums, masses):
         if weights.size > 0:
             weight *= weights[source]
         sums[node] += weight * targets[source]
-        masses[node] += weight
+        weight_sums[node] += weight
 
 
 @kernel
-def sum_inner_nodes(left, right, missing, sums, masses):
-    """Inner nodes hold what their children hold together; children have higher numbers."""
+def sum_inner_nodes(left, right, missing, sums, weight_sums):
+    """Fill the sums of inner nodes with those of their children, which have higher numbers."""
     for node in range(left.size - 1, -1, -1):
         if left[node] == 0:
             continue
         sums[node] = sums[left[node]] + sums[right[node]]
-        masses[node] = masses[left[node]] + masses[right[node]]
+        weight_sums[node] = weight_sums[left[node]] + weight_sums[right[node]]
         if missing[node] != left[node] and missing[node] != right[node]:
             sums[node] += sums[missing[node]]
-            masses[node] += masses[missing[node]]
+            weight_sums[node] += weight_sums[missing[node]]
 
 
 @kernel
 def look_up_cuts(feature, code, offsets, thresholds, cuts):
-    """The cut points behind the codes; 0 in leaves."""
+    """Look up the threshold of every node from its code; 0 in leaves."""
     last = thresholds.size - 1
     for node in range(feature.size):
         is_inner = feature[node] >= 0
-        place = min(offsets[max(feature[node], 0)] + code[node], last)
-        cuts[node] = thresholds[place] if is_inner else np.float32(0.0)
+        index = min(offsets[max(feature[node], 0)] + code[node], last)
+        cuts[node] = thresholds[index] if is_inner else np.float32(0.0)
 
 
 @kernel
 def mark_leaves(rows, begin, end, left, leaf_of_row):
-    """Write the leaf of every row of the bag."""
+    """Write the leaf of every row of the bag, by row of the matrix."""
     for node in range(left.size):
         if left[node] == 0:
-            for place in range(begin[node], end[node]):
-                leaf_of_row[rows[place]] = node
+            for index in range(begin[node], end[node]):
+                leaf_of_row[rows[index]] = node
 
 
 @kernel
 def mark_sources(rows, begin, end, left, source_of_row, leaf_of_source):
-    """Write the leaf of every row, as the caller counts them, where the tree has all rows."""
+    """As ``mark_leaves`` by source, for a tree that has all rows."""
     for node in range(left.size):
         if left[node] == 0:
-            for place in range(begin[node], end[node]):
-                leaf_of_source[source_of_row[rows[place]]] = node
+            for index in range(begin[node], end[node]):
+                leaf_of_source[source_of_row[rows[index]]] = node
 
 
 @kernel
 def by_source(source_of_row, leaf_of_row, leaf_of_source):
-    """The leaf of every row, as the caller counts them."""
+    """Turn leaves by row of the matrix into leaves by source."""
     for row in range(source_of_row.size):
         leaf_of_source[source_of_row[row]] = leaf_of_row[row]
 
 
 @kernel
 def route(first, last, columns, feature, code, left, right, missing, leaf_of_row):
-    """The leaf that each of the rows ``first`` to ``last`` falls into, where it is not known yet (-1).
+    """Find the leaf of each row from ``first`` to ``last`` whose leaf is not known yet (-1).
 
-    A block of rows goes down together, a level at a time: no step waits for the one before, nothing is guessed, and
-    neighbours read the same columns.
+    A block of rows descends together, one level at a time: loads of different rows overlap, no branch is mispredicted,
+    and neighbouring rows read the same columns.
     """
     rows = np.empty(last - first + 1, np.uint32)
     n_rows = 0
@@ -92,16 +96,16 @@ def route(first, last, columns, feature, code, left, right, missing, leaf_of_row
     for begin in range(0, n_rows, BLOCK):
         block = rows[begin : min(begin + BLOCK, n_rows)]
         n_left = block.size
-        for place in range(n_left):
-            reached[place] = 0
-            leaf_of_row[block[place]] = 0
+        for index in range(n_left):
+            reached[index] = 0
+            leaf_of_row[block[index]] = 0
         while n_left > 0 and left[0] != 0:
             n_left = step_down(codes, nodes, block, reached, n_left, leaf_of_row)
 
 
 @kernel
 def pack_nodes(feature, code, left, right, missing, n_rows, nodes):
-    """By node: where its feature's column begins (-1 in a leaf), its code, and its three children."""
+    """By node: the offset of its feature's column (-1 in a leaf), its code, and its three children."""
     for node in range(left.size):
         nodes[node, 0] = np.int64(feature[node]) * n_rows if left[node] != 0 else np.int64(-1)
         nodes[node, 1] = code[node]
@@ -112,14 +116,14 @@ def pack_nodes(feature, code, left, right, missing, n_rows, nodes):
 
 @kernel
 def step_down(codes, nodes, rows, reached, n_rows, leaf_of_row):
-    """Send each row to its next node; gives how many are not in a leaf yet, which are then the first of ``rows``."""
+    """Move each row one level down; return how many are not in a leaf yet, which become the first of ``rows``."""
     n_left = 0
-    for place in range(n_rows):
-        row = np.uint64(rows[place])
-        node = np.uint64(reached[place])
+    for index in range(n_rows):
+        row = np.uint64(rows[index])
+        node = np.uint64(reached[index])
         value = codes[np.uint64(nodes[node, 0]) + row]
         child = nodes[node, 2] if value <= nodes[node, 1] else nodes[node, 3]
-        node = np.uint64(nodes[node, 4] if value == MISSING else child)
+        node = np.uint64(nodes[node, 4] if value == MISSING_BIN else child)
         leaf_of_row[row] = node
         rows[n_left] = row
         reached[n_left] = node

@@ -14,15 +14,15 @@ import numpy as np
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
+from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.trees.best_first import draw_features
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.leaves import mark_leaves
 from rankwood.trees.policies import MISSING_RULES, UNLIMITED, FeatureChoice, Policies
-from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, MISSING, NO_SPLIT, Matrix, combine, mix
+from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix, combine, mix
 
 _ROWS_PER_BLOCK = 1 << 16  # of a column: blocks follow from the rows alone, whatever the threads
-_BINS = 256
 
 
 class OneFeatureGrower:
@@ -55,7 +55,7 @@ class OneFeatureGrower:
         self._edges = read_only(np.arange(n_blocks + 1) * n_rows // n_blocks)
         self._copies = np.empty((n_blocks, SIZE_OF_PAIRS))
         self._rows_by_bin: dict[int, Floats] = {}  # of features that a stump was grown on
-        self._sums = np.empty((_BINS, 3))
+        self._sums = np.empty((N_CODES, 3))
         self._of_stump = self._limits(0)
         self._found = np.empty(8)
         self._ones = read_only(np.ones(n_rows))
@@ -93,7 +93,7 @@ class OneFeatureGrower:
         """Rows by bin, counted when a feature is first looked at."""
         if feature not in self._rows_by_bin:
             column = self._matrix.columns[feature]
-            self._rows_by_bin[feature] = np.bincount(column, minlength=_BINS).astype(np.float64)
+            self._rows_by_bin[feature] = np.bincount(column, minlength=N_CODES).astype(np.float64)
         return self._rows_by_bin[feature]
 
     def tree(
@@ -113,7 +113,7 @@ class OneFeatureGrower:
         pair_up(0, len(pairs), read_only(targets), mass, pairs)
         candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
         nodes = np.recarray(2 * limits.max_leaves + 1, GROWN)
-        n_nodes = grow_constrained(matrix, pairs, limits, candidates, nodes, space)
+        n_nodes = grow_one_feature(matrix, pairs, limits, candidates, nodes, space)
         return self._tree(nodes[: int(n_nodes)], space.rows)
 
     def _grow_freely(
@@ -237,7 +237,9 @@ def in_data_order(matrix: Matrix) -> Matrix:
     for feature, column in enumerate(matrix.columns):
         columns[feature] = column.take(row_of_source)
     return matrix._replace(
-        columns=read_only(columns), heads=matrix.heads[:0], source_of_row=read_only(in_order)
+        columns=read_only(columns),
+        row_major_prefix=matrix.row_major_prefix[:0],
+        source_of_row=read_only(in_order),
     )
 
 
@@ -349,16 +351,16 @@ def add_rows(first, last, edges, column, targets, weights, copies):
 @kernel
 def add_row(flat, start, code, product, weight):
     """Add a row to the copy that begins at ``start``."""
-    place = start + np.uint64(code) * TWO
-    flat[place] += product
-    flat[place + ONE] += weight
+    index = start + np.uint64(code) * TWO
+    flat[index] += product
+    flat[index + ONE] += weight
 
 
 @kernel
 def clear(flat):
     """No rows yet."""
-    for place in range(flat.size):
-        flat[place] = 0.0
+    for index in range(flat.size):
+        flat[index] = 0.0
 
 
 @kernel
@@ -395,7 +397,7 @@ def best_cut(sums, n_bins, limits, found):
         product += sums[code, 0]
         weight += sums[code, 1]
         n_rows += sums[code, 2]
-    absent = sums[MISSING]
+    absent = sums[MISSING_BIN]
     product += absent[0]
     weight += absent[1]
     n_rows += absent[2]
@@ -428,9 +430,9 @@ def scan(sums, n_bins, with_missing, product, weight, n_rows, limits, found):
     """Every cut with the missing values on the right (0) or on the left (1); keeps what beats ``found``."""
     l2 = limits.l2
     least = limits.min_weight + l2
-    left = with_missing * sums[MISSING, 0]
-    mass = with_missing * sums[MISSING, 1]
-    count = with_missing * sums[MISSING, 2]
+    left = with_missing * sums[MISSING_BIN, 0]
+    mass = with_missing * sums[MISSING_BIN, 1]
+    count = with_missing * sums[MISSING_BIN, 2]
     for code in range(n_bins - 1):
         if sums[code, 2] == 0.0:  # the same cut as the one before
             continue
@@ -463,7 +465,7 @@ def mark_sides(first, last, column, code, missing_goes_left, leaf_of_row):
     leaves = leaf_of_row[first:last]
     if missing_goes_left:
         for row in range(codes.size):
-            leaves[row] = 1 + (int(codes[row] > code) & int(codes[row] != MISSING))
+            leaves[row] = 1 + (int(codes[row] > code) & int(codes[row] != MISSING_BIN))
     else:
         for row in range(codes.size):
             leaves[row] = 1 + (codes[row] > code)
@@ -485,14 +487,14 @@ def add_node_rows(column, pairs, rows, begin, end, flat):
     size = own.size // 4
     quarter = np.uint64(size)
     for step in range(size):
-        place = np.uint64(step)
-        count_row(flat, NODE0, column, pairs, own[place])
-        place += quarter
-        count_row(flat, NODE1, column, pairs, own[place])
-        place += quarter
-        count_row(flat, NODE2, column, pairs, own[place])
-        place += quarter
-        count_row(flat, NODE3, column, pairs, own[place])
+        index = np.uint64(step)
+        count_row(flat, NODE0, column, pairs, own[index])
+        index += quarter
+        count_row(flat, NODE1, column, pairs, own[index])
+        index += quarter
+        count_row(flat, NODE2, column, pairs, own[index])
+        index += quarter
+        count_row(flat, NODE3, column, pairs, own[index])
     for last in range(4 * size, own.size):
         count_row(flat, NODE0, column, pairs, own[last])
 
@@ -500,14 +502,14 @@ def add_node_rows(column, pairs, rows, begin, end, flat):
 @kernel
 def count_row(flat, start, column, pairs, row):
     """Add a row and count it."""
-    place = start + np.uint64(column[row]) * THREE
-    flat[place] += pairs[row, 0]
-    flat[place + ONE] += pairs[row, 1]
-    flat[place + TWO] += 1.0
+    index = start + np.uint64(column[row]) * THREE
+    flat[index] += pairs[row, 0]
+    flat[index + ONE] += pairs[row, 1]
+    flat[index + TWO] += 1.0
 
 
 @kernel
-def grow_constrained(matrix, pairs, limits, candidates, nodes, space):
+def grow_one_feature(matrix, pairs, limits, candidates, nodes, space):
     """Grow one tree, best leaf first; every node looks at the one feature that its path gives. Gives its size."""
     for row in range(space.rows.size):
         space.rows[row] = row
@@ -566,9 +568,9 @@ def consider(node, matrix, pairs, limits, candidates, nodes, space):
     add_node_rows(matrix.columns[feature], pairs, space.rows, begin, end, space.copies)
     for code in range(space.sums.shape[0]):
         for part in range(3):
-            place = 3 * code + part
-            space.sums[code, part] = (space.copies[place] + space.copies[776 + place]) + (
-                space.copies[1552 + place] + space.copies[2328 + place]
+            index = 3 * code + part
+            space.sums[code, part] = (space.copies[index] + space.copies[776 + index]) + (
+                space.copies[1552 + index] + space.copies[2328 + index]
             )
     best_cut(space.sums, matrix.n_bins[feature], limits, space.found)
     nodes.feature[node] = feature
@@ -620,18 +622,18 @@ def split(node, n_nodes, matrix, nodes, space):
 
 @kernel
 def set_apart(rows, aside, column, code, missing_goes_left, begin, end):
-    """Put rows with codes up to ``code`` first, each side in its order; gives the place of the other side."""
+    """Put rows with codes up to ``code`` first, each side in its order; gives the index of the other side."""
     left = begin
     right = 0
     turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
     limit = code + turn
-    for place in range(begin, end):
-        row = rows[place]
-        goes_left = (column[row] + turn) & MISSING <= limit
+    for index in range(begin, end):
+        row = rows[index]
+        goes_left = (column[row] + turn) & MISSING_BIN <= limit
         rows[left] = row
         aside[right] = row
         left += goes_left
         right += not goes_left
-    for place in range(right):
-        rows[left + place] = aside[place]
+    for index in range(right):
+        rows[left + index] = aside[index]
     return left

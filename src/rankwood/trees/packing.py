@@ -1,8 +1,8 @@
-"""Targets as integers: one int64 word per row holds its target and its weight, so that one addition sums both.
+"""Packed targets: target and weight of a row in one int64, so that one addition sums both.
 
-The low ``bits`` of a word hold the weight (rows drawn, or scaled weights or hessians), the rest the scaled target. Sums
-of words are exact, whatever their order. Scales are powers of two, as large as no sum can overflow: small whole targets
-stay exact.
+The low ``bits`` hold the weight (how often the row was drawn, or a scaled weight or hessian), the others the scaled
+target. Sums of packed targets are exact, so their order does not matter. The scales are powers of two, as large as
+sums without overflow allow. Small whole targets stay exact.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats
 
-_WEIGHT_BITS = 31  # of a sum of weights that are not rows; the targets' sum has as many
-_SUM_BITS = 62  # what a target sum and its weights share; the sign has the last one
+_WEIGHT_BITS = 31  # for the sum of weights that are not row counts; targets have as many
+_SUM_BITS = 62  # that the sums of targets and of weights share; one more is the sign
 _LARGEST_EXPONENT = 500  # of a unit: gains are in squares of it
 _LARGEST_TARGET = 2.0**52  # scaled targets stay whole numbers in float64
 
 
 @dataclass(frozen=True, eq=False)
-class Packed:
-    """The rows of a tree, their words, and the units the words are in."""
+class PackedTargets:
+    """The rows of a tree, their packed targets, and the units of these."""
 
     rows: Array  # uint32
-    counts: Array  # int64: how often each was drawn; empty without weights, when the words say it
-    words: Array  # int64
+    counts: (
+        Array  # int64: how often each row was drawn; empty without weights, as the values say it
+    )
+    values: Array  # int64
     bits: int
     shift: float  # subtracted from the targets
     target_unit: float  # scaled target = (target - shift) * weight * target_unit
@@ -40,10 +42,10 @@ class Packed:
         """A gain in integer units is the true gain times this."""
         return self.target_unit**2 / self.weight_unit
 
-    def without_words(self) -> Packed:
-        """The rows and the units, for who needs no more."""
+    def without_values(self) -> PackedTargets:
+        """The rows and the units only."""
         none = np.zeros(0, np.int64)
-        return dataclasses.replace(self, words=none, counts=none)
+        return dataclasses.replace(self, values=none, counts=none)
 
 
 def pack(
@@ -53,11 +55,11 @@ def pack(
     *,
     source_of_row: Array | None = None,
     centre: bool = True,
-) -> Packed:
-    """Words of the rows drawn at least once; a row's summed target is ``drawn * weight * target``.
+) -> PackedTargets:
+    """Pack the targets of the rows drawn at least once: a row's target is ``drawn * weight * target``.
 
-    Targets, ``drawn`` and weights are by source, and so are the sums that scales follow from: the order of the rows
-    changes nothing. ``centre=False`` keeps zero where it is, as l2 needs it.
+    ``targets``, ``drawn`` and ``weights`` are by source. The units follow from sums in that order, so they do not
+    depend on the order of the rows. ``centre=False`` leaves the targets unshifted, as l2 needs it.
     """
     drawn = read_only(np.ascontiguousarray(drawn, np.int32))
     if source_of_row is None:
@@ -67,29 +69,30 @@ def pack(
     counts = np.empty(n_rows + 1, np.int32)
     gather_bag(drawn, source_of_row, rows, sources, counts)
     rows, sources, counts = rows[:n_rows], sources[:n_rows], counts[:n_rows]
-    values, mass = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
+    values, given = read_only(targets), read_only(np.zeros(0) if weights is None else weights)
     shift = _shift(drawn, values, n_rows) if centre and n_rows else 0.0
-    found = np.zeros(3)
-    load(drawn, values, mass, shift, found)
-    total, most, all_weight = found.tolist()
+    sums = np.zeros(3)
+    sum_absolute(drawn, values, given, shift, sums)
+    total, most, all_weight = sums.tolist()
     weight_unit = 1.0
     if weights is not None:
         weight_unit = _power_of_two(2.0**_WEIGHT_BITS / max(all_weight, 1e-300))
-    words = np.empty(n_rows, np.int64)
-    bits = max(1, int(whole_weights(sources, counts, mass, weight_unit, words)).bit_length())
+    packed = np.empty(n_rows, np.int64)
+    bits = max(1, int(pack_weights(sources, counts, given, weight_unit, packed)).bit_length())
     room = 2.0 ** (_SUM_BITS - bits) - n_rows  # rounding adds at most half a unit per row
     unit = _power_of_two(min(room / total, _LARGEST_TARGET / most)) if total > 0 else 1.0
-    add_targets(sources, counts, values, mass, shift, unit, bits, words)
+    add_targets(sources, counts, values, given, shift, unit, bits, packed)
     kept = np.zeros(0, np.int64) if weights is None else counts.astype(np.int64)
-    return Packed(rows, kept, words, bits, shift, unit, weight_unit)
+    return PackedTargets(rows, kept, packed, bits, shift, unit, weight_unit)
 
 
 def _shift(drawn: Array, targets: Floats, n_rows: int) -> float:
-    """A number near the mean, whose distance to whole targets of a small range is whole."""
-    found = np.zeros(3)
-    span(drawn, targets, found)
-    mean = float(found[0]) / n_rows
-    spread = max(float(found[2]) - mean, mean - float(found[1]))
+    """A number near the mean; whole targets of a small range minus it are whole multiples of a power of two."""
+    summary = np.zeros(3)
+    summarize(drawn, targets, summary)
+    total, least, most = summary.tolist()
+    mean = total / n_rows
+    spread = max(most - mean, mean - least)
     if spread <= 0.0:
         return mean
     unit = _power_of_two(spread)
@@ -97,19 +100,19 @@ def _shift(drawn: Array, targets: Floats, n_rows: int) -> float:
 
 
 def _power_of_two(limit: float) -> float:
-    """The largest power of two that is not above ``limit``, as long as its square is a number."""
+    """The largest power of two not above ``limit``, within the range in which squares are finite."""
     _, exponent = math.frexp(limit)
     return math.ldexp(0.5, min(max(exponent, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
 
-# Passes over a tree's rows that turn targets into words.
+# The passes over the rows.
 
 
 @kernel
 def gather_bag(drawn, source_of_row, rows, sources, counts):
-    """The rows drawn at least once, ascending, their sources, and how often; the arrays have room for one more.
+    """List the rows drawn at least once, ascending, with sources and counts; the arrays need room for one more.
 
-    Without branches: whether a row was drawn cannot be guessed.
+    The loop is branch-free, because whether a row was drawn cannot be predicted.
     """
     n_rows = 0
     for row in range(drawn.size):
@@ -121,7 +124,7 @@ def gather_bag(drawn, source_of_row, rows, sources, counts):
 
 
 @kernel
-def span(drawn, targets, found):
+def summarize(drawn, targets, summary):
     """Sum, least and greatest target of the rows drawn, in the order of the sources."""
     total = 0.0
     least = np.inf
@@ -132,17 +135,17 @@ def span(drawn, targets, found):
         total += target if is_drawn else 0.0
         least = min(least, target if is_drawn else np.inf)
         most = max(most, target if is_drawn else -np.inf)
-    found[0] = total
-    found[1] = least
-    found[2] = most
+    summary[0] = total
+    summary[1] = least
+    summary[2] = most
 
 
 @kernel
-def load(drawn, targets, weights, shift, found):
-    """What the words must hold: sum and greatest of |weighted target|, and the sum of weights."""
+def sum_absolute(drawn, targets, weights, shift, sums):
+    """Sum and maximum of |weighted target|, and the sum of weights."""
     total = 0.0
     most = 0.0
-    mass = 0.0
+    all_weight = 0.0
     for source in range(drawn.size):
         weight = np.float64(drawn[source])
         if weights.size > 0:
@@ -150,32 +153,32 @@ def load(drawn, targets, weights, shift, found):
         product = abs((targets[source] - shift) * weight)
         total += product
         most = max(most, product)
-        mass += weight
-    found[0] = total
-    found[1] = most
-    found[2] = mass
+        all_weight += weight
+    sums[0] = total
+    sums[1] = most
+    sums[2] = all_weight
 
 
 @kernel
-def whole_weights(sources, counts, weights, unit, words):
-    """Each row's weight as a whole number; gives their sum."""
+def pack_weights(sources, counts, weights, unit, packed):
+    """Fill ``packed`` with the rows' weights as whole numbers; return their sum."""
     total = np.int64(0)
-    for place in range(sources.size):
-        whole = np.int64(counts[place])
+    for index in range(sources.size):
+        whole = np.int64(counts[index])
         if weights.size > 0:
-            whole = np.int64(np.rint(np.float64(counts[place]) * weights[sources[place]] * unit))
-        words[place] = whole
+            whole = np.int64(np.rint(np.float64(counts[index]) * weights[sources[index]] * unit))
+        packed[index] = whole
         total += whole
     return total
 
 
 @kernel
-def add_targets(sources, counts, targets, weights, shift, unit, bits, words):
-    """Put each row's scaled target above its weight."""
-    for place in range(sources.size):
-        source = sources[place]
-        weight = np.float64(counts[place])
+def add_targets(sources, counts, targets, weights, shift, unit, bits, packed):
+    """Add the scaled targets above the weights."""
+    for index in range(sources.size):
+        source = sources[index]
+        weight = np.float64(counts[index])
         if weights.size > 0:
             weight *= weights[source]
         scaled = np.int64(np.rint((targets[source] - shift) * weight * unit))
-        words[place] += scaled << bits
+        packed[index] += scaled << bits

@@ -1,4 +1,8 @@
-"""Splitting a node: its rows go to the children, which become nodes of their own."""
+"""Splitting a node: its rows are partitioned among its children, which become leaves.
+
+A partition is stable: the rows of each child keep their ascending order. Rows that go left are moved to the front in
+place, the others are copied to a buffer and back. Where the processor has AVX-512, sixteen rows are moved at a time.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,21 @@ import numpy as np
 
 from rankwood._core.jit import kernel
 from rankwood._core.lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
+from rankwood.binning.bins import MISSING_BIN
 from rankwood.trees.splitting import value_of
-from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, LEARNED, MISSING, OWN_CHILD, combine
+from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, LEARNED, N_NODES, OWN_CHILD, combine
 
 CODES_AT_ONCE = 1024
-DEEPEST_POSITION = np.int64(1) << 61
+LARGEST_BYTE = 0xFF
+DEEPEST_POSITION = np.int64(1) << 61  # the positions of children fit into an int64
 
 
 @kernel
 def partition(column, code, side, bag, has_counts, begin, end, work):
-    """Put the rows that go left first and those with a child of their own last; each keeps its order.
+    """Put the rows that go left first, those of a child for missing values last; each part keeps its order.
 
-    Gives the first place of the right child, and of the missing child. A node of more rows than can be set aside, which
-    is half of all, is put in order half by half.
+    Returns the first position of the right child, and of the child for missing values. The buffer holds half of the
+    tree's rows: a larger node is partitioned in two halves.
     """
     if end - begin <= work.rows.size:
         return partition_at_once(column, code, side, bag, has_counts, begin, end, work)
@@ -31,16 +37,16 @@ def partition(column, code, side, bag, has_counts, begin, end, work):
 
 @kernel
 def swap(bag, has_counts, first, middle, last, work):
-    """The places ``first`` to ``middle`` and ``middle`` to ``last`` in the other order."""
+    """Exchange the positions ``first`` to ``middle`` with ``middle`` to ``last``."""
     n_first = middle - first
     for step in range(n_first):
         work.rows[step] = bag.rows[first + step]
-        work.words[step] = bag.words[first + step]
+        work.packed_targets[step] = bag.packed_targets[first + step]
         if has_counts:
             work.counts[step] = bag.counts[first + step]
     for step in range(last - middle):
         bag.rows[first + step] = bag.rows[middle + step]
-        bag.words[first + step] = bag.words[middle + step]
+        bag.packed_targets[first + step] = bag.packed_targets[middle + step]
         if has_counts:
             bag.counts[first + step] = bag.counts[middle + step]
     put_back(bag, has_counts, last - n_first, n_first, work)
@@ -48,7 +54,7 @@ def swap(bag, has_counts, first, middle, last, work):
 
 @kernel
 def partition_at_once(column, code, side, bag, has_counts, begin, end, work):
-    """``partition`` for as many rows as can be set aside."""
+    """``partition`` for as many rows as the buffer holds."""
     left = set_apart(column, code, side == GO_LEFT, bag, has_counts, begin, end, work)
     n_right = end - left
     if side != OWN_CHILD:
@@ -58,21 +64,24 @@ def partition_at_once(column, code, side, bag, has_counts, begin, end, work):
 
 
 def set_apart_one_by_one(column, code, missing_goes_left, bag, has_counts, begin, end, work):
-    """Put the rows that go left first, and the others aside; gives the place behind those that go left."""
+    """Move the rows that go left to the front and the others to the buffer; return the end of those that go left.
+
+    Adding ``shift`` modulo 256 puts missing values before all other codes, so that one comparison decides.
+    """
     left = begin
     right = 0
-    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
-    limit = code + turn
-    for place in range(begin, end):  # without branches: half of them would be guessed wrongly
-        row = bag.rows[place]
-        word = bag.words[place]
-        goes_left = (column[row] + turn) & MISSING <= limit
+    shift = np.int64(missing_goes_left)
+    limit = code + shift
+    for index in range(begin, end):  # branch-free: half of the branches would be mispredicted
+        row = bag.rows[index]
+        packed = bag.packed_targets[index]
+        goes_left = (column[row] + shift) & LARGEST_BYTE <= limit
         bag.rows[left] = row
-        bag.words[left] = word
+        bag.packed_targets[left] = packed
         work.rows[right] = row
-        work.words[right] = word
+        work.packed_targets[right] = packed
         if has_counts:
-            count = bag.counts[place]
+            count = bag.counts[index]
             bag.counts[left] = count
             work.counts[right] = count
         left += goes_left
@@ -81,23 +90,23 @@ def set_apart_one_by_one(column, code, missing_goes_left, bag, has_counts, begin
 
 
 def set_apart_by_lanes(column, code, missing_goes_left, bag, has_counts, begin, end, work):
-    """The same, sixteen rows at a time; their codes are read for many at once, since reading waits for writing."""
+    """The same, sixteen rows at a time; codes are read in large blocks, as loads would wait for the stores."""
     codes = np.empty(CODES_AT_ONCE, np.uint8)
-    turn = np.uint8(missing_goes_left)
-    limit = np.uint8(code + np.int64(turn))
+    shift = np.uint8(missing_goes_left)
+    limit = np.uint8(code + np.int64(shift))
     left = np.uint64(begin)
     right = np.uint64(0)
     for first in range(np.uint64(begin), np.uint64(end), np.uint64(CODES_AT_ONCE)):
         n_codes = min(np.uint64(CODES_AT_ONCE), np.uint64(end) - first)
-        for place in range(n_codes):
-            codes[place] = column[bag.rows[first + place]]
-        for place in range(np.uint64(0), n_codes, np.uint64(N_LANES)):
-            n_rows = min(np.uint64(N_LANES), n_codes - place)
-            goes_left = bits_of_most(codes, place, n_rows, turn, limit)
+        for index in range(n_codes):
+            codes[index] = column[bag.rows[first + index]]
+        for index in range(np.uint64(0), n_codes, np.uint64(N_LANES)):
+            n_rows = min(np.uint64(N_LANES), n_codes - index)
+            goes_left = bits_of_most(codes, index, n_rows, shift, limit)
             goes_right = np.uint16((np.uint64(1) << n_rows) - np.uint64(1)) ^ goes_left
-            start = first + place
-            copy_chosen(bag.words, start, goes_right, work.words, right)
-            copy_chosen(bag.words, start, goes_left, bag.words, left)
+            start = first + index
+            copy_chosen(bag.packed_targets, start, goes_right, work.packed_targets, right)
+            copy_chosen(bag.packed_targets, start, goes_left, bag.packed_targets, left)
             if has_counts:
                 copy_chosen(bag.counts, start, goes_right, work.counts, right)
                 copy_chosen(bag.counts, start, goes_left, bag.counts, left)
@@ -110,52 +119,52 @@ set_apart = kernel(set_apart_by_lanes if HAS_LANES else set_apart_one_by_one)
 
 
 @kernel
-def put_back(bag, has_counts, place, n_rows, work):
-    """The rows set aside, behind those that went left."""
+def put_back(bag, has_counts, index, n_rows, work):
+    """Copy the buffer back, behind the rows that went left."""
     for source in range(n_rows):
-        bag.rows[place + source] = work.rows[source]
-        bag.words[place + source] = work.words[source]
+        bag.rows[index + source] = work.rows[source]
+        bag.packed_targets[index + source] = work.packed_targets[source]
     if has_counts:
         for source in range(n_rows):
-            bag.counts[place + source] = work.counts[source]
+            bag.counts[index + source] = work.counts[source]
 
 
 @kernel
-def put_back_in_two(column, bag, has_counts, place, n_rows, work):
-    """The same, known values before missing ones; gives the place of the first missing one."""
+def put_back_in_two(column, bag, has_counts, index, n_rows, work):
+    """The same, known values before missing ones; return the position of the first missing one."""
     for wants_missing in (False, True):
         if wants_missing:
-            first_missing = place
+            first_missing = index
         for source in range(n_rows):
-            if (column[work.rows[source]] == MISSING) == wants_missing:
-                bag.rows[place] = work.rows[source]
-                bag.words[place] = work.words[source]
+            if (column[work.rows[source]] == MISSING_BIN) == wants_missing:
+                bag.rows[index] = work.rows[source]
+                bag.packed_targets[index] = work.packed_targets[source]
                 if has_counts:
-                    bag.counts[place] = work.counts[source]
-                place += 1
+                    bag.counts[index] = work.counts[source]
+                index += 1
     return first_missing
 
 
 @kernel
 def add_node(nodes, work, bag, rules, begin, end, depth, position, path, slot, low, high):
-    """A new leaf that owns the places ``begin`` to ``end``; gives its number."""
-    node = work.size[0]
-    work.size[0] += 1
-    word = np.int64(0)
+    """Add a leaf that owns the positions ``begin`` to ``end``; return its index."""
+    node = work.counters[N_NODES]
+    work.counters[N_NODES] += 1
+    packed = np.int64(0)
     n_rows = np.int64(0)
-    for place in range(begin, end):
-        word += bag.words[place]
+    for index in range(begin, end):
+        packed += bag.packed_targets[index]
     if rules.has_counts:
-        for place in range(begin, end):
-            n_rows += bag.counts[place]
+        for index in range(begin, end):
+            n_rows += bag.counts[index]
     else:
-        n_rows = word & ((np.int64(1) << rules.bits) - 1)
+        n_rows = packed & ((np.int64(1) << rules.bits) - 1)
     nodes.begin[node] = begin
     nodes.end[node] = end
     nodes.depth[node] = depth
     nodes.position[node] = position
     nodes.path[node] = path
-    nodes.word[node] = word
+    nodes.packed_sum[node] = packed
     nodes.n_rows[node] = n_rows
     nodes.slot[node] = slot
     nodes.gain[node] = 0.0
@@ -171,7 +180,7 @@ def add_node(nodes, work, bag, rules, begin, end, depth, position, path, slot, l
 
 @kernel
 def split_node(node, matrix, bag, rules, candidates, nodes, work):
-    """Turn a leaf into an inner node with two or three leaves, by the split kept in ``nodes``."""
+    """Turn a leaf into an inner node with two or three leaves, by the split stored in ``nodes``."""
     begin = nodes.begin[node]
     end = nodes.end[node]
     feature = nodes.feature[node]
@@ -187,7 +196,9 @@ def split_node(node, matrix, bag, rules, candidates, nodes, work):
     nodes.right[node] = right
     if side == OWN_CHILD:
         nodes.missing[node] = add_child(node, 2, absent, end, bag, rules, nodes, work)
-    elif side == LEARNED:  # nobody missing here: the rule, or the larger child, takes those to come
+    elif (
+        side == LEARNED
+    ):  # no value is missing here: the rule, or the larger child, takes later ones
         goes_left = nodes.n_rows[left] >= nodes.n_rows[right]
         if rules.missing_rule in (GO_LEFT, GO_RIGHT):
             goes_left = rules.missing_rule == GO_LEFT
@@ -196,12 +207,12 @@ def split_node(node, matrix, bag, rules, candidates, nodes, work):
     else:
         nodes.missing[node] = left if side == GO_LEFT else right
     if direction != 0:
-        keep_apart(node, left, right, direction, rules, nodes)
+        bound_children(node, left, right, direction, rules, nodes)
 
 
 @kernel
 def add_child(node, which, begin, end, bag, rules, nodes, work):
-    """The left (0), right (1) or missing (2) child of ``node``."""
+    """Add the left (0), right (1) or missing (2) child of ``node``."""
     position = nodes.position[node]
     is_countable = 0 <= position < DEEPEST_POSITION and which < 2
     below = 2 * position + 1 + which if is_countable else np.int64(-1)
@@ -213,12 +224,12 @@ def add_child(node, which, begin, end, bag, rules, nodes, work):
 
 
 @kernel
-def keep_apart(node, left, right, direction, rules, nodes):
-    """Below a monotone split the two sides may not pass each other: the mean of their values is the limit."""
+def bound_children(node, left, right, direction, rules, nodes):
+    """Bound the values below a monotone split: neither side may pass the mean of both children's values."""
     low = nodes.low[node]
     high = nodes.high[node]
-    middle = value_of(nodes.word[left], rules.bits, rules.l2, low, high) / 2.0
-    middle += value_of(nodes.word[right], rules.bits, rules.l2, low, high) / 2.0
+    middle = value_of(nodes.packed_sum[left], rules.bits, rules.l2, low, high) / 2.0
+    middle += value_of(nodes.packed_sum[right], rules.bits, rules.l2, low, high) / 2.0
     smaller = left if direction > 0 else right
     larger = right if direction > 0 else left
     nodes.high[smaller] = middle

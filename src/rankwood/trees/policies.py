@@ -1,6 +1,6 @@
-"""The choices a method makes about its trees, as small frozen objects.
+"""Policies: what a method decides about its trees, as small frozen dataclasses.
 
-They are lowered to arrays and integers (``Rules`` and ``Candidates``) before growing: the kernels see numbers only.
+The grower turns them into numbers and arrays (``GrowthRules`` and ``Candidates``), which is all that kernels see.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNLIMITED = np.iinfo(np.int32).max
 
 @dataclass(frozen=True)
 class Growth:
-    """When a tree stops: leaves, splits from the root, rows and weight in a leaf, least gain, rows to split.
+    """Limits of a tree: leaves, depth, rows and weight of a leaf, gain of a split, rows of a split node.
 
     None is no limit.
     """
@@ -41,7 +41,7 @@ class Growth:
     min_leaf: int = 1
     min_gain: float = 0.0
     min_weight: float = 0.0
-    min_split: int = 1  # a node of fewer different rows is a leaf
+    min_split: int = 1  # a node with fewer distinct rows is a leaf
 
     def __post_init__(self) -> None:
         if self.max_leaves is not None:
@@ -56,11 +56,11 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class FeatureChoice:
-    """Which features a node looks at.
+    """Which features a node searches.
 
-    ``per_node`` is a number (int) or share (float) of them, or None for all. ``probability`` draws them unevenly.
-    ``given`` names the feature of each node position (root, its left and right child, …): a constraint tree; positions
-    beyond it are drawn.
+    ``per_node`` is their number (int) or share (float), or None for all. ``probability`` draws them non-uniformly.
+    ``given`` names the feature of each node position (root, its left and right child, …); features of positions beyond
+    it are drawn.
     """
 
     per_node: int | float | None = None
@@ -68,7 +68,7 @@ class FeatureChoice:
     given: tuple[int, ...] = ()
 
     def count(self, n_features: int) -> int:
-        """How many of ``n_features`` a node looks at: at least one."""
+        """How many of ``n_features`` a node searches: at least one."""
         if self.per_node is None:
             return n_features
         if isinstance(self.per_node, float):
@@ -79,10 +79,10 @@ class FeatureChoice:
 
 @dataclass(frozen=True, eq=False)
 class Policies:
-    """Everything a tree is grown by, but for its rows and targets.
+    """All that a tree depends on besides its rows and targets.
 
-    ``costs`` are subtracted from a split's gain when splits are compared, by feature; ``direction`` is 1, -1 or 0 by
-    feature: the prediction must rise, fall, or is free.
+    ``costs``, by feature, are subtracted from the gains when splits are compared. ``direction`` is 1, -1 or 0 by
+    feature: the prediction must rise with it, must fall, or is free.
     """
 
     growth: Growth = Growth()
@@ -99,7 +99,7 @@ class Policies:
         real_number("l2", self.l2, "[0, inf)")
 
     def candidates(self, n_features: int, gain_unit: float) -> Candidates:
-        """What is known of each feature; ``gain_unit`` turns gains into the words' integer units."""
+        """The features' arrays for the kernels; ``gain_unit`` turns gains into the integer units of packed targets."""
         costs = _per_feature("costs", self.costs, n_features, np.float64, np.zeros(n_features))
         direction = _per_feature(
             "direction", self.direction, n_features, np.int64, np.zeros(0, np.int64)
@@ -114,7 +114,7 @@ class Policies:
 
 
 def _per_feature(name: str, values: Any, n_features: int, dtype: Any, default: Array) -> Array:
-    """One value per feature, or the default where nothing was passed."""
+    """The checked array of one value per feature, or the default."""
     if values is None:
         return default
     array = np.ascontiguousarray(values, dtype)

@@ -1,4 +1,11 @@
-"""Completely random trees without a limit of leaves: the space they grow in, and their nodes in order."""
+"""Completely random trees: features and cuts are drawn without looking at targets (Liu et al. 2008).
+
+Without a limit of leaves the order of the splits does not matter, and ``grow_random_tree`` grows the tree depth first:
+the rows of a small node are still in the cache when it is split. It moves row numbers only, not targets. Rows that
+were not drawn descend with the others, behind them in every node, so that the leaves of all rows are known in the end.
+The nodes are then renumbered as if the largest leaf had always been split first, which is the order of best-first
+growth. With a limit of leaves, ``best_first`` grows the tree, by ``split_randomly``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +15,7 @@ import numpy as np
 
 from rankwood._core.jit import kernel
 from rankwood._core.lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
+from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array
 from rankwood.trees.histograms import SMALL
 from rankwood.trees.splitting import cut_between
@@ -15,7 +23,6 @@ from rankwood.trees.workspace import (
     GO_LEFT,
     GO_RIGHT,
     LEARNED,
-    MISSING,
     NO_SPLIT,
     Bag,
     GrowthRules,
@@ -26,34 +33,34 @@ from rankwood.trees.workspace import (
 )
 
 
-def grow_to_the_end(
+def grow_random_tree(
     matrix: Matrix, bag: Bag, rules: GrowthRules, with_others: bool
 ) -> tuple[Splits, Array]:
-    """The tree that splits every node it can, and its rows by place: those of the bag, or all."""
+    """The tree that splits every node it can, and its rows by position: those of the bag, or all."""
     n_drawn, n_rows = bag.rows.size, matrix.columns.shape[1]
     rows = _with_others(bag.rows, n_rows) if with_others else bag.rows
-    space = BlindSpace(
+    space = RandomSpace(
         np.zeros(n_rows, np.int64),
         np.zeros(n_rows if rules.has_counts else 0, np.int64),
         np.empty(rows.size, np.uint8),
         np.empty(rows.size, np.uint32),
         np.empty(n_drawn + 1, np.int64),
     )
-    nodes: Any = np.recarray(2 * n_drawn, BLIND_NODE)
-    nodes = nodes[: grow_blindly(matrix, bag, rows, rules, nodes, space)]
+    nodes: Any = np.recarray(2 * n_drawn, RANDOM_NODE)
+    nodes = nodes[: grow_depth_first(matrix, bag, rows, rules, nodes, space)]
     count_rows(nodes)
     return _number(nodes, rules.missing_rule), rows
 
 
 def _with_others(drawn: Array, n_rows: int) -> Array:
-    """The rows drawn, and behind them those that were not."""
+    """The rows drawn, followed by those that were not."""
     rows = np.empty(n_rows + 1, np.uint32)
     add_others(drawn, np.zeros(n_rows, np.bool_), rows)
     return rows[:n_rows]
 
 
 def _number(nodes: Any, missing_rule: int) -> Splits:
-    """The nodes of a tree grown depth first, numbered like those of any other."""
+    """The nodes of a tree grown depth first, in the order of best-first growth."""
     n_nodes = nodes.size
     splits = Splits(
         np.empty(n_nodes, np.int32),
@@ -71,25 +78,22 @@ def _number(nodes: Any, missing_rule: int) -> Splits:
     return splits
 
 
-# Completely random trees without a limit of leaves, for which any order will do.
-#
-# They grow depth first, so that a small node's rows are still in the cache when it is split, and move nothing but the
-# rows' numbers. Rows that the tree has not drawn go down beside those it has, behind them in every node, so that the
-# leaves of all are known in the end.
+# Growing depth first.
 
 
 ROOT = 0
+ATTEMPTS = 4  # features tried per node, as a multiple of their number
 
 # The growing tree: a record array as long as the tree may get.
-BLIND_NODE = np.dtype(
+RANDOM_NODE = np.dtype(
     [
-        ("path", np.uint64),  # hash of the way from the root
-        ("n_rows", np.int64),  # rows drawn, duplicates counted; inner nodes get theirs last
-        ("begin", np.int32),  # its places in the list of rows
+        ("path", np.uint64),  # hash of the path from the root
+        ("n_rows", np.int64),  # rows drawn, duplicates counted; inner nodes are filled last
+        ("begin", np.int32),  # its positions in the list of rows
         ("end", np.int32),
-        ("n_drawn", np.int32),  # of them, the first, that were drawn; the others go down with them
+        ("n_drawn", np.int32),  # rows that were drawn: the first of the node's rows
         ("depth", np.int32),
-        ("left", np.int32),  # the right child is the next; 0 in a leaf
+        ("left", np.int32),  # the right child follows it; 0 in a leaf
         ("feature", np.int32),
         ("code", np.uint8),
         ("side", np.uint8),  # of the missing values
@@ -98,29 +102,30 @@ BLIND_NODE = np.dtype(
 )
 
 
-class BlindSpace(NamedTuple):
+class RandomSpace(NamedTuple):
     """Scratch space of a completely random tree."""
 
-    words: Array  # int64, by row of the matrix; 0 where it was not drawn
+    packed_targets: Array  # int64, by row of the matrix; 0 where the row was not drawn
     counts: Array  # int64, the same; empty unless rules.has_counts
-    codes: Array  # uint8, as long as the list of rows: of the node at hand
+    codes: Array  # uint8, of the current node; as long as the list of rows
     aside: Array  # uint32, the same
-    waiting: Array  # int64: nodes to be looked at
+    waiting: Array  # int64: a stack of nodes to be split
 
 
 @kernel
-def grow_blindly(matrix, bag, rows, rules, nodes, space):
-    """Split every node that can be, in any order; gives how many there are.
+def grow_depth_first(matrix, bag, rows, rules, nodes, space):
+    """Split every node that can be split; return the number of nodes.
 
-    ``rows`` are those of the bag and, behind them, any others. What is called for a node takes whole arrays and has one
-    way out: numba counts who holds a slice or a tuple's array, which would take longer than to split a small node.
+    ``rows`` are those of the bag, followed by any others. The functions called per node take whole arrays and have a
+    single return: numba counts references to slices and to arrays of tuples, which would cost more than splitting a
+    small node.
     """
-    plant_blindly(bag, rows, rules, nodes, space)
-    words, counts, codes, aside, waiting = space
+    add_root(bag, rows, rules, nodes, space)
+    packed_targets, counts, codes, aside, waiting = space
     columns = matrix.columns.reshape(matrix.columns.size)
-    heads = matrix.heads.reshape(matrix.heads.size)
+    prefix = matrix.row_major_prefix.reshape(matrix.row_major_prefix.size)
     n_features, n_all = matrix.columns.shape
-    n_heads, width = matrix.heads.shape
+    n_prefix_rows, width = matrix.row_major_prefix.shape
     offsets, thresholds = matrix.offsets, matrix.thresholds
     n_waiting = 1
     n_nodes = 1
@@ -129,32 +134,38 @@ def grow_blindly(matrix, bag, rows, rules, nodes, space):
         node = nodes[waiting[n_waiting]]
         begin, end, n_drawn = np.int64(node.begin), np.int64(node.end), np.int64(node.n_drawn)
         n_rows = n_drawn
-        if n_drawn < 2 * rules.min_leaf:  # else they are enough, however often they were drawn
-            n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
+        if n_drawn < 2 * rules.min_leaf:  # otherwise they suffice, however often they were drawn
+            n_rows = count_drawn(rows, begin, begin + n_drawn, packed_targets, counts, rules)
         can_split = is_large_enough(node, n_rows, rules) and targets_differ(
-            rows, begin, begin + n_drawn, words, rules.bits
+            rows, begin, begin + n_drawn, packed_targets, rules.bits
         )
         code = NO_SPLIT
         attempt = -1
-        while can_split and code == NO_SPLIT and attempt < 4 * n_features - 1:
+        while can_split and code == NO_SPLIT and attempt < ATTEMPTS * n_features - 1:
             attempt += 1
             feature = draw_feature(node.path, attempt, n_features)
-            if (end - begin) * SMALL < n_heads and feature < width:
-                read_codes(heads, feature, width, rows, begin, end, codes)
+            if (end - begin) * SMALL < n_prefix_rows and feature < width:
+                read_codes(prefix, feature, width, rows, begin, end, codes)
             else:
                 read_codes(columns, feature * n_all, 1, rows, begin, end, codes)
             if rules.has_counts:
-                least, most, is_absent = range_of_weighed(codes, n_drawn, rows, begin, words)
+                least, most, is_absent = range_of_weighed(
+                    codes, n_drawn, rows, begin, packed_targets
+                )
             else:
                 least, most, is_absent = range_of(codes, n_drawn)
             start = offsets[feature]
             code = draw_cut(node.path, attempt, n_features, least, most, start, thresholds)
-        if code == NO_SPLIT:  # a leaf, whose rows are in the cache now
-            node.n_rows = count_drawn(rows, begin, begin + n_drawn, words, counts, rules)
+        if code == NO_SPLIT:  # a leaf, whose rows are in the cache
+            node.n_rows = count_drawn(rows, begin, begin + n_drawn, packed_targets, counts, rules)
             continue
         side = unseen = draw_side(node.path, attempt) if is_absent else LEARNED
-        if side == LEARNED and is_any_missing(codes, n_drawn, end - begin):  # of the others, then
-            n_left, n_right = count_sides(codes, code, n_drawn, rows, begin, words, counts, rules)
+        if side == LEARNED and is_any_missing(
+            codes, n_drawn, end - begin
+        ):  # among the rows not drawn
+            n_left, n_right = count_sides(
+                codes, code, n_drawn, rows, begin, packed_targets, counts, rules
+            )
             unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
         drawn_left = set_apart(rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside)
         n_left = set_apart(
@@ -171,14 +182,14 @@ def grow_blindly(matrix, bag, rows, rules, nodes, space):
 
 @kernel
 def add_others(drawn, is_drawn, rows):
-    """Fill ``rows`` with those drawn and, behind them, the others; both ascend.
+    """Fill ``rows`` with those drawn, followed by the others; both ascend.
 
-    ``is_drawn`` has a zero for each row, and ``rows`` room for one more than there are. Without branches: whether a row
-    was drawn cannot be guessed.
+    ``is_drawn`` is all False on entry; ``rows`` needs room for one more than there are. The loop is branch-free,
+    because whether a row was drawn cannot be predicted.
     """
-    for place in range(drawn.size):
-        rows[place] = drawn[place]
-        is_drawn[drawn[place]] = True
+    for index in range(drawn.size):
+        rows[index] = drawn[index]
+        is_drawn[drawn[index]] = True
     n_rows = drawn.size
     for row in range(is_drawn.size):
         rows[n_rows] = row
@@ -186,32 +197,32 @@ def add_others(drawn, is_drawn, rows):
 
 
 @kernel
-def plant_blindly(bag, rows, rules, nodes, space):
-    """The root with all rows, and what is known of each row where it can be looked up."""
-    for place in range(bag.rows.size):
-        row = bag.rows[place]
-        space.words[row] = bag.words[place]
+def add_root(bag, rows, rules, nodes, space):
+    """Add the root with all rows, and store packed targets and counts by row."""
+    for index in range(bag.rows.size):
+        row = bag.rows[index]
+        space.packed_targets[row] = bag.packed_targets[index]
         if rules.has_counts:
-            space.counts[row] = bag.counts[place]
+            space.counts[row] = bag.counts[index]
     space.waiting[0] = ROOT
     zero = np.int64(0)
     path = mix(np.uint64(rules.stream))
-    add_blind_node(nodes[ROOT], path, zero, np.int64(rows.size), np.int64(bag.rows.size), zero)
+    fill_node(nodes[ROOT], path, zero, np.int64(rows.size), np.int64(bag.rows.size), zero)
 
 
 @kernel
 def add_children(node, left, right, n_left, drawn_left):
-    """The node's children: the left one has its first ``n_left`` rows, of which ``drawn_left`` were drawn."""
+    """Fill the node's children: the left one gets its first ``n_left`` rows, of which ``drawn_left`` were drawn."""
     begin, end = np.int64(node.begin), np.int64(node.end)
     depth = np.int64(node.depth) + 1
     drawn_right = np.int64(node.n_drawn) - drawn_left
-    add_blind_node(left, combine(node.path, 0), begin, begin + n_left, drawn_left, depth)
-    add_blind_node(right, combine(node.path, 1), begin + n_left, end, drawn_right, depth)
+    fill_node(left, combine(node.path, 0), begin, begin + n_left, drawn_left, depth)
+    fill_node(right, combine(node.path, 1), begin + n_left, end, drawn_right, depth)
 
 
 @kernel
-def add_blind_node(node, path, begin, end, n_drawn, depth):
-    """A leaf, for now."""
+def fill_node(node, path, begin, end, n_drawn, depth):
+    """Fill the record of a leaf."""
     node.path = path
     node.begin = begin
     node.end = end
@@ -228,91 +239,91 @@ def is_large_enough(node, n_rows, rules):
 
 
 @kernel
-def targets_differ(rows, begin, end, words, bits):
-    """Whether not all targets of the rows are alike."""
+def targets_differ(rows, begin, end, packed_targets, bits):
+    """Whether the targets of the rows are not all equal."""
     mask = (np.int64(1) << bits) - 1
     total = np.int64(0)
     weight = np.int64(0)
     differ = False
-    place = begin
-    while place < end and not differ:
-        word = words[rows[place]]
-        place += 1
-        if weight == 0:  # so far all rows are too light to compare with
-            total = word >> bits
-            weight = word & mask
+    index = begin
+    while index < end and not differ:
+        packed = packed_targets[rows[index]]
+        index += 1
+        if weight == 0:  # all rows so far have no weight
+            total = packed >> bits
+            weight = packed & mask
         else:
-            differ = (word >> bits) * weight != total * (word & mask)
+            differ = (packed >> bits) * weight != total * (packed & mask)
     return differ
 
 
 @kernel
-def count_drawn(rows, begin, end, words, counts, rules):
-    """How often the rows of some places were drawn."""
+def count_drawn(rows, begin, end, packed_targets, counts, rules):
+    """How often the rows at the positions ``begin`` to ``end`` were drawn, in total."""
     n_rows = np.int64(0)
     mask = (np.int64(1) << rules.bits) - 1
-    for place in range(begin, end):
-        n_rows += counts[rows[place]] if rules.has_counts else words[rows[place]] & mask
+    for index in range(begin, end):
+        n_rows += counts[rows[index]] if rules.has_counts else packed_targets[rows[index]] & mask
     return n_rows
 
 
 @kernel
 def read_codes(table, start, step, rows, begin, end, codes):
-    """Fill ``codes`` with those of a node's rows, which lie ``step`` bytes apart from row to row."""
-    for place in range(np.uint64(end - begin)):
-        row = np.uint64(rows[np.uint64(begin) + place])
-        codes[place] = table[np.uint64(start) + row * np.uint64(step)]
+    """Fill ``codes`` with those of a node's rows; in ``table``, rows are ``step`` bytes apart."""
+    for index in range(np.uint64(end - begin)):
+        row = np.uint64(rows[np.uint64(begin) + index])
+        codes[index] = table[np.uint64(start) + row * np.uint64(step)]
 
 
 @kernel
 def range_of(codes, n_codes):
-    """Least and greatest code, and whether any is missing; in bytes, many of which are compared at once."""
-    least = np.uint8(MISSING)
-    least_turned = np.uint8(MISSING)
-    most_turned = np.uint8(0)
-    for place in range(n_codes):
-        code = codes[place]
-        turned = np.uint8(code + np.uint8(1))  # missing comes before all other codes
+    """Least and greatest code, and whether any is missing; in bytes, so that the loop is vectorized."""
+    least = np.uint8(MISSING_BIN)
+    least_shifted = np.uint8(MISSING_BIN)
+    most_shifted = np.uint8(0)
+    for index in range(n_codes):
+        code = codes[index]
+        shifted = np.uint8(code + np.uint8(1))  # modulo 256: missing comes before all other codes
         least = min(least, code)
-        least_turned = min(least_turned, turned)
-        most_turned = max(most_turned, turned)
-    return np.int64(least), np.int64(most_turned) - 1, least_turned == 0
+        least_shifted = min(least_shifted, shifted)
+        most_shifted = max(most_shifted, shifted)
+    return np.int64(least), np.int64(most_shifted) - 1, least_shifted == 0
 
 
 @kernel
-def range_of_weighed(codes, n_codes, rows, begin, words):
-    """The same of the rows that weigh anything."""
-    least = np.int64(MISSING)
+def range_of_weighed(codes, n_codes, rows, begin, packed_targets):
+    """The same for the rows that have weight."""
+    least = np.int64(MISSING_BIN)
     most = np.int64(-1)
     is_absent = False
-    for place in range(n_codes):
-        if words[rows[begin + place]] == 0:
+    for index in range(n_codes):
+        if packed_targets[rows[begin + index]] == 0:
             continue
-        code = np.int64(codes[place])
-        is_absent |= code == MISSING
+        code = np.int64(codes[index])
+        is_absent |= code == MISSING_BIN
         least = min(least, code)
-        most = max(most, np.int64(-1) if code == MISSING else code)
+        most = max(most, np.int64(-1) if code == MISSING_BIN else code)
     return least, most, is_absent
 
 
 @kernel
 def is_any_missing(codes, first, last):
-    """Whether any of the codes ``first`` to ``last`` is."""
+    """Whether any of the codes ``first`` to ``last`` is missing."""
     most = np.uint8(0)
-    for place in range(np.uint64(first), np.uint64(last)):
-        most = max(most, codes[place])
-    return most == MISSING
+    for index in range(np.uint64(first), np.uint64(last)):
+        most = max(most, codes[index])
+    return most == MISSING_BIN
 
 
 @kernel
-def count_sides(codes, code, n_drawn, rows, begin, words, counts, rules):
-    """How often the rows that go left, and those that go right, were drawn; missing ones, without weight, go right."""
+def count_sides(codes, code, n_drawn, rows, begin, packed_targets, counts, rules):
+    """How often the rows on each side were drawn; missing values, which have no weight here, go right."""
     n_left = np.int64(0)
     n_right = np.int64(0)
-    for place in range(n_drawn):
-        n_rows = count_drawn(rows, begin + place, begin + place + 1, words, counts, rules)
-        n_left += n_rows if codes[place] <= code else 0
-        n_right += n_rows if codes[place] > code else 0
+    for index in range(n_drawn):
+        n_rows = count_drawn(rows, begin + index, begin + index + 1, packed_targets, counts, rules)
+        n_left += n_rows if codes[index] <= code else 0
+        n_right += n_rows if codes[index] > code else 0
     return n_left, n_right
 
 
@@ -326,11 +337,11 @@ def set_apart_one_by_one(rows, begin, first, last, codes, code, missing_goes_lef
     limit = np.uint8(code + np.int64(turn))
     start = np.uint64(begin)
     left = np.uint64(n_left)
-    for place in range(np.uint64(first), np.uint64(last)):
-        row = rows[start + place]
-        goes_left = np.uint8(codes[place] + turn) <= limit
+    for index in range(np.uint64(first), np.uint64(last)):
+        row = rows[start + index]
+        goes_left = np.uint8(codes[index] + turn) <= limit
         rows[start + left] = row
-        aside[place - left] = row
+        aside[index - left] = row
         left += np.uint64(goes_left)
     return np.int64(left)
 
@@ -342,14 +353,14 @@ def set_apart_by_lanes(rows, begin, first, last, codes, code, missing_goes_left,
     start = np.uint64(begin)
     left = np.uint64(n_left)
     end = np.uint64(last)
-    place = np.uint64(first)
-    while place < end:
-        n_rows = min(np.uint64(N_LANES), end - place)
-        goes_left = bits_of_most(codes, place, n_rows, turn, limit)
+    index = np.uint64(first)
+    while index < end:
+        n_rows = min(np.uint64(N_LANES), end - index)
+        goes_left = bits_of_most(codes, index, n_rows, turn, limit)
         goes_right = np.uint16((np.uint64(1) << n_rows) - np.uint64(1)) ^ goes_left
-        copy_chosen(rows, start + place, goes_right, aside, place - left)
-        left += copy_chosen(rows, start + place, goes_left, rows, start + left)
-        place += n_rows
+        copy_chosen(rows, start + index, goes_right, aside, index - left)
+        left += copy_chosen(rows, start + index, goes_left, rows, start + left)
+        index += n_rows
     return np.int64(left)
 
 
@@ -360,20 +371,20 @@ set_apart = kernel(set_apart_by_lanes if HAS_LANES else set_apart_one_by_one)
 def put_back_rows(rows, begin, end, aside):
     """The rows set aside, behind those that go left."""
     first = np.uint64(begin)
-    for place in range(np.uint64(end - begin)):
-        rows[first + place] = aside[place]
+    for index in range(np.uint64(end - begin)):
+        rows[first + index] = aside[index]
 
 
-# Completely random splits: a feature and a cut that look at no target.
+# Drawing a split.
 
 
 @kernel
-def split_blindly(node, matrix, bag, nodes):
-    """A random feature that varies in the node, cut at random."""
+def split_randomly(node, matrix, bag, nodes):
+    """Draw a feature that varies in the node, and a cut of it."""
     path = nodes.path[node]
     n_features = matrix.columns.shape[0]
     nodes.feature[node] = -1
-    for attempt in range(4 * n_features):
+    for attempt in range(ATTEMPTS * n_features):
         feature = draw_feature(path, attempt, n_features)
         column = matrix.columns[feature]
         least, most, is_absent = find_range(column, bag, nodes.begin[node], nodes.end[node])
@@ -389,15 +400,15 @@ def split_blindly(node, matrix, bag, nodes):
 
 @kernel
 def find_range(column, bag, begin, end):
-    """Least and greatest code of the rows that weigh anything, and whether any of them has a missing value."""
-    least = np.int64(MISSING)
+    """Least and greatest code of the rows that have weight, and whether any of them is missing."""
+    least = np.int64(MISSING_BIN)
     most = np.int64(-1)
     is_absent = False
-    for place in range(begin, end):
-        code = np.int64(column[bag.rows[place]])
-        if bag.words[place] == 0:
+    for index in range(begin, end):
+        code = np.int64(column[bag.rows[index]])
+        if bag.packed_targets[index] == 0:
             continue
-        is_missing = code == MISSING
+        is_missing = code == MISSING_BIN
         is_absent |= is_missing
         least = min(least, code)
         most = max(most, np.int64(-1) if is_missing else code)
@@ -406,51 +417,51 @@ def find_range(column, bag, begin, end):
 
 @kernel
 def draw_feature(path, attempt, n_features):
-    """The feature to try; some 2 % of the features are missed by ``4 * n_features`` attempts, if only one varies."""
+    """The feature to try; if only one feature varies, all attempts miss it in some 2 % of the nodes."""
     return np.int64(uniform(path, attempt) * n_features)
 
 
 @kernel
 def draw_cut(path, attempt, n_features, least, most, start, thresholds):
-    """A cut between two codes of the feature whose thresholds begin at ``start``; NO_SPLIT where there is none."""
-    draw = uniform(path, attempt + 4 * n_features)
+    """A cut between two codes of the feature whose thresholds begin at ``start``; NO_SPLIT if there is none."""
+    draw = uniform(path, attempt + ATTEMPTS * n_features)
     cut = cut_between(start + least, start + most, thresholds, draw)
     return NO_SPLIT if cut == NO_SPLIT else cut - start
 
 
 @kernel
 def draw_side(path, attempt):
-    """Where missing values go: a coin is thrown."""
+    """A random side for the missing values."""
     return GO_LEFT + np.int64(combine(path, attempt) & np.uint64(1))
 
 
 @kernel
 def side_of_unseen(n_left, n_right, missing_rule):
-    """Where no row drawn is missing, the rule, or the larger child, takes those to come."""
+    """The side of missing values where none was drawn: that of the rule, or of the larger child."""
     if missing_rule in (GO_LEFT, GO_RIGHT):
         return missing_rule
     return GO_LEFT if n_left >= n_right else GO_RIGHT
 
 
-# The nodes of a tree grown depth first, numbered like those of any other: the largest leaf is split first.
+# Renumbering the nodes: the largest leaf is split first.
 
 
 class Splits(NamedTuple):
-    """A grown tree by node, as ``Tree`` has it, and the places of its rows."""
+    """A grown tree by node, as in ``Tree``, and the positions of its rows."""
 
     feature: Array  # int32; -1 in a leaf
     code: Array  # uint8; 0 in a leaf
     left: Array  # int32; 0 in a leaf
     right: Array
     missing: Array
-    gain: Array  # float64, in integer units; of any value in a leaf
+    gain: Array  # float64, in integer units; undefined in a leaf
     begin: Array  # int64
     end: Array
 
 
 @kernel
 def count_rows(nodes):
-    """Inner nodes have the rows of their children, which have higher numbers."""
+    """Fill the row counts of inner nodes with those of their children, which have higher numbers."""
     for number in range(nodes.size - 1, -1, -1):
         node = nodes[number]
         if node.left > 0:
@@ -459,18 +470,18 @@ def count_rows(nodes):
 
 @kernel
 def number_largest_first(nodes, missing_rule, splits, new_of_queue, old_of_new, queue_of_size):
-    """Fill ``splits`` with the same nodes, numbered as if the largest leaf had always been split first.
+    """Fill ``splits`` with the nodes, numbered as if the largest leaf had always been split first.
 
-    Children are smaller than their parent, so nodes of one size are all known when the first of them is to be split:
-    they wait in a queue of their own, the oldest first. ``new_of_queue`` and ``old_of_new`` have a place for each node,
-    ``queue_of_size`` zeros for each number of rows up to the root's, and one more.
+    Children are smaller than their parent, so all nodes of one size are known when the first of them is split. They
+    wait in one queue per size, the oldest first. ``new_of_queue`` and ``old_of_new`` have one entry per node;
+    ``queue_of_size`` has zeros for each number of rows up to the root's, and one more.
     """
     largest = nodes.n_rows[ROOT]
     for old in range(nodes.size):
         if nodes.left[old] > 0:
             queue_of_size[largest - nodes.n_rows[old]] += 1
     n_inner = 0
-    for size in range(queue_of_size.size):  # where each size's queue begins, larger ones before
+    for size in range(queue_of_size.size):  # the start of each size's queue, larger sizes first
         length = queue_of_size[size]
         queue_of_size[size] = n_inner
         n_inner += length
@@ -478,8 +489,8 @@ def number_largest_first(nodes, missing_rule, splits, new_of_queue, old_of_new, 
     new_of_queue[0] = ROOT
     old_of_new[ROOT] = ROOT
     n_nodes = 1
-    for place in range(n_inner):
-        new = new_of_queue[place]
+    for index in range(n_inner):
+        new = new_of_queue[index]
         split = nodes[old_of_new[new]]
         left = np.int64(split.left)
         side = np.int64(split.side)
@@ -501,7 +512,7 @@ def number_largest_first(nodes, missing_rule, splits, new_of_queue, old_of_new, 
 
 @kernel
 def add_numbered(new, node, splits):
-    """All but the children of a node."""
+    """Copy a node, except for its children."""
     is_leaf = node.left == 0
     splits.feature[new] = -1 if is_leaf else node.feature
     splits.code[new] = 0 if is_leaf else node.code

@@ -1,11 +1,13 @@
 """The best split of one feature, from its histogram.
 
-Everything is in the integer units of the words: ``S`` is a sum of targets, ``W`` a sum of weights (rows, hessians or
-weights). What a split gains is the bracket of Eq. 7 in Chen & Guestrin (2016) without its factor ½ and its γ::
+Everything is in the integer units of the packed targets: ``S`` is a sum of targets, ``W`` a sum of weights (row
+counts, weights or hessians). The gain of a split is the bracket of Eq. 7 in Chen & Guestrin (2016), without its factor
+½ and its γ::
 
     S_left² / (W_left + l2) + S_right² / (W_right + l2) − S² / (W + l2)
 
-With l2 = 0 and rows as weights this is the reduction of the sum of squares; for 0/1 targets, half that of Gini's.
+With l2 = 0 and row counts as weights this is the reduction of the squared error; for 0/1 targets it is half the
+reduction of the Gini impurity.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._core.jit import kernel
+from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.trees.workspace import (
     BEST,
     GO_LEFT,
     GO_RIGHT,
     LEARNED,
-    MISSING,
     NO_SPLIT,
     OWN_CHILD,
     uniform,
@@ -28,24 +30,24 @@ NOISE = 1e-13  # of the parent's score: a smaller gain is rounding, not structur
 
 
 @kernel
-def score(word, bits, l2):
-    """``S² / (W + l2)`` of the rows summed in ``word``; 0 for no rows."""
-    weight = np.float64(word & ((np.int64(1) << bits) - 1)) + l2
-    total = np.float64(word >> bits)
+def score(packed, bits, l2):
+    """``S² / (W + l2)`` of the rows summed in ``packed``; 0 without rows."""
+    weight = np.float64(packed & ((np.int64(1) << bits) - 1)) + l2
+    total = np.float64(packed >> bits)
     return total * total / weight if weight > 0.0 else 0.0
 
 
 @kernel
-def value_of(word, bits, l2, low, high):
-    """``S / (W + l2)``, kept between ``low`` and ``high``: what these rows would predict."""
-    weight = np.float64(word & ((np.int64(1) << bits) - 1)) + l2
-    value = np.float64(word >> bits) / weight if weight > 0.0 else 0.0
+def value_of(packed, bits, l2, low, high):
+    """``S / (W + l2)``, clipped to ``low`` and ``high``: the prediction for these rows."""
+    weight = np.float64(packed & ((np.int64(1) << bits) - 1)) + l2
+    value = np.float64(packed >> bits) / weight if weight > 0.0 else 0.0
     return min(max(value, low), high)
 
 
 @kernel
 def is_in_order(left, right, rules, direction, low, high):
-    """Whether two children predict values in the direction a monotone feature asks for."""
+    """Whether the predictions of two children have the order that a monotone feature requires."""
     value_left = value_of(left, rules.bits, rules.l2, low, high)
     value_right = value_of(right, rules.bits, rules.l2, low, high)
     return direction * (value_right - value_left) >= 0.0
@@ -53,29 +55,29 @@ def is_in_order(left, right, rules, direction, low, high):
 
 @kernel
 def cut_after(sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least, cuts):
-    """The best code to cut after, with the ``extra`` word (missing rows, or 0) on the left.
+    """The best code to cut after, with the packed sum ``extra`` (missing values, or 0) on the left.
 
-    ``total`` is what both sides hold together; ``limits`` is (direction, low, high). Gives the children's score and the
-    code; NO_SPLIT where no cut leaves enough rows and weight on each side and scores more than ``least``.
+    ``total`` is the packed sum of both sides; ``limits`` is (direction, low, high). Returns the children's score and
+    the code, which is NO_SPLIT where no cut with enough rows and weight on each side scores more than ``least``.
     """
     n_cuts = n_bins - 1
-    words_left, rows_left, scores = cuts[0], cuts[1], cuts[2].view(np.float64)
-    sum_up(sums, extra, n_cuts, words_left)
-    score_cuts(words_left, total, n_cuts, rules, scores)
+    packed_left, rows_left, scores = cuts[0], cuts[1], cuts[2].view(np.float64)
+    sum_up(sums, extra, n_cuts, packed_left)
+    score_cuts(packed_left, total, n_cuts, rules, scores)
     if counts.size > 0:
         sum_up(counts, n_extra, n_cuts, rows_left)
         forbid_few_rows(rows_left, n_extra, n_total, n_cuts, rules.min_leaf, scores)
     elif not rules.has_counts:
-        count_rows(words_left, n_cuts, rules.bits, rows_left)
+        count_rows(packed_left, n_cuts, rules.bits, rows_left)
         forbid_few_rows(rows_left, n_extra, n_total, n_cuts, rules.min_leaf, scores)
     if limits[0] != 0:
-        forbid_disorder(words_left, total, n_cuts, rules, limits, scores)
+        forbid_disorder(packed_left, total, n_cuts, rules, limits, scores)
     return best_cut(scores, n_cuts, least)
 
 
 @kernel
 def sum_up(of_bin, start, n_cuts, left):
-    """What lies on the left of each cut."""
+    """Cumulative sums: what lies on the left of each cut."""
     running = start
     for code in range(n_cuts):
         running += of_bin[code]
@@ -83,10 +85,10 @@ def sum_up(of_bin, start, n_cuts, left):
 
 
 @kernel
-def score_cuts(words_left, total, n_cuts, rules, scores):
-    """The children's score for each cut; -inf where a side would be too light.
+def score_cuts(packed_left, total, n_cuts, rules, scores):
+    """The children's score for each cut; -inf where a side has too little weight.
 
-    Without branches, so that several cuts are scored at a time: faster than to leave out those of empty bins.
+    The loop is branch-free and vectorized, which is faster than skipping empty bins.
     """
     bits = rules.bits
     mask = (np.int64(1) << bits) - 1
@@ -95,9 +97,9 @@ def score_cuts(words_left, total, n_cuts, rules, scores):
     whole_sum = np.float64(total >> bits)
     whole_weight = np.float64(total & mask)
     for code in range(n_cuts):
-        left = np.float64(words_left[code] >> bits)
+        left = np.float64(packed_left[code] >> bits)
         right = whole_sum - left
-        weight = np.float64(words_left[code] & mask)
+        weight = np.float64(packed_left[code] & mask)
         other = whole_weight - weight + l2
         weight += l2
         is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
@@ -107,16 +109,16 @@ def score_cuts(words_left, total, n_cuts, rules, scores):
 
 
 @kernel
-def count_rows(words_left, n_cuts, bits, rows_left):
-    """The rows on the left of each cut, where words count them."""
+def count_rows(packed_left, n_cuts, bits, rows_left):
+    """The rows on the left of each cut, where the weights are row counts."""
     mask = (np.int64(1) << bits) - 1
     for code in range(n_cuts):
-        rows_left[code] = words_left[code] & mask
+        rows_left[code] = packed_left[code] & mask
 
 
 @kernel
 def forbid_few_rows(rows_left, n_extra, n_total, n_cuts, min_leaf, scores):
-    """Take out the cuts with too few rows on a side, or with no known value on the left."""
+    """Exclude cuts with too few rows on a side, or with no known value on the left."""
     for code in range(n_cuts):
         n_left = rows_left[code]
         is_allowed = (n_left != n_extra) & (n_left >= min_leaf) & (n_total - n_left >= min_leaf)
@@ -124,18 +126,18 @@ def forbid_few_rows(rows_left, n_extra, n_total, n_cuts, min_leaf, scores):
 
 
 @kernel
-def forbid_disorder(words_left, total, n_cuts, rules, limits, scores):
-    """Take out the cuts whose children predict values against the feature's direction."""
+def forbid_disorder(packed_left, total, n_cuts, rules, limits, scores):
+    """Exclude cuts whose children violate the direction of a monotone feature."""
     direction, low, high = limits
     for code in range(n_cuts):
-        left = words_left[code]
+        left = packed_left[code]
         if not is_in_order(left, total - left, rules, direction, low, high):
             scores[code] = -np.inf
 
 
 @kernel
 def best_cut(scores, n_cuts, least):
-    """The highest score above ``least`` and its code, the first of equal ones; NO_SPLIT where there is none."""
+    """The highest score above ``least`` and its code, the first of equal ones; NO_SPLIT if there is none."""
     best = least
     best_code = NO_SPLIT
     for code in range(n_cuts):
@@ -147,7 +149,7 @@ def best_cut(scores, n_cuts, least):
 
 @kernel
 def random_cut(sums, n_bins, thresholds, draw):
-    """A cut drawn evenly over the range of thresholds between the node's least and greatest value."""
+    """A cut drawn uniformly from the range of thresholds between the node's least and greatest value."""
     first = 0
     while first < n_bins and sums[first] == 0:
         first += 1
@@ -159,32 +161,32 @@ def random_cut(sums, n_bins, thresholds, draw):
 
 @kernel
 def cut_between(first, last, thresholds, draw):
-    """A cut drawn evenly over the range of thresholds between two codes; NO_SPLIT where there is no other."""
+    """A cut drawn uniformly from the range of thresholds between two codes; NO_SPLIT if they are equal."""
     if first >= last:
         return NO_SPLIT
     low = np.float64(thresholds[first])
     high = np.float64(thresholds[last - 1])
     cut = low + draw * (high - low)
-    # The first threshold that is not below the cut: counting the others is faster than looking for it.
+    # The first threshold not below the cut: counting those below is faster than a search.
     n_below = np.int32(0)
-    for place in range(np.uint64(first), np.uint64(last - 1)):
-        n_below += np.float64(thresholds[place]) < cut
+    for index in range(np.uint64(first), np.uint64(last - 1)):
+        n_below += np.float64(thresholds[index]) < cut
     return first + np.int64(n_below)
 
 
 @kernel
 def score_random_cut(sums, counts, code, total, n_total, extra, n_extra, rules, limits, least):
-    """The children's score for the cut after ``code``, like ``cut_after`` for a single cut."""
+    """The children's score for the cut after ``code``: ``cut_after`` for a single cut."""
     bits = rules.bits
     mask = (np.int64(1) << bits) - 1
     running = extra
-    for place in range(code + 1):
-        running += sums[place]
+    for index in range(code + 1):
+        running += sums[index]
     n_left = running & mask
     if rules.has_counts:
         n_left = n_extra
-        for place in range(min(code + 1, counts.size)):
-            n_left += counts[place]
+        for index in range(min(code + 1, counts.size)):
+            n_left += counts[index]
     min_leaf = rules.min_leaf if counts.size > 0 or not rules.has_counts else 0
     if n_left < min_leaf or n_total - n_left < min_leaf:
         return least, NO_SPLIT
@@ -204,13 +206,13 @@ def score_random_cut(sums, counts, code, total, n_total, extra, n_extra, rules, 
 def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limits, draw, cuts):
     """The best split of a feature: (gain, code, side of the missing values).
 
-    Where rows are counted apart and ``counts`` is empty, any number of rows will do.
+    Where rows are counted separately and ``counts`` is empty, ``min_leaf`` is not checked.
     """
     bits = rules.bits
-    absent = sums[MISSING]
+    absent = sums[MISSING_BIN]
     n_absent = absent & ((np.int64(1) << bits) - 1)
     if rules.has_counts:
-        n_absent = counts[MISSING] if counts.size > 0 else np.int64(absent != 0)
+        n_absent = counts[MISSING_BIN] if counts.size > 0 else np.int64(absent != 0)
     parent = score(total, bits, rules.l2)
     best, best_code, best_side = parent * (1.0 + NOISE), NO_SPLIT, LEARNED
     only = np.int64(0)
@@ -243,7 +245,7 @@ def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limit
 
 @kernel
 def is_tried(side, n_absent, rules):
-    """Whether the cuts with the missing values on this side count; without missing values the right stands for both."""
+    """Whether cuts with the missing values on this side are tried; without missing values only the right is."""
     if n_absent == 0 or rules.missing_rule == OWN_CHILD:
         return side == GO_RIGHT
     return rules.missing_rule in (LEARNED, side)
@@ -251,7 +253,7 @@ def is_tried(side, n_absent, rules):
 
 @kernel
 def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, limits, least, cuts):
-    """Every cut, or the drawn one."""
+    """The best of all cuts, or the drawn one."""
     if rules.threshold_rule == BEST:
         return cut_after(
             sums, counts, n_bins, total, n_total, extra, n_extra, rules, limits, least, cuts
@@ -263,33 +265,33 @@ def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, l
 
 @kernel
 def split_features(first, last, node, matrix, rules, candidates, nodes, work):
-    """The best splits of the candidates ``first`` to ``last`` of a node; rows that are counted apart are not yet."""
-    cuts = space_for_cuts()  # not of ``work``, which threads share
+    """The best splits of the candidates ``first`` to ``last`` of a node, without counts of rows counted separately."""
+    cuts = space_for_cuts()  # not part of ``work``, which threads share
     none = work.bin_counts[:0]
-    for place in range(first, last):
-        work.is_counted[place] = False
-        split_candidate(place, node, none, cuts, matrix, rules, candidates, nodes, work)
+    for index in range(first, last):
+        work.is_counted[index] = False
+        split_candidate(index, node, none, cuts, matrix, rules, candidates, nodes, work)
 
 
 @kernel
 def space_for_cuts():
-    """Room for a feature's cuts: word and rows on the left of each, and the bits of its score."""
-    return np.empty((3, MISSING + 1), np.int64)
+    """A buffer for a feature's cuts: packed sum and rows on the left of each, and the bits of its score."""
+    return np.empty((3, N_CODES), np.int64)
 
 
 @kernel
-def split_candidate(place, node, counts, cuts, matrix, rules, candidates, nodes, work):
+def split_candidate(index, node, counts, cuts, matrix, rules, candidates, nodes, work):
     """Fill ``work.gains``, ``codes`` and ``sides`` for one candidate of a node."""
-    feature = work.features[place]
+    feature = work.features[index]
     begin = matrix.offsets[feature]
     end = matrix.offsets[feature + 1]
     direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
     gain, code, side = split_feature(
-        work.histograms[nodes.slot[node], place],
+        work.histograms[nodes.slot[node], index],
         counts,
         matrix.n_bins[feature],
         matrix.thresholds[begin:end],
-        nodes.word[node],
+        nodes.packed_sum[node],
         nodes.n_rows[node],
         rules,
         (direction, nodes.low[node], nodes.high[node]),
@@ -297,7 +299,7 @@ def split_candidate(place, node, counts, cuts, matrix, rules, candidates, nodes,
         cuts,
     )
     is_good = code != NO_SPLIT and gain > rules.min_gain
-    # What a feature costs decides which one is taken, not whether the node is split.
-    work.gains[place] = gain - candidates.penalty[feature] if is_good else 0.0
-    work.codes[place] = code if is_good else NO_SPLIT
-    work.sides[place] = side
+    # The cost of a feature decides which feature is taken, not whether the node is split.
+    work.gains[index] = gain - candidates.penalty[feature] if is_good else 0.0
+    work.codes[index] = code if is_good else NO_SPLIT
+    work.sides[index] = side

@@ -1,12 +1,12 @@
-"""What the growing kernels pass to each other, and the hash that is their only source of randomness.
+"""The arrays that the growing kernels share, and the hash that is their only source of randomness.
 
-Words used here
-    row       a row of the binned matrix, as it is laid out
-    source    the same row as the caller counts it: ``matrix.source_of_row[row]``
-    place     a position in the tree's own list of rows; a node owns the places ``begin`` to ``end``
-    word      target sum and weight of some rows, packed into one int64: ``sum << bits | weight``
-    slot      a row of the histogram pool
-    code      the bin of a value; ``MISSING`` where there is none
+Terms
+    row            a row of the binned matrix, in the matrix's own order
+    source         the same row as the caller numbers it: ``matrix.source_of_row[row]``
+    position       an index into the tree's own list of rows; a node owns the positions ``begin`` to ``end``
+    packed target  target and weight of one row, or of several rows summed, in one int64: ``target << bits | weight``
+    slot           an entry of the pool of histograms
+    code           the bin of a value; ``MISSING_BIN`` where the value is missing
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ import numpy as np
 from rankwood._core.jit import kernel
 from rankwood.dtypes import Array
 
-MISSING = 255
 NO_SPLIT = -1
 
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2  # how a threshold is chosen
 LEARNED, GO_LEFT, GO_RIGHT, OWN_CHILD = 0, 1, 2, 3  # where missing values go
 
+# What the entries of ``Work.counters`` count.
+N_NODES = 0  # nodes in the record array, whether they are part of the tree or not
+N_LEAVES = 1  # leaves of the tree
+HEAP_SIZE = 2  # leaves in the heap
+LAST_SLOT = 3  # the histogram slot that was given out last
+N_NUMBERED = 4  # nodes that are part of the tree
+N_COUNTERS = 5
+
 
 class Matrix(NamedTuple):
-    """The binned data: a contiguous column per feature, rows that are alike near each other."""
+    """The binned data: one contiguous column per feature, with similar rows near each other."""
 
     columns: Array  # uint8 (features, rows)
-    heads: Array  # uint8 (rows, features): the first features once more, row by row; no rows: there are none
+    row_major_prefix: Array  # uint8 (rows, first features): a second copy, row by row; may be empty
     source_of_row: Array  # int32 (rows)
     n_bins: Array  # int64 (features): value bins
     thresholds: Array  # float32: cut points of all features end to end
@@ -37,45 +44,43 @@ class Matrix(NamedTuple):
 
 
 class GrowthRules(NamedTuple):
-    """The policies, lowered to numbers; sums and gains are in the integer units of the words."""
+    """The policies as numbers. Sums and gains are in the integer units of the packed targets."""
 
     max_leaves: int
     max_depth: int
     min_leaf: int
-    min_split: int  # different rows that a node needs to be split, however often they were drawn
-    n_candidates: int  # features looked at per node
+    min_split: int  # distinct rows that a node needs to be split
+    n_candidates: int  # features searched per node
     threshold_rule: int
     missing_rule: int
-    bits: int  # of a word that hold the weight
-    has_counts: (
-        bool  # weights are not row counts: rows are counted apart, where a split depends on them
-    )
+    bits: int  # of a packed target that hold the weight
+    has_counts: bool  # weights are not row counts, so rows are counted separately
     can_subtract: (
-        bool  # every node looks at the same features: a child is its parent minus its sibling
+        bool  # all nodes search the same features: a child is its parent minus its sibling
     )
     l2: float
     min_gain: float
     min_weight: float  # of each child
-    likely_gain: float  # splits that gain as much are made as soon as they are found
-    most_explored: int  # nodes, as long as splits are made before it is their turn
-    stream: int  # what the hash starts from
+    likely_gain: float  # splits that gain at least this are made as soon as they are found
+    most_explored: int  # nodes in the record array, beyond which no split is made early
+    stream: int  # the seed of the hash
 
 
 class Candidates(NamedTuple):
-    """What is known of each feature before growing."""
+    """What is known of each feature before the tree grows."""
 
-    probability: Array  # float64 (features) of being drawn; empty: all alike
+    probability: Array  # float64 (features) of being drawn; empty: uniform
     given: Array  # int64: the feature of each node position, root first; empty: drawn
     penalty: Array  # float64 (features), subtracted from the gain
     direction: Array  # int64 (features): 1 rising, -1 falling, 0 free; empty: all free
 
 
 class Bag(NamedTuple):
-    """The tree's rows. Places are reordered as nodes split, and stay ascending by row within a node."""
+    """The rows of the tree. Splits reorder them; within a node rows stay in ascending order."""
 
     rows: Array  # uint32
-    words: Array  # int64
-    counts: Array  # int64 rows drawn at each place; empty unless rules.has_counts
+    packed_targets: Array  # int64
+    counts: Array  # int64: how often each row was drawn; empty unless rules.has_counts
 
 
 # The growing tree: a record array as long as the tree may get, read as nodes.begin[node].
@@ -83,13 +88,13 @@ NODE = np.dtype(
     [
         ("begin", np.int64),
         ("end", np.int64),
-        ("word", np.int64),
+        ("packed_sum", np.int64),  # sum of the packed targets of the node's rows
         ("n_rows", np.int64),  # rows drawn, duplicates counted
-        ("path", np.uint64),  # hash of the way from the root
+        ("path", np.uint64),  # hash of the path from the root
         (
             "position",
             np.int64,
-        ),  # as in a heap: children of p are 2p + 1 and 2p + 2; -1 where int64 ends
+        ),  # in a binary heap: children of p are 2p + 1, 2p + 2; -1 on overflow
         ("depth", np.int64),
         ("slot", np.int64),
         ("gain", np.float64),
@@ -99,37 +104,35 @@ NODE = np.dtype(
         ("left", np.int64),
         ("right", np.int64),
         ("missing", np.int64),
-        ("number", np.int64),  # in the tree; -1 while it is not part of it
-        ("low", np.float64),  # what a monotone ancestor allows as value, in integer units
+        ("number", np.int64),  # of the node in the tree; -1 while it is not part of the tree
+        ("low", np.float64),  # bounds that monotone ancestors put on the value, in integer units
         ("high", np.float64),
     ]
 )
 
 
 class Work(NamedTuple):
-    """Scratch space, used again for every node."""
+    """Scratch space that is used again for every node."""
 
     histograms: Array  # int64 (slots, candidates, 256)
     bin_counts: Array  # int64 (256): rows of one feature by bin, if rules.has_counts
-    features: Array  # int64 (candidates) of the node at hand
+    features: Array  # int64 (candidates) of the current node
     gains: Array  # float64 (candidates)
     codes: Array  # int64 (candidates)
     sides: Array  # int64 (candidates)
-    is_counted: (
-        Array  # bool (candidates): whether the split at hand leaves enough rows on each side
-    )
+    is_counted: Array  # bool (candidates): whether the candidate's split respects min_leaf
     keys: Array  # float64 (features), for drawing by probability
-    rows: Array  # uint32, half as long as the bag; as long where missing values have children of their own
-    words: Array
-    counts: Array
+    rows: Array  # uint32: rows set aside by a split; half the bag, or all of it with OWN_CHILD
+    packed_targets: Array  # int64, of the rows set aside
+    counts: Array  # int64, of the rows set aside
     heap: Array  # int64: leaves that can be split, the best first
-    waiting: Array  # int64: nodes that will be split before it is their turn
-    size: Array  # int64 (5): nodes, leaves, entries of the heap, slots taken, numbers given
+    waiting: Array  # int64: a stack of nodes to be split early
+    counters: Array  # int64 (N_COUNTERS)
 
 
 @kernel
 def mix(value: Any) -> Any:
-    """A 64-bit finaliser (Stafford's variant 13, as in SplitMix64): equal bits in, equal bits out."""
+    """A 64-bit finalizer (Stafford's variant 13, as in SplitMix64)."""
     value = np.uint64(value)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -138,7 +141,7 @@ def mix(value: Any) -> Any:
 
 @kernel
 def combine(one: Any, other: Any) -> Any:
-    """A hash of two numbers, in this order."""
+    """A hash of two numbers, which depends on their order."""
     return mix(np.uint64(one) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(other) + np.uint64(1))
 
 

@@ -1,8 +1,7 @@
-"""A chess position drawn as text and as SVG, with the moves that somebody would play.
+"""A chess position drawn as text and as SVG, with marked moves.
 
-Words used here
-    marks    moves (UCI) by whose they are, best first, such as ``{"model": ["e2e4", "d2d4"], "engine": ["g1f3"]}``;
-             at most three, drawn in the order given
+``marks`` are moves (UCI) by the name of the player, best first, such as
+``{"model": ["e2e4", "d2d4"], "engine": ["g1f3"]}``; at most three names, drawn in the given order.
 """
 
 from __future__ import annotations
@@ -26,20 +25,18 @@ Marks = Mapping[str, Sequence[str]]
 
 _BRACKETS = ("()", "[]", "<>")
 _COLOURS = ("#1f6fb2", "#d9730d", "#4b8b3b")
-_BOTH = "{}"  # a square of more than one first choice
-_GLYPHS = (
-    " ♟♞♝♜♛♚"  # the filled shapes for both sides: outlines of white pieces vanish on light squares
-)
+_BOTH = "{}"  # a square in the first choice of several players
+_GLYPHS = " ♟♞♝♜♛♚"  # filled shapes for both sides: outlines are hard to see on light squares
 _LIGHT, _DARK = "#f0e2c8", "#c3a27c"
 _SIDE = 48  # pixels of a square
-_EDGE = 22  # room for the names of files and ranks
+_EDGE = 22  # margin for the names of files and ranks
 
 
 def board_text(position: str | Sequence[float], marks: Marks | None = None) -> str:
-    """The board in letters, White's large, seen by the side to move; each first choice stands in brackets.
+    """The board in letters, White's in upper case, from the side of the mover; first choices are in brackets.
 
     ``position`` is FEN, or a row of features, which shows the mover's pieces as White's. Below the board is a line
-    per mark with its bracket and its moves.
+    per mark with its brackets and its moves.
     """
     fen, marks = _checked(position, marks)
     brackets = _brackets(marks)
@@ -59,6 +56,31 @@ def board_text(position: str | Sequence[float], marks: Marks | None = None) -> s
     return "\n".join(lines)
 
 
+def board_svg(
+    position: str | Sequence[float], marks: Marks | None = None, *, title: str = ""
+) -> str:
+    """The board as SVG from the side of the mover, with an arrow per marked move, widest for first choices."""
+    fen, marks = _checked(position, marks)
+    order = _seen_by_mover(fen)
+    cell_of = {square: divmod(index, 8) for index, square in enumerate(order)}
+    top = 28 if title else 6
+    width = 8 * _SIDE + 2 * _EDGE
+    height = top + 8 * _SIDE + _EDGE + 20 * len(marks) + 8
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="DejaVu Sans, Arial, sans-serif" role="img" aria-label="{escape(title or fen)}">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    if title:
+        parts.append(f'<text x="{_EDGE}" y="20" font-size="14" fill="#222">{escape(title)}</text>')
+    parts.append(f'<g transform="translate({_EDGE} {top})">')
+    parts += _squares(cell_of)
+    parts += _pieces(piece_codes(fen), cell_of)
+    parts += _arrows(marks, cell_of)
+    parts += _legend(fen, marks)
+    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
+
+
 def move_text(position: str, move: str) -> str:
     """A move with its piece, such as ``Nd4xc6``, ``e2-e4`` or ``O-O``."""
     codes = piece_codes(position)
@@ -72,33 +94,8 @@ def move_text(position: str, move: str) -> str:
     return f"{piece}{move[:2]}{'x' if is_capture else '-'}{move[2:4]}{becomes}"
 
 
-def board_svg(
-    position: str | Sequence[float], marks: Marks | None = None, *, title: str = ""
-) -> str:
-    """The board as an SVG picture, seen by the side to move; an arrow per marked move, the first of each the widest."""
-    fen, marks = _checked(position, marks)
-    order = _seen_by_mover(fen)
-    place_of = {square: divmod(place, 8) for place, square in enumerate(order)}
-    top = 28 if title else 6
-    width = 8 * _SIDE + 2 * _EDGE
-    height = top + 8 * _SIDE + _EDGE + 20 * len(marks) + 8
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="DejaVu Sans, Arial, sans-serif" role="img" aria-label="{escape(title or fen)}">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    if title:
-        parts.append(f'<text x="{_EDGE}" y="20" font-size="14" fill="#222">{escape(title)}</text>')
-    parts.append(f'<g transform="translate({_EDGE} {top})">')
-    parts += _squares(place_of)
-    parts += _pieces(piece_codes(fen), place_of)
-    parts += _arrows(marks, place_of)
-    parts += _legend(fen, marks)
-    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
-
-
 def _checked(position: str | Sequence[float], marks: Marks | None) -> tuple[str, Marks]:
-    """The position as FEN, and the marks, each move a move."""
+    """The position as FEN, and the marks, all valid."""
     fen = position if isinstance(position, str) else position_of_features(position)
     marks = {} if marks is None else marks
     if len(marks) > len(_BRACKETS):
@@ -113,17 +110,17 @@ def _checked(position: str | Sequence[float], marks: Marks | None) -> tuple[str,
 
 def _seen_by_mover(fen: str) -> list[int]:
     """Squares from the top left to the bottom right, the mover at the bottom."""
-    flip = 56 if is_white_to_move(fen) else 7  # turn the ranks, or the files
-    return [place ^ flip for place in range(64)]
+    flip = 56 if is_white_to_move(fen) else 7  # reverse the ranks, or the files
+    return [index ^ flip for index in range(64)]
 
 
 def _brackets(marks: Marks) -> dict[int, str]:
-    """The bracket around each square of a first choice."""
-    found: dict[int, str] = {}
+    """The brackets around each square of a first choice."""
+    bracket_of: dict[int, str] = {}
     for moves, bracket in zip(marks.values(), _BRACKETS, strict=False):
         for square in squares_of(moves[0]) if moves else ():
-            found[square] = _BOTH if square in found else bracket
-    return found
+            bracket_of[square] = _BOTH if square in bracket_of else bracket
+    return bracket_of
 
 
 def _cell(code: int, bracket: str) -> str:
@@ -131,9 +128,9 @@ def _cell(code: int, bracket: str) -> str:
     return bracket[0] + (piece if code >= 0 else piece.lower()) + bracket[1]
 
 
-def _squares(place_of: Mapping[int, tuple[int, int]]) -> list[str]:
+def _squares(cell_of: Mapping[int, tuple[int, int]]) -> list[str]:
     parts = []
-    for square, (row, column) in place_of.items():
+    for square, (row, column) in cell_of.items():
         colour = _LIGHT if (square // 8 + square % 8) % 2 else _DARK
         parts.append(
             f'<rect x="{column * _SIDE}" y="{row * _SIDE}" width="{_SIDE}" height="{_SIDE}" fill="{colour}"/>'
@@ -150,14 +147,14 @@ def _name(x: int, y: int, text: str) -> str:
     return f'<text x="{x}" y="{y}" font-size="12" text-anchor="middle" fill="#555">{text}</text>'
 
 
-def _pieces(codes: Sequence[int], place_of: Mapping[int, tuple[int, int]]) -> list[str]:
+def _pieces(codes: Sequence[int], cell_of: Mapping[int, tuple[int, int]]) -> list[str]:
     parts = []
-    for square, (row, column) in place_of.items():
+    for square, (row, column) in cell_of.items():
         code = codes[square]
         if not code:
             continue
         fill, edge = ("#ffffff", "#222222") if code > 0 else ("#222222", "#f4f4f4")
-        # U+FE0E asks for the letter shape: some systems would draw a coloured pawn emoji.
+        # U+FE0E selects the text form: some systems would draw a coloured pawn emoji.
         parts.append(
             f'<text x="{column * _SIDE + _SIDE // 2}" y="{row * _SIDE + 37}" font-size="38" text-anchor="middle" '
             f'fill="{fill}" stroke="{edge}" stroke-width="1.1">{_GLYPHS[abs(code)]}&#xFE0E;</text>'
@@ -165,12 +162,12 @@ def _pieces(codes: Sequence[int], place_of: Mapping[int, tuple[int, int]]) -> li
     return parts
 
 
-def _arrows(marks: Marks, place_of: Mapping[int, tuple[int, int]]) -> list[str]:
+def _arrows(marks: Marks, cell_of: Mapping[int, tuple[int, int]]) -> list[str]:
     parts = []
     for number, (moves, colour) in enumerate(zip(marks.values(), _COLOURS, strict=False)):
-        shift = 5 * (number - (len(marks) - 1) / 2)  # equal choices lie side by side
+        shift = 5 * (number - (len(marks) - 1) / 2)  # equal moves are drawn side by side
         for rank in range(len(moves) - 1, -1, -1):  # the first choice on top
-            start, end = (place_of[square] for square in squares_of(moves[rank]))
+            start, end = (cell_of[square] for square in squares_of(moves[rank]))
             width, strength = (7, 0.9) if rank == 0 else (3.5, 0.6)
             parts.append(_arrow(start, end, shift, f'fill="{colour}" opacity="{strength}"', width))
     return parts

@@ -1,9 +1,9 @@
-"""Chess positions with every legal move judged by an engine: built one by one, and never lost.
+"""``build_chess``: chess positions with every legal move scored by an engine, built in resumable steps.
 
-A build is a sequence of tries. Try number k plays from the opening by random numbers of its own, so it gives the same
-position whatever happened before it; it is left out if the game ends, or if the position is there already. What is
-found is appended to ``OUT.partial``, a line of JSON per position, and written to ``OUT`` and its description when all
-is there. A build that was cut off anywhere goes on from its partial file to the same bytes.
+A build is a sequence of tries. Try number k plays from the opening with random numbers of its own, so it gives the
+same position whatever happened before it. A try is skipped if the game ends or if the position is known already.
+Each position is appended to ``OUT.partial`` (``Partial``), one line of JSON each, and all are written to ``OUT`` and
+its description at the end. An interrupted build continues from its partial file and gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,37 +23,21 @@ from rankwood.data.chess.collection import ChessPosition, description_path, writ
 from rankwood.data.chess.engine import Effort, Engine, find_engine, python_chess
 from rankwood.errors import DataError, ParameterError, RunError, UnknownName
 
-DEFAULT_NODES = 100_000  # the search then sees every move of a middle game some 7 half-moves deep
+DEFAULT_NODES = 100_000  # searches a middle game position about 7 half-moves deep
 _MOST_TRIES_IN_VAIN = 200
 
 Progress = Callable[[int, int, float], Any]
 
-
-@dataclass(frozen=True)
-class Play:
-    """How play leaves the opening: chance among moves that are not bad.
-
-    Each side plays one of the engine's ``n_moves`` best moves after a search of ``nodes``, with equal chance any of
-    those at most ``largest_gap`` centipawns worse than the best, but at least the first ``n_always``: so short a search
-    may be sure and wrong, and every game would go the same way. Play goes on for ``least`` to ``most`` half-moves.
-    """
-
-    least: int = 4
-    most: int = 24
-    n_moves: int = 8
-    n_always: int = 3
-    largest_gap: int = 100
-    nodes: int = 5_000
-
-
-@dataclass(frozen=True)
-class ChessRules:
-    """What decides which positions and scores a build gives."""
-
-    opening: Opening
-    effort: Effort
-    seed: int
-    play: Play = Play()
+# By their codes in the Encyclopaedia of Chess Openings.
+NAMED = {
+    "B84": "e4 c5 Nf3 d6 d4 cxd4 Nxd4 Nf6 Nc3 a6 Be2 e6",  # Sicilian, classical Scheveningen: open
+    "E97": "d4 Nf6 c4 g6 Nc3 Bg7 e4 d6 Nf3 O-O Be2 e5 O-O Nc6",  # King's Indian, Mar del Plata: closed
+}
+_START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+_MOVE_NUMBER = re.compile(r"\d+\.+")
+_MOVE = re.compile(
+    r"[a-h][1-8][a-h][1-8][qrbn]?|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8](=[QRBN])?[+#]?|O-O(-O)?[+#]?"
+)
 
 
 def build_chess(
@@ -94,7 +78,7 @@ def build_chess(
     progress
         Called after each position with how many are done, how many are wanted, and the seconds left.
 
-    Interrupted, it keeps what it has in ``path`` + ``.partial``; the same call goes on from there.
+    If interrupted, it keeps its positions in ``path`` + ``.partial``; the same call continues from there.
     """
     if str(path) == "-" or description_path(path) == Path(path):
         raise ParameterError(
@@ -112,10 +96,37 @@ def build_chess(
         settings = _settings(rules, running)
         with Partial(path, settings) as partial:
             _fill(partial, rules, running, count, progress)
-            found = partial.positions[:count]
-            write_collection(path, settings, found)
+            built = partial.positions[:count]
+            write_collection(path, settings, built)
             partial.remove()
-    return found
+    return built
+
+
+@dataclass(frozen=True)
+class Play:
+    """How play continues after the opening: random choice among good moves.
+
+    Each side plays one of the engine's ``n_moves`` best moves after a search of ``nodes``: with equal probability any
+    of those at most ``largest_gap`` centipawns worse than the best, but at least the first ``n_always``, since a short
+    search may be confident and wrong, and games would hardly differ. Play lasts ``least`` to ``most`` half-moves.
+    """
+
+    least: int = 4
+    most: int = 24
+    n_moves: int = 8
+    n_always: int = 3
+    largest_gap: int = 100
+    nodes: int = 5_000
+
+
+@dataclass(frozen=True)
+class ChessRules:
+    """The settings that determine the positions and scores of a build."""
+
+    opening: Opening
+    effort: Effort
+    seed: int
+    play: Play = Play()
 
 
 def _effort(nodes: int | None, seconds: float | None) -> Effort:
@@ -137,7 +148,7 @@ def _play(least: int, most: int) -> Play:
 
 
 def _settings(rules: ChessRules, engine: Engine) -> dict[str, Any]:
-    """What must be the same for a build to go on from a partial file."""
+    """The settings that must be equal to continue from a partial file."""
     return {
         "opening": rules.opening.name,
         "lines": [asdict(line) | {"moves": " ".join(line.moves)} for line in rules.opening.lines],
@@ -156,16 +167,16 @@ def _fill(
     """Add positions until there are ``count``."""
     start, before = time.perf_counter(), len(partial.positions)
     tries = played_positions(rules, engine, partial.next_try)
-    seen = {_what_shows(position.fen) for position in partial.positions}
+    seen = {_visible_position(position.fen) for position in partial.positions}
     in_vain = 0
     while len(partial.positions) < count:
         number, board, line = next(tries)
-        if board is None or _what_shows(board.fen()) in seen:
+        if board is None or _visible_position(board.fen()) in seen:
             in_vain += 1
-            _give_up_in_time(in_vain, len(partial.positions))
+            _check_progress(in_vain, len(partial.positions))
             continue
         in_vain = 0
-        seen.add(_what_shows(board.fen()))
+        seen.add(_visible_position(board.fen()))
         name = f"{rules.opening.name}-{len(partial.positions) + 1}"
         scores = dict(sorted(engine.scores(board, rules.effort).items()))
         partial.append(number, ChessPosition(name, board.fen(), line, scores))
@@ -175,15 +186,15 @@ def _fill(
             progress(done, count, each * (count - done))
 
 
-def _what_shows(fen: str) -> str:
-    """Pieces and side to move: positions that differ in castling rights only have the same features."""
+def _visible_position(fen: str) -> str:
+    """Pieces and side to move; positions that differ only in castling rights have the same features."""
     return " ".join(fen.split(" ")[:2])
 
 
-def _give_up_in_time(in_vain: int, found: int) -> None:
+def _check_progress(in_vain: int, n_positions: int) -> None:
     if in_vain >= _MOST_TRIES_IN_VAIN:
         raise RunError(
-            f"the last {in_vain} games led to no new position; {found:,} were found. "
+            f"the last {in_vain} games led to no new position; {n_positions:,} were found. "
             "Ask for fewer, let play go on longer (most_plies), or give more opening lines."
         )
 
@@ -223,14 +234,10 @@ def _choose(play: Play, engine: Engine, board: Any, rng: Any) -> str:
     return best_first[int(rng.integers(n_candidates))]
 
 
-# What a chess build has so far, in a file that survives being cut off at any byte.
-
-
 class Partial:
     """The partial file of a build: a line of settings, then a line per position; use it in a ``with`` block.
 
-    A line counts when it is whole. A piece of a line at the end, as a crash leaves it, is cut off when the file is
-    opened again.
+    An incomplete line at the end, as a crash leaves it, is truncated when the file is opened again.
     """
 
     def __init__(self, target: str | Path, settings: dict[str, Any]) -> None:
@@ -253,12 +260,12 @@ class Partial:
         self._file.close()
 
     def append(self, number: int, position: ChessPosition) -> None:
-        """Keep the position that try ``number`` found; when this returns it is on the disk."""
+        """Store the position of try ``number``; it is on the disk when this returns."""
         self._write({"try": number, **position.as_record()})
         self._take(number, position)
 
     def remove(self) -> None:
-        """Remove the file: all it held is in the collection."""
+        """Remove the file, whose content is now in the collection."""
         self.path.unlink(missing_ok=True)
 
     def _take(self, number: int, position: ChessPosition) -> None:
@@ -268,9 +275,7 @@ class Partial:
     def _lock(self) -> None:
         try:
             import fcntl
-        except (
-            ImportError
-        ):  # Windows has no such locks; two builds of one OUT are then the user's to avoid
+        except ImportError:  # Windows has no such locks
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -305,12 +310,12 @@ class Partial:
             ) from None
         return dict(record)
 
-    def _check_settings(self, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    def _check_settings(self, stored: dict[str, Any], wanted: dict[str, Any]) -> None:
         as_read = json.loads(json.dumps(wanted))
         for name in wanted:
-            if found.get(name) != as_read[name]:
+            if stored.get(name) != as_read[name]:
                 raise ParameterError(
-                    f"{self.path} was begun with {name} = {json.dumps(found.get(name))}, and now it is "
+                    f"{self.path} was begun with {name} = {json.dumps(stored.get(name))}, and now it is "
                     f"{json.dumps(as_read[name])}. Give the same options to go on, or remove the file to begin anew."
                 )
 
@@ -321,19 +326,7 @@ class Partial:
             os.fsync(self._file.fileno())
 
 
-# Where play begins: named opening lines, a PGN file, positions, or lists of moves.
-
-
-# By their codes in the Encyclopaedia of Chess Openings.
-NAMED = {
-    "B84": "e4 c5 Nf3 d6 d4 cxd4 Nxd4 Nf6 Nc3 a6 Be2 e6",  # Sicilian, classical Scheveningen: open
-    "E97": "d4 Nf6 c4 g6 Nc3 Bg7 e4 d6 Nf3 O-O Be2 e5 O-O Nc6",  # King's Indian, Mar del Plata: closed
-}
-_START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
-_MOVE_NUMBER = re.compile(r"\d+\.+")
-_MOVE = re.compile(
-    r"[a-h][1-8][a-h][1-8][qrbn]?|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8](=[QRBN])?[+#]?|O-O(-O)?[+#]?"
-)
+# Openings: named lines, PGN files, positions, or lists of moves.
 
 
 @dataclass(frozen=True)
@@ -346,7 +339,7 @@ class OpeningLine:
 
 @dataclass(frozen=True)
 class Opening:
-    """A name that serves in query ids, and the lines play may begin with."""
+    """A name for query ids, and the lines that play may start from."""
 
     name: str
     lines: tuple[OpeningLine, ...]
@@ -355,8 +348,8 @@ class Opening:
 def read_opening(text: str) -> Opening:
     """The opening that ``text`` names: B84, E97, a file, a position (FEN) or a list of moves.
 
-    A file that ends in ``.pgn`` holds games, whose main lines are taken; any other file holds a position or a list of
-    moves per line, where empty lines and lines that start with ``#`` say nothing.
+    A file that ends in ``.pgn`` holds games, whose main lines are used; any other file holds a position or a list of
+    moves per line, with empty lines and lines that start with ``#`` ignored.
     """
     text = text.strip()
     if text.upper() in NAMED:
@@ -364,11 +357,11 @@ def read_opening(text: str) -> Opening:
         return Opening(name, (_read_line(NAMED[name], name),))
     if os.path.isfile(text):
         lines = _pgn_lines(text) if text.lower().endswith(".pgn") else _text_lines(text)
-        found = tuple(lines)
-        if not found:
+        opening_lines = tuple(lines)
+        if not opening_lines:
             raise DataError(f"{text} holds no game, position or list of moves.")
         stem = os.path.splitext(os.path.basename(text))[0]
-        return Opening(re.sub(r"[^\w-]", "_", stem) or "opening", found)
+        return Opening(re.sub(r"[^\w-]", "_", stem) or "opening", opening_lines)
     if "/" not in text and not _looks_like_moves(text):
         raise UnknownName("opening or file", text, NAMED)
     if "/" in text and text.count("/") != 7:
@@ -388,27 +381,27 @@ def _text_lines(path: str) -> Iterator[OpeningLine]:
                 yield _read_line(text.strip(), f"{path}, line {number}")
 
 
-def _read_line(text: str, place: str) -> OpeningLine:
-    """A position, or moves from the start of a game, as checked by the rules."""
+def _read_line(text: str, where: str) -> OpeningLine:
+    """A position, or moves from the start of a game, checked by the rules."""
     chess = python_chess()
     if text.count("/") == 7:
         try:
             board = chess.Board(text)
         except ValueError as error:
-            raise DataError(f"{place}: '{text}' is not a position in FEN: {error}.") from None
+            raise DataError(f"{where}: '{text}' is not a position in FEN: {error}.") from None
         if not board.is_valid():
-            raise DataError(f"{place}: '{text}' cannot occur in a game: {board.status()!r}.")
-        return _unfinished(board, OpeningLine(text, ()), place)
+            raise DataError(f"{where}: '{text}' cannot occur in a game: {board.status()!r}.")
+        return _unfinished(board, OpeningLine(text, ()), where)
     board = chess.Board(_START)
     for word in _MOVE_NUMBER.sub(" ", text).split():
         try:
             board.push(_parse_move(board, word))
         except ValueError:
             raise DataError(
-                f"{place}: '{word}' is not a legal move after {len(board.move_stack)} half-moves "
+                f"{where}: '{word}' is not a legal move after {len(board.move_stack)} half-moves "
                 f"('{board.fen()}'). Expected moves such as Nf3 or g1f3."
             ) from None
-    return _unfinished(board, OpeningLine(_START, tuple(m.uci() for m in board.move_stack)), place)
+    return _unfinished(board, OpeningLine(_START, tuple(m.uci() for m in board.move_stack)), where)
 
 
 def _parse_move(board: Any, word: str) -> Any:
@@ -418,15 +411,15 @@ def _parse_move(board: Any, word: str) -> Any:
         return board.parse_uci(word)
 
 
-def _unfinished(board: Any, line: OpeningLine, place: str) -> OpeningLine:
+def _unfinished(board: Any, line: OpeningLine, where: str) -> OpeningLine:
     if board.is_game_over():
-        raise DataError(f"{place}: the game is over ({board.result()}). Shorten the line.")
+        raise DataError(f"{where}: the game is over ({board.result()}). Shorten the line.")
     return line
 
 
 def _pgn_lines(path: str) -> Iterator[OpeningLine]:
     chess = python_chess()
-    # Bytes counted as characters: the place of a game is then the number of line ends before it.
+    # latin-1: every byte is a character, so that file positions index the text.
     with open(path, encoding="latin-1", newline="") as file:
         text = file.read()
         file.seek(0)
@@ -438,9 +431,9 @@ def _pgn_lines(path: str) -> Iterator[OpeningLine]:
                 return
             number += 1
             first = begins + len(text[begins:]) - len(text[begins:].lstrip())
-            place = f"{path}, game {number} at line {text.count(chr(10), 0, first) + 1}"
+            where = f"{path}, game {number} at line {text.count(chr(10), 0, first) + 1}"
             if game.errors:
-                raise DataError(f"{place}: {game.errors[0]}. Mend or remove the game.")
+                raise DataError(f"{where}: {game.errors[0]}. Mend or remove the game.")
             end = game.end().board()
             moves = tuple(move.uci() for move in end.move_stack)
-            yield _unfinished(end, OpeningLine(game.board().fen(), moves), place)
+            yield _unfinished(end, OpeningLine(game.board().fen(), moves), where)

@@ -1,4 +1,4 @@
-"""The collections that come with the package, for examples, tutorials and the demo."""
+"""``chess()`` and the files of chess collections: the ranking data, and a JSON description of how they were built."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data.chess.features import FEATURE_NAMES, labels_of_scores, move_features
 from rankwood.data.dataset import RankingData
-from rankwood.data.reading import write_data
+from rankwood.data.letor.text import read_letor
+from rankwood.data.reading import COMPRESSION_SUFFIXES, write_data
 from rankwood.errors import DataError
 
 _FOLDER = Path(__file__).parent / "collections"
 _OPENINGS = ("B84", "E97")
 _PARTS = {"train": (0.0, 0.6), "vali": (0.6, 0.8), "test": (0.8, 1.0)}  # shares of the positions
+
+_LABELS = "gap to the best move in pawns: <= 0.1 is 4, <= 0.2 is 3, < 0.3 is 2, < 0.5 is 1, else 0"
 
 
 def chess(opening: str | None = None, part: str | None = None) -> RankingData:
@@ -59,91 +62,16 @@ def chess(opening: str | None = None, part: str | None = None) -> RankingData:
 
 def chess_positions(opening: str | None = None) -> dict[str, ChessPosition]:
     """The positions of ``chess`` by query id: FEN, the moves that led there, the engine's score of every move."""
-    found = [read_description(_FOLDER / f"chess-{name}.json")[1] for name in _openings(opening)]
-    return {position.query: position for positions in found for position in positions}
+    by_opening = [
+        read_description(_FOLDER / f"chess-{name}.json")[1] for name in _openings(opening)
+    ]
+    return {position.query: position for positions in by_opening for position in positions}
 
 
 def chess_provenance(opening: str) -> dict[str, Any]:
     """How the positions of an opening were made: engine, its version and options, nodes, seed, rules of play."""
     name = checks.one_of("opening", opening, _OPENINGS)
     return read_description(_FOLDER / f"chess-{name}.json")[0]
-
-
-def _openings(opening: str | None) -> tuple[str, ...]:
-    return _OPENINGS if opening is None else (checks.one_of("opening", opening, _OPENINGS),)
-
-
-def _load(name: str) -> RankingData:
-    """An opening's data, with feature names, for which LETOR text has no place."""
-    from rankwood.data.letor.text import read_letor
-
-    data = read_letor(_FOLDER / f"chess-{name}.txt.gz", n_features=len(FEATURE_NAMES), cache=False)
-    return RankingData(
-        data.features, data.labels, data.query_ids, data.doc_ids, feature_names=FEATURE_NAMES
-    )
-
-
-def _part(data: RankingData, part: str) -> RankingData:
-    first, last = _PARTS[checks.one_of("part", part, _PARTS)]
-    return data.take_queries(np.arange(round(first * data.n_queries), round(last * data.n_queries)))
-
-
-# A chess collection in files: the ranking data, and a description of how they came to be.
-
-
-_LABELS = "gap to the best move in pawns: <= 0.1 is 4, <= 0.2 is 3, < 0.3 is 2, < 0.5 is 1, else 0"
-_ENDINGS = (".gz", ".zst", ".bz2")
-
-
-def description_path(path: str | Path) -> Path:
-    """Where the description of a collection stands: ``moves.txt.gz`` has ``moves.json``."""
-    path = Path(path)
-    if path.suffix in _ENDINGS:
-        path = path.with_suffix("")
-    return path.with_suffix(".json")
-
-
-def write_collection(
-    path: str | Path, settings: dict[str, Any], positions: list[ChessPosition]
-) -> None:
-    """Write ranking data to ``path`` and the description beside it; each appears when it is complete."""
-    data = ranking_data(positions)
-    counts = {str(label): int((data.labels == label).sum()) for label in range(5)}
-    facts = {
-        "made_by": f"rankwood {rankwood.__version__}",
-        **settings,
-        "labels": _LABELS,
-        "n_positions": data.n_queries,
-        "n_moves": data.n_documents,
-        "n_moves_of_label": counts,
-        "feature_names": list(FEATURE_NAMES),
-    }
-    target = description_path(path)
-    with explained_writing(target), atomic_path(target) as temporary:
-        temporary.write_text(_as_text(facts, positions), encoding="utf-8")
-    write_data(data, path)
-
-
-def _as_text(facts: dict[str, Any], positions: list[ChessPosition]) -> str:
-    """JSON with a line per fact and a line per position."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in facts.items()]
-    records = [
-        "    " + json.dumps(position.as_record(), separators=(",", ":")) for position in positions
-    ]
-    return "\n".join(["{", *lines, '  "positions": [', ",\n".join(records), "  ]", "}"]) + "\n"
-
-
-def read_description(path: str | Path) -> tuple[dict[str, Any], list[ChessPosition]]:
-    """The facts and the positions of a collection, from its description."""
-    try:
-        facts = json.loads(Path(path).read_text(encoding="utf-8"))
-        positions = [ChessPosition.from_record(record) for record in facts.pop("positions")]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not the description of a chess collection: {error}.") from None
-    return facts, positions
-
-
-# ``ChessPosition``: a position, how it was reached, and what the engine thinks of each move.
 
 
 @dataclass(frozen=True)
@@ -165,7 +93,7 @@ class ChessPosition:
         return tuple(sorted(self.scores, key=lambda move: (-self.scores[move], move)))
 
     def as_record(self) -> dict[str, Any]:
-        """The position as JSON holds it."""
+        """The position as a JSON object."""
         return {
             "query": self.query,
             "fen": self.fen,
@@ -175,14 +103,51 @@ class ChessPosition:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ChessPosition:
-        """The position that ``as_record`` gave."""
+        """The position from the result of ``as_record``."""
         return cls(record["query"], record["fen"], tuple(record["line"].split()), record["scores"])
+
+
+def write_collection(
+    path: str | Path, settings: dict[str, Any], positions: list[ChessPosition]
+) -> None:
+    """Write ranking data to ``path`` and the description beside it, each atomically."""
+    data = ranking_data(positions)
+    counts = {str(label): int((data.labels == label).sum()) for label in range(5)}
+    facts = {
+        "made_by": f"rankwood {rankwood.__version__}",
+        **settings,
+        "labels": _LABELS,
+        "n_positions": data.n_queries,
+        "n_moves": data.n_documents,
+        "n_moves_of_label": counts,
+        "feature_names": list(FEATURE_NAMES),
+    }
+    target = description_path(path)
+    with explained_writing(target), atomic_path(target) as temporary:
+        temporary.write_text(_as_text(facts, positions), encoding="utf-8")
+    write_data(data, path)
+
+
+def read_description(path: str | Path) -> tuple[dict[str, Any], list[ChessPosition]]:
+    """The facts and the positions of a collection, from its description."""
+    try:
+        facts = json.loads(Path(path).read_text(encoding="utf-8"))
+        positions = [ChessPosition.from_record(record) for record in facts.pop("positions")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is not the description of a chess collection: {error}.") from None
+    return facts, positions
+
+
+def description_path(path: str | Path) -> Path:
+    """The path of a collection's description: ``moves.json`` for ``moves.txt.gz``."""
+    path = Path(path)
+    if path.suffix in COMPRESSION_SUFFIXES:
+        path = path.with_suffix("")
+    return path.with_suffix(".json")
 
 
 def ranking_data(positions: list[ChessPosition]) -> RankingData:
     """A query per position and a document per legal move, with its label."""
-    import numpy as np
-
     moves = [list(position.scores) for position in positions]
     return RankingData(
         np.concatenate([move_features(p.fen, m) for p, m in zip(positions, moves, strict=True)]),
@@ -191,3 +156,29 @@ def ranking_data(positions: list[ChessPosition]) -> RankingData:
         [move for m in moves for move in m],  # type: ignore[arg-type]
         feature_names=FEATURE_NAMES,
     )
+
+
+def _openings(opening: str | None) -> tuple[str, ...]:
+    return _OPENINGS if opening is None else (checks.one_of("opening", opening, _OPENINGS),)
+
+
+def _load(name: str) -> RankingData:
+    """The data of an opening, with feature names, which LETOR text does not store."""
+    data = read_letor(_FOLDER / f"chess-{name}.txt.gz", n_features=len(FEATURE_NAMES), cache=False)
+    return RankingData(
+        data.features, data.labels, data.query_ids, data.doc_ids, feature_names=FEATURE_NAMES
+    )
+
+
+def _part(data: RankingData, part: str) -> RankingData:
+    first, last = _PARTS[checks.one_of("part", part, _PARTS)]
+    return data.take_queries(np.arange(round(first * data.n_queries), round(last * data.n_queries)))
+
+
+def _as_text(facts: dict[str, Any], positions: list[ChessPosition]) -> str:
+    """JSON with a line per fact and a line per position."""
+    lines = [f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in facts.items()]
+    records = [
+        "    " + json.dumps(position.as_record(), separators=(",", ":")) for position in positions
+    ]
+    return "\n".join(["{", *lines, '  "positions": [', ",\n".join(records), "  ]", "}"]) + "\n"

@@ -1,7 +1,7 @@
-"""A chess engine that scores the legal moves of a position, and is started again when it dies.
+"""``Engine``: a UCI chess engine that scores the legal moves of a position, restarted if it dies.
 
-Every search begins with an empty memory (``ucinewgame``) and runs on one thread: with fixed nodes the scores depend
-on the position and the engine alone, not on what was asked before.
+Every search starts with empty memory (``ucinewgame``) and runs on one thread, so that with a fixed number of nodes the
+scores depend only on the position and the engine.
 """
 
 from __future__ import annotations
@@ -20,39 +20,17 @@ from typing import Any
 from rankwood.data.chess.features import MATE
 from rankwood.errors import MissingExtra, ParameterError, RunError
 
-_GAMES = "/usr/games:/usr/local/games"  # where Debian puts engines; not in everyone's PATH
+_GAMES = "/usr/games:/usr/local/games"  # Debian installs engines here, often outside PATH
 _OPTIONS = {"Threads": 1, "Hash": 16}
-_HANDSHAKE = 20.0  # seconds an engine may take to say who it is
+_HANDSHAKE = 20.0  # seconds an engine may take to identify itself
 _TRIES = 3
 
 log = logging.getLogger(__name__)
 
 
-def python_chess() -> Any:
-    """The packages ``chess``, ``chess.engine`` and ``chess.pgn``, or an error that says how to get them."""
-    try:
-        import chess
-        import chess.engine
-        import chess.pgn
-    except ImportError:
-        raise MissingExtra("chess", "chess", "Building chess data") from None
-    return chess
-
-
-def find_engine(name: str) -> str:
-    """The path of a UCI engine, by its name or path."""
-    found = shutil.which(name) or shutil.which(name, path=_GAMES)
-    if found is None:
-        raise ParameterError(
-            f"engine '{name}' was not found in PATH or {_GAMES.replace(':', ' or ')}. Install one (Debian and Ubuntu: "
-            "apt install stockfish; macOS: brew install stockfish), or give the path of a UCI engine."
-        )
-    return os.path.abspath(found)
-
-
 @dataclass(frozen=True)
 class Effort:
-    """What one search may cost: ``nodes`` (repeatable), or ``seconds`` (not)."""
+    """The limit of one search: ``nodes`` (repeatable) or ``seconds`` (not repeatable)."""
 
     nodes: int | None = None
     seconds: float | None = None
@@ -87,11 +65,11 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """The number of the engine's process."""
+        """The process id of the engine."""
         return int(self._process.transport.get_pid())
 
     def close(self) -> None:
-        """End the engine, at once if it does not listen."""
+        """Ask the engine to quit, then close it in any case."""
         with contextlib.suppress(self._chess.engine.EngineError, TimeoutError):
             self._process.quit()
         self._process.close()
@@ -99,11 +77,11 @@ class Engine:
     def _start(self) -> Any:
         errors = self._chess.engine
         try:
-            # A process group of its own: Ctrl-C is for us, and we end the engine in good order.
+            # A process group of its own: Ctrl-C reaches this process only, which then ends the engine.
             process = errors.SimpleEngine.popen_uci(self._path, timeout=_HANDSHAKE, setpgrp=True)
             known = {name: value for name, value in _OPTIONS.items() if name in process.options}
             process.configure(known)
-            # When an engine dies, searches under way end in exceptions that nobody awaits any more.
+            # If an engine dies, running searches raise exceptions that are never awaited.
             process.protocol.loop.set_exception_handler(_note_what_is_left)
         except (errors.EngineError, TimeoutError, OSError) as error:
             raise ParameterError(
@@ -112,10 +90,10 @@ class Engine:
         return process
 
     def scores(self, board: Any, effort: Effort, n_best: int | None = None) -> dict[str, int]:
-        """Centipawns of each legal move as its mover sees them, or of the ``n_best`` best moves only.
+        """Centipawns of each legal move from the mover's side, or of the ``n_best`` best moves only.
 
-        All scores come from the deepest search that saw all of these moves. An engine that dies or hangs is started
-        again and asked again; after three times in a row the position is given up.
+        All scores come from the deepest search that covered all of these moves. An engine that dies or hangs is
+        restarted; after three failures in a row an error is raised.
         """
         wanted = board.legal_moves.count()
         wanted = wanted if n_best is None else min(n_best, wanted)
@@ -157,7 +135,7 @@ class Engine:
 
     @contextlib.contextmanager
     def _watched(self, seconds: float) -> Iterator[None]:
-        """Kill the engine if the block takes longer; python-chess then tells that it is gone."""
+        """Kill the engine if the block takes longer; python-chess then raises an error."""
         self._was_stuck = False
         pid = self.pid
 
@@ -171,12 +149,32 @@ class Engine:
         timer.start()
         try:
             yield
-        except (
-            concurrent.futures.CancelledError
-        ):  # how some versions tell of an engine that is gone
+        except concurrent.futures.CancelledError:  # raised by some versions instead
             raise self._chess.engine.EngineTerminatedError("gone") from None
         finally:
             timer.cancel()
+
+
+def find_engine(name: str) -> str:
+    """The path of a UCI engine, by its name or path."""
+    path = shutil.which(name) or shutil.which(name, path=_GAMES)
+    if path is None:
+        raise ParameterError(
+            f"engine '{name}' was not found in PATH or {_GAMES.replace(':', ' or ')}. Install one (Debian and Ubuntu: "
+            "apt install stockfish; macOS: brew install stockfish), or give the path of a UCI engine."
+        )
+    return os.path.abspath(path)
+
+
+def python_chess() -> Any:
+    """The package ``chess`` with ``engine`` and ``pgn``, or an error that names the extra to install."""
+    try:
+        import chess
+        import chess.engine
+        import chess.pgn
+    except ImportError:
+        raise MissingExtra("chess", "chess", "Building chess data") from None
+    return chess
 
 
 def _note_what_is_left(_: object, context: dict[str, Any]) -> None:
@@ -188,7 +186,7 @@ def _is_bound(answer: Any) -> bool:
 
 
 def _centipawns(score: Any) -> int:
-    """The score, with every mate worth 100 pawns, and nothing worth more."""
+    """The score, limited to ±100 pawns, which is also the value of a mate."""
     if score.is_mate():
         return MATE if score.mate() > 0 else -MATE
     return max(-MATE, min(MATE, int(score.score())))

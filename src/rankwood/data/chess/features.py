@@ -1,11 +1,11 @@
-"""A chess position and a move as 71 numbers, and what an engine's scores are worth as labels.
+"""A chess position and a move as 71 features, and labels from an engine's scores.
 
-Nothing here knows the rules beyond how pieces are named: legal moves come from ``chess_engine``.
+This module knows how pieces and squares are named, but not the rules; legal moves come from ``engine``.
 
-Words used here
+Terms
     position   FEN text, such as ``r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1``
-    move       UCI text: from square, to square, and what a pawn becomes, such as ``e2e4`` or ``b7b8q``
-    mover      the side to move; features see the board from its chair, its own pieces positive
+    move       UCI text: from square, to square, and the piece a pawn becomes, such as ``e2e4`` or ``b7b8q``
+    mover      the side to move; features describe the board from its side, its own pieces positive
     square     0 is a1, 7 is h1, 63 is h8
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from rankwood.dtypes import FEATURE, Features, Floats
 from rankwood.errors import DataError
 
-PIECES = " PNBRQK"  # the code of a piece is its place here; 0 is an empty square
+PIECES = " PNBRQK"  # the code of a piece is its index; 0 is an empty square
 SQUARES = tuple(file + rank for rank in "12345678" for file in "abcdefgh")
 FEATURE_NAMES = (
     *SQUARES,
@@ -31,7 +31,7 @@ FEATURE_NAMES = (
     "is_capture",
     "captured",
 )
-MATE = 10_000  # centipawns: every mate is worth 100 pawns, however far
+MATE = 10_000  # centipawns: every mate is worth 100 pawns, at any distance
 _FLIP = 56  # square ^ 56 is the same file seen from the other side
 _MOVE = re.compile(r"([a-h][1-8])([a-h][1-8])[qrbn]?")
 _PLACEMENT = re.compile(r"[pnbrqkPNBRQK1-8]+(/[pnbrqkPNBRQK1-8]+){7}")
@@ -41,14 +41,44 @@ _PLACEMENT = re.compile(r"[pnbrqkPNBRQK1-8]+(/[pnbrqkPNBRQK1-8]+){7}")
 _LARGEST_GAP = ((4, 10), (3, 20), (2, 29), (1, 49))
 
 
+def move_features(position: str, moves: Sequence[str]) -> Features:
+    """A row of 71 features per move: the board from the mover's side, then the move.
+
+    The piece a pawn becomes is not a feature, so the four promotions of a pawn have equal rows. A pawn that captures
+    in passing captures a pawn, though the square it goes to is empty. A king that castles moves two files.
+    """
+    flip = 0 if is_white_to_move(position) else _FLIP
+    sign = -1 if flip else 1
+    codes = piece_codes(position)
+    board = [sign * codes[square ^ flip] for square in range(64)]
+    rows = []
+    for move in moves:
+        start, end = (square ^ flip for square in squares_of(move))
+        piece, captured = board[start], -board[end]
+        if piece <= 0:
+            raise DataError(f"{move}: the side to move has no piece there in '{position}'.")
+        if piece == 1 and captured == 0 and start % 8 != end % 8:
+            captured = 1  # in passing
+        is_capture = int(captured != 0)
+        rows.append([*board, piece, start % 8, start // 8, end % 8, end // 8, is_capture, captured])
+    return np.array(rows, FEATURE).reshape(len(rows), len(FEATURE_NAMES))
+
+
 def labels_of_scores(centipawns: Sequence[int]) -> Floats:
     """The label of each move of a position, from 4 for the best to 0, by its whole-number score."""
     best = max(centipawns)
     return np.array([_label_of_gap(best - score) for score in centipawns], float)
 
 
-def _label_of_gap(gap: int) -> int:
-    return next((label for label, largest in _LARGEST_GAP if gap <= largest), 0)
+def position_of_features(row: Sequence[float]) -> str:
+    """The position that a row of features describes, with the mover's pieces as White's."""
+    if len(row) < 64:
+        raise DataError(f"a position has 64 squares; the row has {len(row)} values.")
+    ranks = []
+    for first in range(56, -1, -8):
+        letters = "".join(_letter(int(code)) for code in row[first : first + 8])
+        ranks.append(re.sub(r"1+", lambda empty: str(len(empty[0])), letters))
+    return "/".join(ranks) + " w - - 0 1"
 
 
 def piece_codes(position: str) -> list[int]:
@@ -72,10 +102,6 @@ def piece_codes(position: str) -> list[int]:
     return codes
 
 
-def _width(row: str) -> int:
-    return sum(int(letter) if letter.isdigit() else 1 for letter in row)
-
-
 def is_white_to_move(position: str) -> bool:
     """Whether it is White's turn; a position that does not say is White's."""
     return position.split(" ")[1:2] != ["b"]
@@ -83,46 +109,20 @@ def is_white_to_move(position: str) -> bool:
 
 def squares_of(move: str) -> tuple[int, int]:
     """The squares a move goes from and to."""
-    found = _MOVE.fullmatch(move)
-    if not found:
+    match = _MOVE.fullmatch(move)
+    if not match:
         raise DataError(
             f"'{move}' is not a move. Expected from and to square, as in e2e4 or b7b8q."
         )
-    return SQUARES.index(found[1]), SQUARES.index(found[2])
+    return SQUARES.index(match[1]), SQUARES.index(match[2])
 
 
-def move_features(position: str, moves: Sequence[str]) -> Features:
-    """A row of 71 features per move: the board as the mover sees it, then the move.
-
-    What a pawn becomes is no feature, so the four promotions of a pawn share a row of values. A pawn that captures
-    in passing captures a pawn, though the square it goes to is empty. A king that castles moves two files.
-    """
-    flip = 0 if is_white_to_move(position) else _FLIP
-    sign = -1 if flip else 1
-    codes = piece_codes(position)
-    board = [sign * codes[square ^ flip] for square in range(64)]
-    rows = []
-    for move in moves:
-        start, end = (square ^ flip for square in squares_of(move))
-        piece, captured = board[start], -board[end]
-        if piece <= 0:
-            raise DataError(f"{move}: the side to move has no piece there in '{position}'.")
-        if piece == 1 and captured == 0 and start % 8 != end % 8:
-            captured = 1  # in passing
-        is_capture = int(captured != 0)
-        rows.append([*board, piece, start % 8, start // 8, end % 8, end // 8, is_capture, captured])
-    return np.array(rows, FEATURE).reshape(len(rows), len(FEATURE_NAMES))
+def _label_of_gap(gap: int) -> int:
+    return next((label for label, largest in _LARGEST_GAP if gap <= largest), 0)
 
 
-def position_of_features(row: Sequence[float]) -> str:
-    """The position that a row of features shows, with the mover's pieces as White's."""
-    if len(row) < 64:
-        raise DataError(f"a position has 64 squares; the row has {len(row)} values.")
-    ranks = []
-    for first in range(56, -1, -8):
-        letters = "".join(_letter(int(code)) for code in row[first : first + 8])
-        ranks.append(re.sub(r"1+", lambda empty: str(len(empty[0])), letters))
-    return "/".join(ranks) + " w - - 0 1"
+def _width(row: str) -> int:
+    return sum(int(letter) if letter.isdigit() else 1 for letter in row)
 
 
 def _letter(code: int) -> str:

@@ -1,6 +1,8 @@
-"""One block of LETOR lines becomes one table.
+"""One block of LETOR lines becomes one table, or an error with its line and column.
 
-Blocks know nothing of each other, so that threads can parse them side by side.
+``parse_block`` runs the kernels of ``parse`` and handles each stop: it converts numbers whose last bit the kernel
+could not determine, widens the table, or raises a ``LineError``. Blocks are independent of each other, so that
+threads can parse them in parallel. ``Destination`` is the table of the whole file into which blocks are parsed.
 """
 
 from __future__ import annotations
@@ -22,21 +24,26 @@ from rankwood.dtypes import Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 
 PADDING = codes.PADDING
-_FIRST_LINES = 8  # enough to know the width of nearly every file
+_FIRST_LINES = 8  # enough to find the width of nearly every file
 _ALL_LINES = 1 << 62
 _FIRST_FIXES = 1024
-_GENEROUS = 2  # rows differ in length
+_GENEROUS = 2  # factor of the estimated number of rows, since rows differ in length
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _LARGEST_ID = np.iinfo(np.int64).max
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # this and larger numbers round to infinity
 
+_LONGEST_EXCERPT = 40
+_EXPECTED = "Expected: label qid:ID id:value …"
+
+BINARY = "a NUL byte: this is a binary file. Text is expected, one document per line."
+
 
 @dataclass(frozen=True)
 class Grammar:
-    """How a file is to be understood."""
+    """Options of parsing."""
 
-    name: str  # what messages call the file
-    absent: float  # the value of features that a row does not mention
+    name: str  # of the file, in messages
+    absent: float  # value of features that a row does not mention
     any_order: bool
     n_features: int | None
     max_features: int
@@ -52,7 +59,7 @@ class Lines(NamedTuple):
 
     block: bytearray
     length: int
-    n_rows: int  # or a little more, where lines begin with blanks
+    n_rows: int  # an upper bound: a line that begins with a blank may hold no document
 
     @classmethod
     def of(cls, block: bytearray, length: int) -> Lines:
@@ -61,30 +68,26 @@ class Lines(NamedTuple):
 
     @property
     def text(self) -> Bytes:
-        """The block as kernels take it."""
+        """The block as an array of bytes."""
         return _bytes_of(self.block)
-
-
-def _bytes_of(block: bytearray) -> Bytes:
-    return checks.read_only(np.frombuffer(block, dtypes.TEXT))
 
 
 @dataclass
 class Block:
-    """The rows of some lines; query ids are kept once per run of equal ones."""
+    """The parsed rows of a block; query ids are stored once per run."""
 
     features: Features
     labels: Floats
     query_ids: list[str]
     run_rows: Rows  # first row of each run
-    run_lines: Rows  # and its line, counted from 0: in the block, once in order in the file
+    run_lines: Rows  # line of that row, from 0 in the block; the reader makes it a line of the file
     doc_rows: Rows
     doc_ids: list[str]
     n_lines: int
 
     @property
     def has_integer_ids(self) -> bool:
-        """Whether every query id is the usual writing of an int64."""
+        """Whether every query id is an int64 in canonical form."""
         return all(_is_integer(text) for text in self.query_ids)
 
     @property
@@ -119,44 +122,28 @@ class Block:
         return before, after
 
 
-def _is_integer(text: str) -> bool:
-    return (
-        _CANONICAL_INTEGER.fullmatch(text) is not None
-        and -_LARGEST_ID - 1 <= int(text) <= _LARGEST_ID
-    )
+def parse_block(
+    lines: Lines, grammar: Grammar, memory: MemoryLimit, table: Features | None, width: int
+) -> Block:
+    """Parse lines into ``table`` if it is given and wide enough, else into a new table.
 
-
-class MemoryLimit:
-    """Refuses a file whose dense table does not fit into this machine, before it is allocated."""
-
-    def __init__(self, name: str, n_bytes: int) -> None:
-        self._name = name
-        self._n_bytes = n_bytes
-        self._lock = threading.Lock()
-        self._n_rows = 0
-        self._width = 0
-
-    def add(self, n_rows: int, width: int) -> None:
-        """Count further rows (or, below 0, rows given back), and that the table is at least so wide."""
-        with self._lock:
-            self._n_rows += n_rows
-            self._width = max(self._width, width)
-            needed = self._n_rows * self._width * dtypes.FEATURE().itemsize
-            if needed > self._n_bytes:
-                raise DataError(
-                    f"{self._name} does not fit into memory: {self._n_rows:,} rows or more × "
-                    f"{self._width:,} features need {needed / 2**30:,.1f} GiB, and there are "
-                    f"{self._n_bytes / 2**30:,.1f}. Number the features without gaps, or read a "
-                    "part of the file."
-                )
+    ``width`` is a lower bound of the number of features. The first error raises ``LineError``.
+    """
+    nul = lines.block.find(b"\0", 0, lines.length)
+    if nul < 0:
+        return _Parser(lines, grammar, memory, table, width).run()
+    start = lines.block.rfind(b"\n", 0, nul) + 1
+    n_lines = _Parser(lines._replace(length=start), grammar, memory, None, width).run().n_lines
+    column = column_of(bytes(memoryview(lines.block)[start:nul]))
+    raise LineError(n_lines, column, BINARY)
 
 
 class Destination:
-    """The table of the whole file, allocated ahead where its size can be told from a first block.
+    """The table of the whole file, allocated in advance if the first block allows to estimate its size.
 
-    Blocks are then parsed into the places where their rows will stay. Memory that is allocated but
-    not written to costs nothing, so the guess may be generous; where it is wrong, or a block is
-    wider than thought, blocks get tables of their own, and ``join`` copies.
+    Blocks are then parsed directly into their rows of the table. Memory that is allocated but not
+    written costs nothing, so the estimate is generous. If it is too small, or a block is wider
+    than expected, the block gets a table of its own and ``join`` copies it.
     """
 
     def __init__(self) -> None:
@@ -170,19 +157,19 @@ class Destination:
         width = max(1, first.features.shape[1])
         guessed = _GENEROUS * len(first.labels) * of_bytes // n_bytes
         n_rows = min(guessed, memory_of_machine() // (width * dtypes.FEATURE().itemsize))
-        with contextlib.suppress(MemoryError):  # then without
+        with contextlib.suppress(MemoryError):  # then blocks get tables of their own
             self._table = np.empty((n_rows, first.features.shape[1]), dtypes.FEATURE)
 
     def take(self, n_rows: int) -> Features | None:
-        """The place of the next ``n_rows`` rows, if there is one."""
+        """The next ``n_rows`` rows of the table, or None if it is too small."""
         first = self._n_rows
         self._n_rows += n_rows
         return self._table[first : self._n_rows] if self._n_rows <= len(self._table) else None
 
     def join(self, blocks: list[Block], absent: float) -> Features:
-        """The blocks' tables one below the other; blocks are used up, each freed once it is copied.
+        """The tables of all blocks, concatenated; ``blocks`` is emptied and each block freed once it is copied.
 
-        No row moves down: a block has at most as many rows as were taken for it.
+        No row moves down, since a block has at most as many rows as were reserved for it.
         """
         width = max(block.features.shape[1] for block in blocks)
         n_rows = sum(len(block.features) for block in blocks)
@@ -202,24 +189,33 @@ class Destination:
         return joined[:n_rows]
 
 
-def parse_block(
-    lines: Lines, grammar: Grammar, memory: MemoryLimit, table: Features | None, width: int
-) -> Block:
-    """Parse some lines into ``table`` if it is given and wide enough, else into one of their own.
+class MemoryLimit:
+    """Raises if the dense table of a file would not fit into memory, before it is allocated."""
 
-    ``width`` is a first guess of the number of features. The first error raises ``LineError``.
-    """
-    nul = lines.block.find(b"\0", 0, lines.length)
-    if nul < 0:
-        return _Parser(lines, grammar, memory, table, width).run()
-    start = lines.block.rfind(b"\n", 0, nul) + 1
-    n_lines = _Parser(lines._replace(length=start), grammar, memory, None, width).run().n_lines
-    column = column_of(bytes(memoryview(lines.block)[start:nul]))
-    raise LineError(n_lines, column, BINARY)
+    def __init__(self, name: str, n_bytes: int) -> None:
+        self._name = name
+        self._n_bytes = n_bytes
+        self._lock = threading.Lock()
+        self._n_rows = 0
+        self._width = 0
+
+    def add(self, n_rows: int, width: int) -> None:
+        """Count ``n_rows`` more rows (fewer if negative) in a table of at least ``width`` columns."""
+        with self._lock:
+            self._n_rows += n_rows
+            self._width = max(self._width, width)
+            needed = self._n_rows * self._width * dtypes.FEATURE().itemsize
+            if needed > self._n_bytes:
+                raise DataError(
+                    f"{self._name} does not fit into memory: {self._n_rows:,} rows or more × "
+                    f"{self._width:,} features need {needed / 2**30:,.1f} GiB, and there are "
+                    f"{self._n_bytes / 2**30:,.1f}. Number the features without gaps, or read a "
+                    "part of the file."
+                )
 
 
 class _Parser:
-    """The arrays that the kernel fills, and what to do each time it stops."""
+    """The arrays that ``parse_rows`` fills, and the handling of each of its stops."""
 
     def __init__(
         self,
@@ -248,14 +244,14 @@ class _Parser:
         self.state: Rows = np.zeros(codes.STATE_SIZE, dtypes.ROW)
 
     def run(self) -> Block:
-        """Parse to the end, or raise."""
+        """Parse to the end of the block, or raise."""
         while True:
             code = int(self._parse_rows())
             n_fixed = self._fix_numbers()
             if code == codes.DONE:
                 return self._block()
             if code == codes.FIXES_ARE_FULL:
-                if n_fixed == 0:  # one row needs more room than there is
+                if n_fixed == 0:  # one row needs more entries than the array has
                     self.fixes = np.empty((4 * len(self.fixes), 4), dtypes.ROW)
             elif code == codes.TOO_NARROW:
                 self._widen()
@@ -289,9 +285,9 @@ class _Parser:
             ) from None
 
     def _widen(self) -> None:
-        """Make room for the widest row to come."""
-        place, n_done = int(self.state[codes.PLACE]), int(self.state[codes.ROW])
-        to_come = widest_id(self.text, place, self.end, self.grammar.limit, _ALL_LINES)
+        """Widen the table to the widest row that is still to come."""
+        position, n_done = int(self.state[codes.POSITION]), int(self.state[codes.ROW])
+        to_come = widest_id(self.text, position, self.end, self.grammar.limit, _ALL_LINES)
         before = self.features
         old_width = before.shape[1]
         self.memory.add(0, max(to_come, int(self.state[codes.DETAIL])))
@@ -300,7 +296,7 @@ class _Parser:
         self.features[:n_done, old_width:] = self.grammar.absent
 
     def _fix_numbers(self) -> int:
-        """Convert what the kernel was not sure of; gives how many there were."""
+        """Convert the recorded numbers with Python's ``float``; returns how many there were."""
         n_fixes = int(self.state[codes.N_FIXES])
         self.state[codes.N_FIXES] = 0
         for row, feature, begin, end in self.fixes[:n_fixes].tolist():
@@ -318,24 +314,24 @@ class _Parser:
 
     def _fail_for(self, code: int) -> NoReturn:
         """Raise the error the kernel stopped for."""
-        place = int(self.state[codes.PLACE])
-        token = self._bytes(place, token_end(self.text, place))
+        position = int(self.state[codes.POSITION])
+        token = self._bytes(position, token_end(self.text, position))
         detail = int(self.state[codes.DETAIL])
         is_declared = self.grammar.n_features is not None
-        self._fail(place, explain(code, token, detail, self.grammar.limit, is_declared))
+        self._fail(position, explain(code, token, detail, self.grammar.limit, is_declared))
 
-    def _fail(self, place: int, message: str) -> NoReturn:
-        """Raise the error at ``place``, or that of an id before it: the first error is told."""
-        self._check_ids(before=place)
-        start = self.block.rfind(b"\n", 0, place) + 1
-        column = column_of(self._bytes(start, place))
+    def _fail(self, position: int, message: str) -> NoReturn:
+        """Raise the error at ``position``, or that of an id before it: the first error is reported."""
+        self._check_ids(before=position)
+        start = self.block.rfind(b"\n", 0, position) + 1
+        column = column_of(self._bytes(start, position))
         raise LineError(self.block.count(b"\n", 0, start), column, message)
 
     def _check_ids(self, before: int) -> None:
-        """Raise if a query or document id that begins ``before`` a place cannot be taken."""
+        """Raise if a query or document id that starts before the position ``before`` is invalid."""
         wrong: list[tuple[int, str]] = []
-        for kind, stretches in (("query", self._query_places()), ("document", self._doc_places())):
-            for begin, end in stretches.tolist():
+        for kind, spans in (("query", self._query_spans()), ("document", self._doc_spans())):
+            for begin, end in spans.tolist():
                 message = about_id(kind, self._bytes(begin, end))
                 if message and begin < before:
                     wrong.append((begin, message))
@@ -343,10 +339,10 @@ class _Parser:
         if wrong:
             self._fail(*min(wrong))
 
-    def _query_places(self) -> Rows:
+    def _query_spans(self) -> Rows:
         return self.runs[: self.state[codes.N_RUNS], 2:]
 
-    def _doc_places(self) -> Rows:
+    def _doc_spans(self) -> Rows:
         return self.documents[: self.state[codes.N_DOCUMENTS], 1:]
 
     def _bytes(self, begin: int, end: int) -> bytes:
@@ -358,35 +354,31 @@ class _Parser:
         return Block(
             features=self.features[:n_rows],
             labels=self.labels[:n_rows],
-            query_ids=self._texts(self._query_places()),
+            query_ids=self._texts(self._query_spans()),
             run_rows=runs[:, 0].copy(),
             run_lines=runs[:, 1].copy(),
             doc_rows=self.documents[: self.state[codes.N_DOCUMENTS], 0].copy(),
-            doc_ids=self._texts(self._doc_places()),
+            doc_ids=self._texts(self._doc_spans()),
             n_lines=int(self.state[codes.LINE]),
         )
 
-    def _texts(self, stretches: Rows) -> list[str]:
-        """The ids at the given places, decoded in one go: there may be one per row."""
-        tokens = b"\n".join([self.block[begin:end] for begin, end in stretches.tolist()])
+    def _texts(self, spans: Rows) -> list[str]:
+        """The ids at the given positions, decoded together, since there may be one per row."""
+        tokens = b"\n".join([self.block[begin:end] for begin, end in spans.tolist()])
         try:
             if b"\r" in tokens:
                 self._check_ids(before=self.end)
-            return tokens.decode().split("\n") if len(stretches) else []
+            return tokens.decode().split("\n") if len(spans) else []
         except UnicodeDecodeError:
             self._check_ids(before=self.end)
             raise
 
 
-# What the LETOR reader says about a line it cannot use.
-
-
-_LONGEST_EXCERPT = 40
-_EXPECTED = "Expected: label qid:ID id:value …"
+# Messages about lines that cannot be read.
 
 
 class LineError(Exception):
-    """Something wrong in a line, counted from 0 within its block; columns are counted from 1."""
+    """An error in a line, counted from 0 within its block; columns are counted from 1."""
 
     def __init__(self, line: int, column: int, message: str) -> None:
         super().__init__(message)
@@ -395,14 +387,36 @@ class LineError(Exception):
         self.message = message
 
     def at(self, name: str, lines_before: int) -> str:
-        """The message with the file's name and the place in it."""
+        """The message with the name of the file, the line and the column."""
         return (
             f"{name}, line {lines_before + self.line + 1:d}, column {self.column}: {self.message}"
         )
 
 
+def explain(code: int, token: bytes, detail: int, limit: int, is_declared: bool) -> str:
+    """The message for ``token``, at which the kernel stopped with ``code``."""
+    if code == codes.BAD_LABEL:
+        return about_label(token)
+    if code == codes.BAD_QUERY:
+        return _about_query(token)
+    if code == codes.BAD_VALUE:
+        return about_value(token)
+    return _about_feature(code, token, detail, limit, is_declared)
+
+
+def _bytes_of(block: bytearray) -> Bytes:
+    return checks.read_only(np.frombuffer(block, dtypes.TEXT))
+
+
+def _is_integer(text: str) -> bool:
+    return (
+        _CANONICAL_INTEGER.fullmatch(text) is not None
+        and -_LARGEST_ID - 1 <= int(text) <= _LARGEST_ID
+    )
+
+
 def excerpt(text: bytes) -> str:
-    """``text`` in quotes, on one line, shortened, with whatever cannot be printed escaped."""
+    """``text`` in quotes, shortened, with characters that cannot be printed escaped."""
     shown = text[: 4 * _LONGEST_EXCERPT].decode("utf-8", "backslashreplace")
     printable = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
@@ -414,23 +428,12 @@ def excerpt(text: bytes) -> str:
 
 
 def column_of(line_before: bytes) -> int:
-    """The 1-based column, in characters, of what follows ``line_before`` in its line."""
+    """The column, in characters from 1, of the text after ``line_before`` in its line."""
     return len(line_before.decode("utf-8", "replace")) + 1
 
 
-def explain(code: int, token: bytes, detail: int, limit: int, is_declared: bool) -> str:
-    """What is wrong with ``token``, for which the parser gave ``code``, and what was expected."""
-    if code == codes.BAD_LABEL:
-        return about_label(token)
-    if code == codes.BAD_QUERY:
-        return _about_query(token)
-    if code == codes.BAD_VALUE:
-        return about_value(token)
-    return _about_feature(code, token, detail, limit, is_declared)
-
-
 def about_label(token: bytes) -> str:
-    """What is wrong with a label."""
+    """The message for an invalid label."""
     if b":" in token:
         return f"the label is missing: the line begins with {excerpt(token)}. {_EXPECTED}"
     try:
@@ -451,7 +454,7 @@ def _about_query(token: bytes) -> str:
 
 
 def about_value(token: bytes) -> str:
-    """What is wrong with the value of a feature."""
+    """The message for an invalid value of a feature."""
     hint = (
         " The file seems to end its lines with CR alone; convert them to LF."
         if b"\r" in token
@@ -462,7 +465,7 @@ def about_value(token: bytes) -> str:
 
 
 def beyond_float32(token: bytes) -> str:
-    """Why a value that is a number cannot be kept."""
+    """The message for a value beyond float32."""
     return f"value {excerpt(token)} is beyond float32's range of ±3.4e38. Rescale the feature."
 
 
@@ -489,7 +492,7 @@ def _about_feature(code: int, token: bytes, detail: int, limit: int, is_declared
 
 
 def about_id(kind: str, token: bytes) -> str | None:
-    """What is wrong with a query or document id, or None."""
+    """The message for an invalid query or document id, or None if it is valid."""
     if b"\r" in token:
         return f"{kind} id {excerpt(token)} holds a carriage return. End lines with LF or CR LF."
     try:
@@ -497,6 +500,3 @@ def about_id(kind: str, token: bytes) -> str | None:
     except UnicodeDecodeError:
         return f"{kind} id {excerpt(token)} is not UTF-8 text. Convert the file to UTF-8."
     return None
-
-
-BINARY = "a NUL byte: this is a binary file. Text is expected, one document per line."

@@ -1,8 +1,8 @@
-"""LETOR / SVMlight text, ``label qid:ID id:value … # comment``: read on all cores, written exactly.
+"""``read_letor`` and ``write_letor``: LETOR / SVMlight text, ``label qid:ID id:value … # comment``.
 
-How a file becomes data, in four stops: ``letor_reading`` hands blocks of lines to threads and joins
-what they make of them; ``letor_blocks`` parses one block; ``letor_row_kernels`` is the compiled
-loop over its rows; ``letor_kernels`` reads one number, id or comment.
+Reading has three levels. ``BlockReader`` here hands blocks of lines to threads and restores the order of the file;
+``blocks`` parses one block; ``parse`` has the kernels over its rows and tokens. The parsed blocks are joined into one
+``RankingData``. Files above ``cache.CACHE_FROM_BYTES`` are read through the binary cache.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Literal
@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 
 from rankwood._core import checks, threads
-from rankwood._core import threads as _threads
 from rankwood._core.memory import memory_of_machine
+from rankwood.data import cache as store
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.blocks import (
     PADDING,
@@ -32,6 +32,7 @@ from rankwood.data.letor.blocks import (
     MemoryLimit,
     parse_block,
 )
+from rankwood.data.letor.write import line_blocks
 from rankwood.data.sources import (
     PathLike,
     Source,
@@ -47,9 +48,13 @@ Progress = Callable[[int, int | None], None]
 
 _ABSENT = {"zero": 0.0, "missing": float("nan")}
 _ORDERS = ("ascending", "any")
-MAX_FEATURES = 100_000  # a larger feature id is taken for a mistake
+MAX_FEATURES = 100_000  # a larger feature id is assumed to be a mistake
 
 log = logging.getLogger(__name__)
+
+BLOCK_BYTES = 1 << 22
+_EXPECTED = "Expected lines as: label qid:ID id:value …"
+_LEAST_BLOCK_BYTES = 1 << 18  # half a millisecond of parsing
 
 
 def read_letor(
@@ -84,7 +89,7 @@ def read_letor(
     verify
         Compare the whole file with the one the binary copy was made from.
     max_features
-        A feature id above is taken for a mistake.
+        A larger feature id is an error: it is assumed to be a mistake.
     n_threads
         Threads that parse; by default all cores.
     progress
@@ -92,17 +97,47 @@ def read_letor(
 
     Query ids become int64 if all of them are whole numbers, else text. Document ids are taken from
     comments that hold ``docid = X``; a row without one gets an empty id if another row has one.
-    The result, and the first error told, are the same for any number of threads.
+    The result, or the error raised, is the same for any number of threads.
     """
     grammar = make_grammar(path, n_features, absent, order, max_features)
-    threads = _threads.resolve_threads(n_threads)
+    n_threads = threads.resolve_threads(n_threads)
 
     def parse() -> RankingData:
-        return parse_file(path, grammar, strict, threads, progress)
+        return parse_file(path, grammar, strict, n_threads, progress)
 
     if not _is_cached(path, cache):
         return parse()
     return _read_through_cache(Path(path), grammar, strict, verify, parse)
+
+
+def write_letor(data: RankingData, path: PathLike, *, skip_zeros: bool = False) -> None:
+    """Write LETOR / SVMlight text that reads back as the same data.
+
+    Parameters
+    ----------
+    data
+        What to write; it needs query ids. Feature names and weights have no place in the format.
+    path
+        The file, compressed if its name ends in ``.gz``, ``.zst`` or ``.bz2``; ``-`` is standard
+        output. It appears when it is complete; until then an older file stays.
+    skip_zeros
+        Leave features out that are 0. The last feature of the first row is written all the same, so
+        that the number of features is kept.
+    """
+    for name in ("row_weights", "query_weights"):
+        if getattr(data, name) is not None:
+            message = (
+                f"{name} have no place in LETOR text and are not written to {os.fspath(path)}."
+            )
+            warnings.warn(message, DataWarning, stacklevel=2)
+    if data.feature_names is not None:
+        log.info("LETOR text numbers its features: names are not written to %s", path)
+    blocks = line_blocks(data, skip_zeros)
+    first = next(blocks, b"")  # raises before the file is touched if the data cannot be written
+    with open_sink(path) as sink:
+        sink.write(first)
+        for block in blocks:
+            sink.write(block)
 
 
 def make_grammar(
@@ -112,9 +147,7 @@ def make_grammar(
     order: str,
     max_features: int = MAX_FEATURES,
 ) -> Grammar:
-    """How a file is to be understood, from options that are checked here."""
-    from rankwood.data.letor.blocks import Grammar
-
+    """The options of ``read_letor`` that govern parsing, checked."""
     return Grammar(
         name=display_name(path),
         absent=_ABSENT[checks.one_of("absent", absent, _ABSENT)],
@@ -124,19 +157,37 @@ def make_grammar(
     )
 
 
+def parse_file(
+    path: PathLike, grammar: Grammar, strict: bool, n_threads: int, progress: Progress | None
+) -> RankingData:
+    """The data of a file, without the binary cache."""
+    with open_source(path) as source:
+        reader = BlockReader(source, grammar, n_threads, progress, Destination())
+        blocks = list(reader.blocks())
+    refuse_nothing(source, sum(len(block.labels) for block in blocks))
+    if not any(block.features.shape[1] for block in blocks):
+        raise DataError(f"{source.name} holds no features. {_EXPECTED}")
+    line = _line_of_first_return(blocks)
+    data = join_blocks(blocks, reader.destination, grammar.absent)
+    if line is not None and strict:
+        raise DataError(
+            f"{source.name}, line {line}: query {_first_returning(data)} comes again after rows of "
+            "another query. Put the rows of a query together, or read without strict."
+        )
+    if line is not None:
+        warn_of_separated(source.name, data)
+    return data
+
+
 def _is_cached(path: PathLike, cache: bool | None) -> bool:
     if cache is False or not is_regular_file(path):
         return False
-    from rankwood.data.cache import CACHE_FROM_BYTES
-
-    return cache is True or os.stat(path).st_size >= CACHE_FROM_BYTES
+    return cache is True or os.stat(path).st_size >= store.CACHE_FROM_BYTES
 
 
 def _read_through_cache(
     path: Path, grammar: Grammar, strict: bool, verify: bool, parse: Callable[[], RankingData]
 ) -> RankingData:
-    from rankwood.data import cache as store
-
     options = {
         "format": "letor",
         "absent": str(grammar.absent),
@@ -159,88 +210,11 @@ def _read_through_cache(
     return data
 
 
-def write_letor(data: RankingData, path: PathLike, *, skip_zeros: bool = False) -> None:
-    """Write LETOR / SVMlight text that reads back as the same data.
-
-    Parameters
-    ----------
-    data
-        What to write; it needs query ids. Feature names and weights have no place in the format.
-    path
-        The file, compressed if its name ends in ``.gz``, ``.zst`` or ``.bz2``; ``-`` is standard
-        output. It appears when it is complete; until then an older file stays.
-    skip_zeros
-        Leave features out that are 0. The last feature of the first row is written all the same, so
-        that the number of features is kept.
-    """
-    from rankwood.data.letor.write import line_blocks
-
-    for name in ("row_weights", "query_weights"):
-        if getattr(data, name) is not None:
-            message = (
-                f"{name} have no place in LETOR text and are not written to {os.fspath(path)}."
-            )
-            warnings.warn(message, DataWarning, stacklevel=2)
-    if data.feature_names is not None:
-        log.info("LETOR text numbers its features: names are not written to %s", path)
-    blocks = line_blocks(data, skip_zeros)
-    first = next(blocks, b"")  # what cannot be written is refused before the file is touched
-    with open_sink(path) as sink:
-        sink.write(first)
-        for block in blocks:
-            sink.write(block)
-
-
-# A LETOR file from end to end: read in blocks, parsed by threads, joined in the file's order.
-
-
-BLOCK_BYTES = 1 << 22
-_EXPECTED = "Expected lines as: label qid:ID id:value …"
-_LEAST_BLOCK_BYTES = 1 << 18  # half a millisecond of parsing; not tuned
-
-
-def parse_file(
-    path: PathLike, grammar: Grammar, strict: bool, n_threads: int, progress: Progress | None
-) -> RankingData:
-    """The data of a file, without the binary cache."""
-    with open_source(path) as source:
-        reader = BlockReader(source, grammar, n_threads, progress, Destination())
-        blocks = list(reader.blocks())
-    refuse_nothing(source, sum(len(block.labels) for block in blocks))
-    if not any(block.features.shape[1] for block in blocks):
-        raise DataError(f"{source.name} holds no features. {_EXPECTED}")
-    line = _line_of_first_return(blocks)
-    data = join_blocks(blocks, reader.destination, grammar.absent)
-    if line is not None and strict:
-        raise DataError(
-            f"{source.name}, line {line}: query {_first_return(data)} comes again after rows of "
-            "another query. Put the rows of a query together, or read without strict."
-        )
-    if line is not None:
-        warn_of_separated(source.name, data)
-    return data
-
-
-def refuse_nothing(source: Source, n_rows: int) -> None:
-    """Raise for a file that was read to its end and held no documents."""
-    if source.n_read == 0:
-        raise DataError(f"{source.name} is empty. {_EXPECTED}")
-    if n_rows == 0:
-        raise DataError(f"{source.name} holds no documents, only blanks and comments. {_EXPECTED}")
-
-
-def join_blocks(blocks: list[Block], destination: Destination, absent: float) -> RankingData:
-    """The data of consecutive blocks, which are used up."""
-    query_ids, doc_ids = _join_query_ids(blocks), _join_doc_ids(blocks)
-    labels = np.concatenate([block.labels for block in blocks])
-    return RankingData(destination.join(blocks, absent), labels, query_ids, doc_ids)
-
-
 class BlockReader:
-    """Blocks on their way from the file, through the threads, into the order of the file.
+    """Reads blocks of lines, parses them on threads, and yields them in the order of the file.
 
     With a ``destination`` they are parsed into one table of the whole file; without, each has a
-    table of its own. ``memory`` counts the rows of blocks until whoever takes them gives them back.
+    table of its own. ``memory`` counts the rows of blocks until the caller subtracts them.
     """
 
     def __init__(
@@ -266,11 +240,11 @@ class BlockReader:
         self.failure: DataError | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Parse the whole file; the error raised is the first of the file, whatever the threads."""
+        """Parse the whole file; the error raised is the first of the file, for any number of threads."""
         try:
             for lines in self._read():
                 self._start(lines)
-                is_first = not self.n_finished  # it tells how large the table will be
+                is_first = not self.n_finished  # the size of the table is estimated from it
                 if is_first or len(self.running) > self.n_threads:
                     yield self._finish_one()
             while self.running:
@@ -288,11 +262,11 @@ class BlockReader:
                 yield Lines.of(block, length)
                 if self.progress is not None:
                     self.progress(source.n_read, source.n_bytes)
-        except DataError as error:  # what was read before may hold an error that comes first
+        except DataError as error:  # blocks read before it may hold an earlier error
             self.failure = error
 
     def _block_bytes(self) -> int:
-        """Small enough for every thread to get some, large enough to be worth handing out."""
+        """A size that gives every thread some blocks, but not below the least size."""
         n_bytes = self.source.n_text_bytes
         if n_bytes is None:
             return BLOCK_BYTES
@@ -314,10 +288,25 @@ class BlockReader:
         self.n_finished += 1
         self.spare.append(lines.block)
         self.memory.add(len(block.labels) - lines.n_rows, 0)
-        block.run_lines += self.n_lines  # from here on, lines of the file
+        block.run_lines += self.n_lines  # now lines of the file
         self.n_lines += block.n_lines
         self.width = max(self.width, block.features.shape[1])
         return block
+
+
+def refuse_nothing(source: Source, n_rows: int) -> None:
+    """Raise for a file that was read to its end and held no documents."""
+    if source.n_read == 0:
+        raise DataError(f"{source.name} is empty. {_EXPECTED}")
+    if n_rows == 0:
+        raise DataError(f"{source.name} holds no documents, only blanks and comments. {_EXPECTED}")
+
+
+def join_blocks(blocks: list[Block], destination: Destination, absent: float) -> RankingData:
+    """The data of consecutive blocks; ``blocks`` is emptied."""
+    query_ids, doc_ids = _join_query_ids(blocks), _join_doc_ids(blocks)
+    labels = np.concatenate([block.labels for block in blocks])
+    return RankingData(destination.join(blocks, absent), labels, query_ids, doc_ids)
 
 
 def _join_query_ids(blocks: list[Block]) -> Array:
@@ -341,38 +330,38 @@ def _join_doc_ids(blocks: list[Block]) -> Array | None:
     return joined
 
 
-def _line_of_first_return(blocks: list[Block]) -> int | None:
-    """The first line whose query was left before for another one, if there is such a line."""
-    last: str | None = None
-    seen: set[str] = set()
-    for block in blocks:
-        for query, line in zip(block.query_ids, block.run_lines.tolist(), strict=True):
-            if query != last and query in seen:
-                return int(line) + 1
-            seen.add(query)
-            last = query
-    return None
-
-
-def _first_return(data: RankingData) -> object:
-    """The id of the first query whose rows are separated by another query's."""
-    seen: set[object] = set()
-    last: object = None
-    for query in [] if data.query_ids is None else data.query_ids.tolist():
+def first_return(queries: Iterable[Hashable]) -> int | None:
+    """The index of the first query that comes again after another query, or None."""
+    last: Hashable = None
+    seen: set[Hashable] = set()
+    for index, query in enumerate(queries):
         if query != last and query in seen:
-            return query
+            return index
         seen.add(query)
         last = query
     return None
 
 
+def _line_of_first_return(blocks: list[Block]) -> int | None:
+    """The first line, from 1, whose query comes again after another query, or None."""
+    run = first_return(query for block in blocks for query in block.query_ids)
+    return None if run is None else int(np.concatenate([b.run_lines for b in blocks])[run]) + 1
+
+
+def _first_returning(data: RankingData) -> object:
+    """The id of the first query that comes again after another query."""
+    queries = [] if data.query_ids is None else data.query_ids.tolist()
+    row = first_return(queries)
+    return None if row is None else queries[row]
+
+
 def warn_of_separated(name: str, data: RankingData) -> None:
-    """Warn that queries were put together from separated rows."""
+    """Warn of queries whose rows are separated by another query."""
     n_separated = data.grouping.n_separated
     queries = "1 query has" if n_separated == 1 else f"{n_separated:,} queries have"
     warnings.warn(
         f"{name}: {queries} rows separated by rows of another query, for example query "
-        f"{_first_return(data)}. They are grouped; if an id was used for two different queries, "
+        f"{_first_returning(data)}. They are grouped; if an id was used for two different queries, "
         "make the ids differ.",
         DataWarning,
         stacklevel=5,

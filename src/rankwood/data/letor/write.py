@@ -1,4 +1,8 @@
-"""Ranking data as LETOR lines, in blocks of rows that threads make side by side."""
+"""Ranking data as LETOR lines, formatted on threads in blocks of rows.
+
+Arrow formats the values of a block, Python its labels and ids, and the kernel ``write_rows`` joins the texts to lines.
+A list of texts is passed to the kernel as two arrays: text ``t`` is ``pieces[offsets[t] : offsets[t + 1]]``.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +22,13 @@ from rankwood.data.letor.blocks import excerpt
 from rankwood.dtypes import Array, Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 
-_BLOCK_VALUES = 1 << 19  # some 5 MB of text
+_BLOCK_VALUES = 1 << 19  # about 5 MB of text
 _UNREADABLE_QUERY = re.compile("[ \t\r\n\0#]")
 _UNREADABLE_DOCUMENT = re.compile("[ \t\r\n\0]")  # within a comment, # has no meaning
 _FIXED_BYTES = len(" qid:") + len(" # docid = ") + len("\n")
 
-
-class _Texts(NamedTuple):
-    """A list of texts as the kernel takes it."""
-
-    offsets: Rows
-    pieces: Bytes
-
-    @property
-    def longest(self) -> int:
-        return int(np.diff(self.offsets).max(initial=0))
+_QUERY = np.frombuffer(b" qid:", np.uint8)
+_DOCUMENT = np.frombuffer(b" # docid = ", np.uint8)
 
 
 def line_blocks(data: RankingData, skip_zeros: bool) -> Iterator[memoryview]:
@@ -62,20 +58,20 @@ def line_blocks(data: RankingData, skip_zeros: bool) -> Iterator[memoryview]:
 
 
 def _check_ids(kind: str, ids: Array, unreadable: re.Pattern[str]) -> None:
-    """Refuse ids that would not be read again; an empty document id means that there is none."""
+    """Raise for ids that could not be read back; an empty document id means that there is none."""
     if ids.dtype.kind in "iu":
         return
-    for place, value in enumerate(ids.tolist()):
+    for number, value in enumerate(ids.tolist()):
         text = str(value)
         if not text and kind == "query":
             raise DataError(
-                f"{kind} id number {place} is empty; LETOR text cannot hold it. Rename it."
+                f"{kind} id number {number} is empty; LETOR text cannot hold it. Rename it."
             )
-        found = unreadable.search(text)
-        if found or not _is_unicode(text):
+        match = unreadable.search(text)
+        if match or not _is_unicode(text):
             what = (
-                f"the character {excerpt(found[0].encode())}"
-                if found
+                f"the character {excerpt(match[0].encode())}"
+                if match
                 else "characters that are not Unicode"
             )
             raise DataError(
@@ -126,6 +122,17 @@ def _docs(data: RankingData, part: slice) -> Iterable[object]:
     )
 
 
+class _Texts(NamedTuple):
+    """A list of texts as two arrays for the kernel."""
+
+    offsets: Rows
+    pieces: Bytes
+
+    @property
+    def longest(self) -> int:
+        return int(np.diff(self.offsets).max(initial=0))
+
+
 def _texts(texts: Iterable[str]) -> _Texts:
     pieces = [text.encode() for text in texts]
     offsets = np.zeros(len(pieces) + 1, dtypes.ROW)
@@ -135,7 +142,7 @@ def _texts(texts: Iterable[str]) -> _Texts:
 
 
 def _label_texts(labels: Floats) -> tuple[_Texts, Rows]:
-    """The text of each distinct label, and which of them each row has; -0 is not 0 here."""
+    """The text of each distinct label, and the index of each row's label; -0 and 0 are distinct."""
     bits, label_of_row = np.unique(labels.view(np.int64), return_inverse=True)
     texts = _texts(repr(label).removesuffix(".0") for label in bits.view(dtypes.LABEL).tolist())
     return texts, checks.read_only(label_of_row.astype(dtypes.ROW))
@@ -166,25 +173,6 @@ def _value_texts(features: Features) -> _Texts:
     )
 
 
-# The compiled half of the LETOR writer: pieces of text in, lines out.
-#
-# A list of texts comes as two arrays: text ``t`` is ``pieces[offsets[t] : offsets[t + 1]]``. A bare 0
-# as an argument would have a type of its own to numba, and ``put`` be compiled twice.
-
-
-_QUERY = np.frombuffer(b" qid:", np.uint8)
-_DOCUMENT = np.frombuffer(b" # docid = ", np.uint8)
-
-
-@kernel
-def put(pieces: Bytes, begin: Any, end: Any, out: Bytes, place: Any) -> Any:
-    """Copy a piece of text to ``place``; returns the place after it."""
-    for offset in range(begin, end):
-        out[place] = pieces[offset]
-        place += 1
-    return place
-
-
 @kernel
 def write_rows(
     label_of_row: Rows,
@@ -203,20 +191,20 @@ def write_rows(
     whole_rows: int,
     out: Bytes,
 ) -> Any:
-    """Write a line per row and return their length; pieces of ids are `` 1:``, `` 2:`` and so on.
+    """Write a line per row and return their total length; the pieces of ids are `` 1:``, `` 2:`` and so on.
 
-    With ``skip_zeros`` features whose text is ``0`` are left out, but for the last feature of the
-    first ``whole_rows`` rows: it tells a reader how many features there are. An empty document id
-    is no id.
+    With ``skip_zeros``, features whose text is ``0`` are left out, except the last feature of the
+    first ``whole_rows`` rows, which tells a reader the number of features. A row with an empty
+    document id gets no comment.
     """
     n_features = id_offsets.size - 1
-    place: Any = np.int64(0)
+    position: Any = np.int64(0)
     for row in range(label_of_row.size):
         label = label_of_row[row]
-        place = put(label_pieces, label_offsets[label], label_offsets[label + 1], out, place)
-        place = put(_QUERY, np.int64(0), _QUERY.size, out, place)
+        position = put(label_pieces, label_offsets[label], label_offsets[label + 1], out, position)
+        position = put(_QUERY, np.int64(0), _QUERY.size, out, position)
         query = query_of_row[row]
-        place = put(query_pieces, query_offsets[query], query_offsets[query + 1], out, place)
+        position = put(query_pieces, query_offsets[query], query_offsets[query + 1], out, position)
         for feature in range(n_features):
             begin = value_offsets[row * n_features + feature]
             end = value_offsets[row * n_features + feature + 1]
@@ -224,11 +212,23 @@ def write_rows(
             is_needed = row < whole_rows and feature == n_features - 1
             if skip_zeros and is_zero and not is_needed:
                 continue
-            place = put(id_pieces, id_offsets[feature], id_offsets[feature + 1], out, place)
-            place = put(value_pieces, begin, end, out, place)
+            position = put(id_pieces, id_offsets[feature], id_offsets[feature + 1], out, position)
+            position = put(value_pieces, begin, end, out, position)
         if doc_offsets[row + 1] > doc_offsets[row]:
-            place = put(_DOCUMENT, np.int64(0), _DOCUMENT.size, out, place)
-            place = put(doc_pieces, doc_offsets[row], doc_offsets[row + 1], out, place)
-        out[place] = 10
-        place += 1
-    return place
+            position = put(_DOCUMENT, np.int64(0), _DOCUMENT.size, out, position)
+            position = put(doc_pieces, doc_offsets[row], doc_offsets[row + 1], out, position)
+        out[position] = 10
+        position += 1
+    return position
+
+
+@kernel
+def put(pieces: Bytes, begin: Any, end: Any, out: Bytes, position: Any) -> Any:
+    """Copy a piece of text to ``position``; returns the position after it.
+
+    Callers pass ``np.int64(0)``: a literal 0 has a type of its own and would compile this kernel twice.
+    """
+    for offset in range(begin, end):
+        out[position] = pieces[offset]
+        position += 1
+    return position

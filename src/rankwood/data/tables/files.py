@@ -1,4 +1,9 @@
-"""Parquet, Arrow (Feather) and CSV files, read as streams of Arrow record batches."""
+"""Parquet, Arrow (Feather) and CSV files as streams of Arrow record batches, read and written.
+
+``open_table`` yields a ``TableSource`` for any of the formats; ``ranking`` assigns its columns to features, labels and
+ids. ``write_columns`` writes block by block, so that a large matrix needs no second copy. ``read_column`` reads one
+further column, such as a segment of queries to report on.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +31,9 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _CSV_BLOCK = 4 << 20  # bytes parsed at a time; a line must fit
 _PIECE_VALUES = 1 << 21  # values decoded at a time from a Parquet file
-_COLUMN_BUFFER = 1 << 16  # bytes of a column that are held where rows are read one after the other
-_PIECE_ROWS = 1 << 13  # rows handed on at a time, so that rows being filled stay in the cache
-# What stands for a missing number in CSV. Identifiers are missing only where nothing stands.
+_COLUMN_BUFFER = 1 << 16  # bytes buffered per column if rows are read in order
+_PIECE_ROWS = 1 << 13  # rows of a piece; the rows being filled stay in the cache
+# Texts of a missing number in CSV. An identifier is missing only if its field is empty.
 _MISSING = ("", "nan", "NaN", "NAN", "-nan", "-NaN", "NA", "N/A", "<NA>", "null", "NULL", "None")
 _TEXT_IN_NUMBERS = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL
@@ -36,10 +41,12 @@ _TEXT_IN_NUMBERS = re.compile(
 
 Piece = tuple[int, Any]  # the number of its first row, and an Arrow record batch
 
+_BLOCK_VALUES = 1 << 22  # values of a Parquet row group, an Arrow batch, or a piece of CSV text
+
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How a table file is stored, by the endings of its name."""
+    """The format of a table file, by the suffixes of its name."""
 
     kind: str  # ".parquet", ".arrow", ".feather", ".csv" or ".tsv"
     compression: str | None = None
@@ -47,40 +54,28 @@ class TableFormat:
 
 @dataclass(frozen=True)
 class TableSource:
-    """An open table file: its columns, then its rows piece by piece.
+    """An open table file: its columns, and an iterator over its rows in pieces.
 
-    A piece holds the same rows of some or all columns; the pieces of a column come in the order of
-    their rows. ``n_read`` gives the bytes taken from the file so far, where that can be told.
+    A piece holds some rows of some or all columns; the pieces of a column are in the order of their
+    rows. ``n_read`` returns the bytes read from the file so far, if that is known.
     """
 
     names: tuple[str, ...]
-    pieces: Callable[[Sequence[str], Sequence[str]], Iterator[Piece]]  # of numbers, identifiers
-    n_rows: int | None = None  # where the file says it beforehand
+    pieces: Callable[
+        [Sequence[str], Sequence[str]], Iterator[Piece]
+    ]  # arguments: number columns, identifier columns
+    n_rows: int | None = None  # if the file states it
     metadata: dict[bytes, bytes] = field(default_factory=dict)
-    has_types: bool = True  # a CSV file has none
+    has_types: bool = True  # False for CSV
     n_read: Callable[[], int] | None = None
-
-
-def table_format(path: Path) -> TableFormat:
-    """The format that the name of a table file asks for."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    last = suffixes[-1] if suffixes else ""
-    if last in COMPRESSIONS and len(suffixes) > 1 and suffixes[-2] in DELIMITERS:
-        return TableFormat(suffixes[-2], COMPRESSIONS[last])
-    if last in (".parquet", ".arrow", ".feather", *DELIMITERS):
-        return TableFormat(last)
-    raise DataError(
-        f"{path}: the ending of the name does not say which kind of table this is. Known: "
-        ".parquet, .arrow, .feather, .csv and .tsv; the last two also with .gz, .zst or .bz2."
-    )
 
 
 @contextlib.contextmanager
 def open_table(path: Path, *, by_rows: bool = False) -> Iterator[TableSource]:
-    """An open table; whatever is wrong with the file becomes a ``DataError`` that names it.
+    """Open a table; any problem with the file becomes a ``DataError`` that names it.
 
     With ``by_rows`` every piece has all columns, and a Parquet file of one row group is not read as
-    a whole; without, large files are read faster.
+    a whole; without it, large files are read faster.
     """
     import pyarrow as pa
 
@@ -101,16 +96,68 @@ def open_table(path: Path, *, by_rows: bool = False) -> Iterator[TableSource]:
         raise DataError(f"{path}: this {form.kind[1:]} file {what} ({_one_line(error)}).") from None
 
 
+def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Features) -> None:
+    """Write the Arrow arrays ``others``, then the features, as the columns of ``schema``."""
+    form = table_format(path)
+    if not path.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {path.parent}.")
+    if path.is_dir():
+        raise DataError(f"{path} cannot be written: it is a folder.")
+    with explained_writing(path), atomic_path(path) as temporary:
+        if form.kind in DELIMITERS:
+            with _output(temporary, form.compression) as file:
+                file.write(_csv_line(schema.names, DELIMITERS[form.kind]))
+                for batch in _batches(schema, others, features):
+                    file.write(_csv_text(batch, DELIMITERS[form.kind]))
+        else:
+            _write_typed(temporary, form, schema, _batches(schema, others, features))
+
+
+def read_column(path: str | os.PathLike[str], name: str) -> Array:
+    """The values of column ``name`` of a table file, one per row: text or whole numbers."""
+    import pyarrow as pa
+
+    with open_table(Path(path)) as source:
+        if name not in source.names:
+            raise UnknownName(f"column of {Path(path).name}", name, source.names)
+        kept = [batch.column(name) for _, batch in source.pieces([], [name])]
+        if not kept:
+            raise DataError(f"{path}: there are no rows.")
+        return frames.identifiers(name, pa.chunked_array(kept))
+
+
+def table_format(path: Path) -> TableFormat:
+    """The format of a table file by its name."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last in COMPRESSIONS and len(suffixes) > 1 and suffixes[-2] in DELIMITERS:
+        return TableFormat(suffixes[-2], COMPRESSIONS[last])
+    if last in (".parquet", ".arrow", ".feather", *DELIMITERS):
+        return TableFormat(last)
+    raise DataError(
+        f"{path}: the ending of the name does not say which kind of table this is. Known: "
+        ".parquet, .arrow, .feather, .csv and .tsv; the last two also with .gz, .zst or .bz2."
+    )
+
+
 def refuse_what_is_no_file(path: Path) -> None:
-    """Raise for a path where nothing is, for a folder and for an empty file."""
+    """Raise if the path does not exist, is a folder or is an empty file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise DataError(f"{path} is a folder; pass a file.")
-    if stat.S_ISREG(found.st_mode) and found.st_size == 0:
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
         raise DataError(f"{path} is empty.")
+
+
+def shown(text: str) -> str:
+    """``text`` for a message: quoted, and shortened if it is long."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+# Reading.
 
 
 def _open_parquet(path: Path, stack: contextlib.ExitStack, by_rows: bool) -> TableSource:
@@ -121,7 +168,7 @@ def _open_parquet(path: Path, stack: contextlib.ExitStack, by_rows: bool) -> Tab
             os.fspath(path),
             page_checksum_verification=True,
             buffer_size=_COLUMN_BUFFER if by_rows else 0,
-            pre_buffer=not by_rows,  # it would hold the bytes of whole row groups
+            pre_buffer=not by_rows,  # it would load whole row groups
         )
     )
     names = tuple(file.schema_arrow.names)
@@ -136,17 +183,17 @@ def _open_parquet(path: Path, stack: contextlib.ExitStack, by_rows: bool) -> Tab
 
 
 def _parquet_pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
-    """A few columns of a row group at a time: some writers put a whole file into one group."""
+    """A few columns of a row group at a time, since some writers put a whole file into one group."""
     first_row = 0
     for group in range(file.num_row_groups):
         n_rows = file.metadata.row_group(group).num_rows
         n_columns = max(1, _PIECE_VALUES // max(1, n_rows))
         for first in range(0, len(wanted), n_columns):
             columns = file.read_row_group(group, columns=wanted[first : first + n_columns])
-            place = first_row
+            row = first_row
             for batch in columns.to_batches(max_chunksize=_PIECE_ROWS):
-                yield place, batch
-                place += batch.num_rows
+                yield row, batch
+                row += batch.num_rows
         first_row += n_rows
 
 
@@ -161,9 +208,7 @@ def _open_arrow(path: Path, stack: contextlib.ExitStack) -> TableSource:
     import pyarrow as pa
 
     source = stack.enter_context(pa.memory_map(os.fspath(path)))
-    is_file = (
-        source.read(6) == b"ARROW1"
-    )  # else it may be the stream form, which has no magic bytes
+    is_file = source.read(6) == b"ARROW1"  # the stream format has no magic bytes
     source.seek(0)
     reader = stack.enter_context(
         pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
@@ -172,9 +217,9 @@ def _open_arrow(path: Path, stack: contextlib.ExitStack) -> TableSource:
     refuse_twins(names)
 
     def pieces(numbers: Sequence[str], identifiers: Sequence[str]) -> Iterator[Piece]:
-        found = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
         first_row = 0
-        for batch in found:
+        for batch in batches:
             batch.validate(full=True)  # a damaged file must not crash the process
             yield first_row, batch.select([*numbers, *identifiers])
             first_row += batch.num_rows
@@ -208,9 +253,8 @@ def _csv_header(file: BinaryIO, delimiter: str) -> tuple[str, ...]:
     line = file.readline(_CSV_BLOCK).removeprefix(codecs.BOM_UTF8)
     while line in (b"\n", b"\r\n"):
         line = file.readline(_CSV_BLOCK)
-    while (
-        line.count(b'"') % 2 == 1 and len(line) < _CSV_BLOCK
-    ):  # a quoted name with a line break in it
+    # A quoted name may contain a line break.
+    while line.count(b'"') % 2 == 1 and len(line) < _CSV_BLOCK:
         more = file.readline(_CSV_BLOCK)
         if not more:
             break
@@ -244,7 +288,7 @@ def _csv_batches(
 
     types = {**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(identifiers, pa.string())}
     try:
-        # One thread: only then are rows numbered in messages.
+        # Arrow's messages have row numbers only with one thread.
         yield from arrow_csv.open_csv(
             file,
             arrow_csv.ReadOptions(
@@ -276,10 +320,10 @@ def _csv_error(message: str, ragged: list[Any], names: Sequence[str]) -> DataErr
         )
     if message.startswith("straddling"):
         return DataError(f"there is a row longer than {_CSV_BLOCK:,} bytes.")
-    found = _TEXT_IN_NUMBERS.search(message)
-    if found is None:
+    match = _TEXT_IN_NUMBERS.search(message)
+    if match is None:
         return DataError(f"{_one_line(message)}.")
-    column, row, text = found.groups()
+    column, row, text = match.groups()
     name = names[int(column)]
     where = "" if row is None else f"row {row}, "
     return DataError(
@@ -288,37 +332,12 @@ def _csv_error(message: str, ragged: list[Any], names: Sequence[str]) -> DataErr
     )
 
 
-def shown(text: str) -> str:
-    """``text`` as a message shows it: quoted, and cut when it is long."""
-    return repr(text if len(text) <= 60 else text[:60] + "…")
-
-
 def _one_line(error: object) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200].rstrip(".")
 
 
-# Table files written block by block, so that a large matrix needs no second copy.
-
-
-_BLOCK_VALUES = 1 << 22  # values of a Parquet row group, an Arrow batch, or a piece of CSV text
-
-
-def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Features) -> None:
-    """Write the Arrow arrays ``others``, then the features, as the columns of ``schema``."""
-    form = table_format(path)
-    if not path.parent.is_dir():
-        raise DataError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if path.is_dir():
-        raise DataError(f"{path} cannot be written: it is a folder.")
-    with explained_writing(path), atomic_path(path) as temporary:
-        if form.kind in DELIMITERS:
-            with _output(temporary, form.compression) as file:
-                file.write(_csv_line(schema.names, DELIMITERS[form.kind]))
-                for batch in _batches(schema, others, features):
-                    file.write(_csv_text(batch, DELIMITERS[form.kind]))
-        else:
-            _write_typed(temporary, form, schema, _batches(schema, others, features))
+# Writing.
 
 
 def _batches(schema: Any, others: Sequence[Any], features: Features) -> Iterator[Any]:
@@ -327,8 +346,10 @@ def _batches(schema: Any, others: Sequence[Any], features: Features) -> Iterator
     step = max(1, _BLOCK_VALUES // len(schema))
     for first in range(0, len(features), step):
         block = np.ascontiguousarray(features[first : first + step].T)
-        found = [column.slice(first, len(block[0])) for column in others]
-        yield pa.record_batch([*found, *(pa.array(column) for column in block)], schema=schema)
+        other_columns = [column.slice(first, len(block[0])) for column in others]
+        yield pa.record_batch(
+            [*other_columns, *(pa.array(column) for column in block)], schema=schema
+        )
 
 
 def _write_typed(path: Path, form: TableFormat, schema: Any, batches: Iterator[Any]) -> None:
@@ -368,12 +389,12 @@ def _csv_line(names: Sequence[str], delimiter: str) -> bytes:
 
 
 def _needs_quotes(delimiter: str) -> str:
-    """A pattern found in text that must stand in quotes: Python and Arrow agree on its meaning."""
+    """A pattern of text that must be quoted, with the same meaning for Python and Arrow."""
     return f'[{delimiter}"\\r\\n]|^[ \\t]|[ \\t]$'
 
 
 def _csv_text(batch: Any, delimiter: str) -> memoryview:
-    """The rows of ``batch`` as CSV text: its columns joined by Arrow in one piece of memory."""
+    """The rows of ``batch`` as CSV text, joined by Arrow in one buffer."""
     import pyarrow as pa
 
     texts = [
@@ -386,7 +407,7 @@ def _csv_text(batch: Any, delimiter: str) -> memoryview:
 
 
 def join_lines(texts: Sequence[Any], delimiter: str) -> memoryview:
-    """Lines of fields: the Arrow texts, of which the last is an array, side by side."""
+    """Lines of fields from Arrow texts, of which the last must be an array."""
     import pyarrow.compute as pc
 
     last = pc.binary_join_element_wise(texts[-1], _scalar("\n"), _scalar(""))
@@ -395,10 +416,10 @@ def join_lines(texts: Sequence[Any], delimiter: str) -> memoryview:
 
 
 def _shortest(column: Any) -> Any:
-    """Numbers as the shortest text that gives them back, also to readers that parse float64 first.
+    """Numbers as the shortest text that reads back the same, also for readers that parse float64 first.
 
-    Rounding text to float64 and then to float32 can miss the nearest float32. The few numbers to
-    whose shortest text that happens are written with the digits of float64.
+    Rounding text to float64 and then to float32 can miss the nearest float32. The few affected
+    numbers are written with the digits of float64.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -426,7 +447,7 @@ def _quoted(name: str, column: Any, delimiter: str) -> Any:
 
 
 def quoted(column: Any, delimiter: str) -> Any:
-    """Text as CSV fields, in quotes where a delimiter, a quote, a line break or a blank is."""
+    """Text as CSV fields, quoted if it has a delimiter, a quote, a line break or an outer blank."""
     import pyarrow.compute as pc
 
     needs_quotes = pc.match_substring_regex(column, _needs_quotes(delimiter))
@@ -440,19 +461,3 @@ def _scalar(text: str) -> Any:
     import pyarrow as pa
 
     return pa.scalar(text, pa.large_string())
-
-
-# One column of a table that is neither feature, label nor id: a segment of queries to report on.
-
-
-def read_column(path: str | os.PathLike[str], name: str) -> Array:
-    """The values of column ``name`` of a table file, one per row: text or whole numbers."""
-    import pyarrow as pa
-
-    with open_table(Path(path)) as source:
-        if name not in source.names:
-            raise UnknownName(f"column of {Path(path).name}", name, source.names)
-        kept = [batch.column(name) for _, batch in source.pieces([], [name])]
-        if not kept:
-            raise DataError(f"{path}: there are no rows.")
-        return frames.identifiers(name, pa.chunked_array(kept))

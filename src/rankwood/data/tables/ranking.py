@@ -1,8 +1,10 @@
-"""Tables in and out: frames in memory, Parquet, Arrow and CSV files.
+"""``from_frame``, ``read_table`` and ``write_table``: ranking data from and to tables.
 
-A table has a row per document, a column for the label, one for the query id, and a column per
-feature. Columns named ``doc_id``, ``row_weight`` and ``query_weight`` are taken for what their
-names say; any other name can be given.
+A table has one row per document, one column for the label, one for the query id, and one column per feature. Columns
+named ``doc_id``, ``row_weight`` and ``query_weight`` are used as their names say; other names can be given.
+
+The way of a table: ``choose_roles`` decides which column is what (``Roles``), ``Collector`` converts record batches to
+float32 features, and ``assemble`` checks the other columns and makes ``RankingData``.
 """
 
 from __future__ import annotations
@@ -21,12 +23,20 @@ import numpy as np
 from rankwood import dtypes
 from rankwood._core import checks
 from rankwood.data import frames
-from rankwood.data.dataset import RankingData, group_rows
+from rankwood.data.dataset import RankingData
 from rankwood.data.frames import as_frame, fill_matrix, refuse_what_memory_cannot_hold
+from rankwood.data.judgments import group_rows
 from rankwood.data.tables import files
 from rankwood.data.tables.files import TableSource, write_columns
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
+
+MARKER = b"rankwood.table"  # metadata key of files that write_table wrote
+_USUAL_NAMES = {"doc": "doc_id", "row_weight": "row_weight", "query_weight": "query_weight"}
+RESERVED = frozenset(("qid", "label", *_USUAL_NAMES.values()))
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # the columns pandas adds to Parquet files
+
+_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"  # as Python writes it; 007 is text
 
 
 def from_frame(
@@ -54,7 +64,7 @@ def from_frame(
         raise DataError(f"expected a pandas, polars or Arrow table, got {type(frame).__name__}.")
     if label is None:
         raise ParameterError("label must name a column; ranking data need labels.")
-    given = given_parts(label, query, doc, row_weight, query_weight)
+    given = given_roles(label, query, doc, row_weight, query_weight)
     roles = choose_roles("the table", table.names, given, features, drop)
     try:
         matrix = fill_matrix(table, roles.features)
@@ -90,7 +100,7 @@ def read_table(
     """
     path = Path(path)
     with files.open_table(path) as source:
-        given = given_parts(label, query, doc, row_weight, query_weight)
+        given = given_roles(label, query, doc, row_weight, query_weight)
         roles = roles_of_file(path, source, given, features, drop)
         collector = Collector(roles, source.n_rows)
         for first_row, batch in source.pieces(roles.numbers, roles.identifiers):
@@ -132,17 +142,17 @@ def _other_columns(data: RankingData) -> dict[str, Any]:
     """Everything but the features, as Arrow arrays by column name."""
     import pyarrow as pa
 
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     if data.query_ids is not None:
-        found["qid"] = frames.identifiers_to_arrow("query_ids", data.query_ids)
-    found["label"] = pa.array(data.labels)
+        columns["qid"] = frames.identifiers_to_arrow("query_ids", data.query_ids)
+    columns["label"] = pa.array(data.labels)
     if data.doc_ids is not None:
-        found["doc_id"] = frames.identifiers_to_arrow("doc_ids", data.doc_ids)
+        columns["doc_id"] = frames.identifiers_to_arrow("doc_ids", data.doc_ids)
     if data.row_weights is not None:
-        found["row_weight"] = pa.array(data.row_weights)
+        columns["row_weight"] = pa.array(data.row_weights)
     if data.query_weights is not None:
-        found["query_weight"] = pa.array(data.query_weights[data.query_of_row])
-    return found
+        columns["query_weight"] = pa.array(data.query_weights[data.query_of_row])
+    return columns
 
 
 def _report_separated(data: RankingData, strict: bool) -> None:
@@ -155,18 +165,12 @@ def _report_separated(data: RankingData, strict: bool) -> None:
     warnings.warn(f"{what}; they are grouped.", DataWarning, stacklevel=3)
 
 
-# Which column of a table plays which part.
-
-
-MARKER = b"rankwood.table"  # in the metadata of files we write: the version of their layout
-_USUAL_NAMES = {"doc": "doc_id", "row_weight": "row_weight", "query_weight": "query_weight"}
-RESERVED = frozenset(("qid", "label", *_USUAL_NAMES.values()))
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # the columns pandas adds to Parquet files
+# The role of each column.
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table by their parts; without a label, all labels are 0."""
+    """The columns of a table by their role; without a label column, all labels are 0."""
 
     label: str | None
     query: str | None
@@ -178,8 +182,8 @@ class Roles:
     @property
     def others(self) -> list[str]:
         """The columns that hold numbers other than features."""
-        found = (self.label, self.row_weight, self.query_weight)
-        return [name for name in found if name is not None]
+        names = (self.label, self.row_weight, self.query_weight)
+        return [name for name in names if name is not None]
 
     @property
     def numbers(self) -> list[str]:
@@ -192,18 +196,18 @@ class Roles:
         return [name for name in (self.query, self.doc) if name is not None]
 
     def column(self, feature: int) -> str:
-        """What messages call a feature."""
+        """How messages name a feature."""
         return f"column '{self.features[feature]}'"
 
 
-def given_parts(
+def given_roles(
     label: str | None,
     query: str | None,
     doc: str | None,
     row_weight: str | None = None,
     query_weight: str | None = None,
 ) -> dict[str, str | None]:
-    """The columns the caller named, by part."""
+    """The columns that the caller named, by role."""
     return {
         "label": label,
         "query": query,
@@ -220,7 +224,7 @@ def choose_roles(
     features: Sequence[str] | None,
     drop: Sequence[str],
 ) -> Roles:
-    """The part of each column, from what was given and what the table has."""
+    """The role of each column, from the caller's arguments and the names of the table."""
     if isinstance(features, str) or isinstance(drop, str):
         raise ParameterError(
             "features and drop are lists of column names; put the one name in brackets."
@@ -232,19 +236,19 @@ def choose_roles(
             raise UnknownName(f"{where}: column", str(name), names)
         if taken.count(name) > 1:
             raise ParameterError(f"column '{name}' is given more than one part; each has one.")
-    parts = dict(given)
-    for part, usual in _USUAL_NAMES.items():
-        if parts[part] is None and usual in names and usual not in taken:
-            parts[part] = usual
-    if parts["query"] is None and given["query_weight"] is not None:
+    roles = dict(given)
+    for role, usual in _USUAL_NAMES.items():
+        if roles[role] is None and usual in names and usual not in taken:
+            roles[role] = usual
+    if roles["query"] is None and given["query_weight"] is not None:
         raise ParameterError("query_weight needs query=: weights belong to queries.")
-    if parts["query"] is None:
-        parts["query_weight"] = None
+    if roles["query"] is None:
+        roles["query_weight"] = None
     if features is None:
         features = [name for name in names if name not in taken and name not in RESERVED]
     if not features:
         raise DataError("no columns are left to be features.")
-    return Roles(**parts, features=tuple(features))
+    return Roles(**roles, features=tuple(features))
 
 
 def roles_of_file(
@@ -254,24 +258,21 @@ def roles_of_file(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
 ) -> Roles:
-    """The part of each column of an open table file."""
+    """The role of each column of an open table file."""
     if given["query"] == "qid" and "qid" not in source.names and MARKER in source.metadata:
-        given = {**given, "query": None}  # we wrote the file, from data without queries
+        given = {**given, "query": None}  # Rankwood wrote the file, from data without queries
     names = [name for name in source.names if not _PANDAS_INDEX.fullmatch(name)]
     return choose_roles(str(path), names, given, features, drop)
 
 
-# Record batches of a table become ranking data; features become float32 as they come.
-
-
-_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"  # as Python writes it; 007 is text
+# Record batches become ranking data.
 
 
 class Collector:
-    """Takes record batches of consecutive rows and becomes ranking data.
+    """Collects record batches of consecutive rows and makes ranking data of them.
 
-    ``first_row`` is the number of the first row in the file, counted from 0, where the data are a
-    part of it; the parts of a file share one ``narrowing``.
+    If the data are a part of a file, ``first_row`` is the index of the part's first row in the file,
+    and all parts share one ``narrowing``.
     """
 
     def __init__(
@@ -293,7 +294,7 @@ class Collector:
         self._n_rows = 0
 
     def add(self, first_row: int, batch: Any) -> None:
-        """Take rows of some or all columns; a column's rows come in order."""
+        """Add rows of some or all columns; the rows of a column must come in order."""
         first = first_row - self._first_row
         last = first + batch.num_rows
         self._n_rows = max(self._n_rows, last)
@@ -313,7 +314,7 @@ class Collector:
             raise with_remedy(error) from None
 
     def _resize(self, n_rows: int) -> None:
-        # In place: the system moves pages instead of copying, and no view of the matrix is alive.
+        # In place: the system moves pages instead of copying. No view of the matrix exists here.
         self._matrix.resize((n_rows, self._matrix.shape[1]), refcheck=False)
 
     def finish(self, *, ids_are_text: bool) -> RankingData:
@@ -332,18 +333,18 @@ class Collector:
 
 
 def narrowing_of(roles: Roles) -> checks.Narrowing:
-    """What watches the features of a file become float32; messages count rows from 1."""
+    """The float32 conversion of a file's features; messages count rows from 1."""
     return checks.Narrowing(lambda row, feature: f"row {row + 1}, {roles.column(feature)},")
 
 
 def _untyped_ids(texts: Any) -> Array:
-    """Ids from the text of a CSV file: whole numbers if all are, None where there is nothing."""
+    """Ids from the text of a CSV file: whole numbers if all of them are; None for an empty field."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pc.all(pc.match_substring_regex(texts, _WHOLE_NUMBER)).as_py():
         for kind in (pa.int64(), pa.uint64()):
-            with contextlib.suppress(pa.ArrowInvalid):  # too large: text in the end
+            with contextlib.suppress(pa.ArrowInvalid):  # too large for the type
                 return frames.identifiers("", texts.cast(kind))
     ids = frames.identifiers("", texts)
     ids[ids == ""] = None
@@ -358,7 +359,7 @@ def assemble(
     *,
     first_row: int,
 ) -> RankingData:
-    """Ranking data from clean features and the other columns, which are checked here."""
+    """Ranking data from converted features and the other columns, which are checked here."""
     for name in roles.identifiers:
         missing = _missing(ids[name])
         if missing.any():
@@ -416,6 +417,6 @@ def _one_weight_per_query(name: str, weights: Array, query_ids: Array, first_row
 
 
 def with_remedy(error: frames.NotAFeatureError) -> DataError:
-    """The error with what to do about a column that cannot be a feature."""
+    """The error with a remedy for a column that cannot be a feature."""
     name = error.column
     return DataError(f"{error} Pass drop=['{name}'], or doc='{name}' if it names the documents.")

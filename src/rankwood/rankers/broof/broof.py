@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ParameterError, RankwoodWarning
 from rankwood.losses.placement import REGIONS
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.broof.state import (
@@ -41,37 +42,40 @@ from rankwood.rankers.broof.strategies import (
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions
-from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
-from rankwood.training.scores import is_minimised, mean_value
+from rankwood.training.rounds import Callback, EarlyStopping, Rounds
+from rankwood.training.scores import is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 _ADDITIVE = ("gradient", "lambda")
+TOO_WRONG = "the error of a forest is too large"
 
 
 def broof(
     parts: Strategy,
     forests: RoundForests,
     state: BroofState,
-    n_rounds: int,
-    after_round: Callable[[BroofState], bool],
+    rounds: Rounds,
 ) -> None:
-    """Algorithm 1 of Sá (2016), from the weights that ``state`` begins with to the forests it ends with.
-
-    ``after_round`` is told of every forest that was kept, and says whether someone wants no more.
-    """
-    while state.n_rounds < n_rounds and not state.is_over and not state.stopping.is_over():
+    """Algorithm 1 of Sá (2016), from the weights that ``state`` begins with to the forests it ends with."""
+    if state.is_over:
+        rounds.stop(TOO_WRONG)
+    for number in rounds:
         targets, masses = parts.update_examples(state.scores)
-        forest = forests.fit(state.n_rounds, targets, masses, state.weights)
+        forest = forests.fit(number, targets, masses, state.weights)
         predictions = parts.validation_set(forest)
         errors, error, beta = parts.learner_weights(targets, predictions, state.weights)
         state.is_over = parts.is_too_wrong(error)
         if state.is_over and state.n_rounds > 0:
             state.discard(error)
+            rounds.stop(TOO_WRONG)
             break
         state.add(forest, predictions, error, beta)
         state.weights = parts.update_weights(state.weights, targets, forest, (errors, beta))
-        if after_round(state):
-            break
+        record = state.history[-1]
+        notes = {name: value for name, value in record.items() if value is not None}
+        rounds.finish(record["valid"], notes)
+        if state.is_over:
+            rounds.stop(TOO_WRONG)
 
 
 class BROOF(Ranker):
@@ -213,21 +217,14 @@ class BROOF(Ranker):
         saved = checkpoint.load(*BroofState.arrays())
         if saved is not None:
             state.resume(saved, self.n_trees)
-        callbacks = check_listeners(self.progress, self.callbacks)
-        watch = ProgressReporter(
-            self.n_rounds, self.progress, callbacks, state.n_rounds, unit="round"
+        rounds = self._rounds(
+            self.n_rounds,
+            state.n_rounds,
+            unit="round",
+            stopping=state.stopping,
+            save=checkpoint.saver(state.save),
         )
-
-        def after_round(state: BroofState) -> bool:
-            if checkpoint.is_due():
-                state.save(checkpoint)
-            record = state.history[-1]
-            notes = {name: value for name, value in record.items() if value is not None}
-            return watch.report(state.n_rounds, record["valid"], notes)
-
-        broof(parts, forests, state, self.n_rounds, after_round)
-        if checkpoint.is_kept:
-            state.save(checkpoint)
+        broof(parts, forests, state, rounds)
         if state.is_over and state.n_rounds == 1 and len(state.history) == 1:
             _warn_of_a_forest_alone(state.history[0]["error"])
         self._keep(state, train.data)

@@ -16,6 +16,7 @@ from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
+from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags
@@ -23,7 +24,7 @@ from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.forest import ForestBuilder, ForestPlan, Pace
 from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import EarlyStopping
-from rankwood.training.scores import OutOfBag, add_leaf_values, mean_value
+from rankwood.training.scores import OutOfBag, add_leaf_values
 from rankwood.trees.grower import Tree
 from rankwood.trees.policies import Policies
 
@@ -89,7 +90,7 @@ class RoundJudge:
         rows = np.flatnonzero(is_known)
         if rows.size == 0:
             return None
-        part = without_features(self.train, rows)
+        part = self.train.judgments.take_rows(rows)
         return _finite(mean_value(self.measure, read_only(scores[rows]), part))
 
     def validation(self, scores: Floats) -> float | None:
@@ -216,23 +217,6 @@ class BroofState:
     def arrays() -> tuple[str, ...]:
         """What a checkpoint holds besides trees."""
         return _SAVED
-
-
-def without_features(data: RankingData, rows: Array) -> RankingData:
-    """Labels, queries and query weights of some rows: all that a measure looks at."""
-    weights = None
-    if data.query_weights is not None:
-        weights = dict(zip(data.queries.tolist(), data.query_weights.tolist(), strict=True))
-    features = np.zeros((rows.size, 1), np.float32)
-    ids = None if data.query_ids is None else data.query_ids[rows]
-    documents = None if data.doc_ids is None else data.doc_ids[rows]
-    return RankingData(
-        features,
-        data.labels[rows],
-        ids,
-        documents,
-        query_weights=weights,  # type: ignore[arg-type]
-    )
 
 
 def _finite(value: Any) -> float | None:

@@ -22,7 +22,7 @@ from rankwood.errors import DataError
 from rankwood.models.cascade import as_feature
 from rankwood.models.inputs import features_in_order
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.trees.row_order import lay_out, reorder_by_pilot_tree
+from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class Part:
     data: RankingData  # with its own features, in the training data's order
     codes: Bytes  # (features and room, rows)
     source_of_row: Rows  # the data's row behind each row of ``codes``
-    heads: Bytes | None = None  # codes of original features, row by row, if the layout has them
+    row_major_prefix: Bytes | None = None  # codes of the first original features, row by row
     augmented: list[Features] = field(
         default_factory=list
     )  # kept only where a learner wants values
@@ -122,7 +122,9 @@ class LayerColumns:
         data = self.train.data
         bins = self.bins
         train = self.train
-        matrix = lay_out(train.codes[: self.width], bins, train.source_of_row, train.heads)
+        matrix = as_matrix(
+            train.codes[: self.width], bins, train.source_of_row, train.row_major_prefix
+        )
         row_weights, weights = data.row_weights, weights_of_rows(data)
         if not is_trained.all():
             row_weights = np.where(is_trained, 1.0 if row_weights is None else row_weights, 0.0)
@@ -165,7 +167,7 @@ def original_columns(
         bins = fit_bins(counted, max_bins=room.max_bins, n_threads=room.n_threads)
         bins.transform_into(data.features, own, room.n_threads)
     matrix = reorder_by_pilot_tree(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
-    train = Part(data, codes, matrix.source_of_row, matrix.heads)
+    train = Part(data, codes, matrix.source_of_row, matrix.row_major_prefix)
     held_out = None if valid is None else _validation_part(valid, data, bins, room)
     return LayerColumns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
 
@@ -174,7 +176,7 @@ def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Ro
     matrix = features_in_order(valid, data.n_features, data.feature_names)
     codes = np.empty((data.n_features + room.n_augmented, len(matrix)), CODE)
     bins.transform_into(matrix, codes[: data.n_features], room.n_threads)
-    in_order = _with(valid, features=matrix, feature_names=data.feature_names)
+    in_order = RankingData.from_judgments(matrix, valid.judgments, data.feature_names)
     return Part(in_order, codes, np.arange(len(matrix)))
 
 
@@ -184,14 +186,5 @@ def _as_wide(data: RankingData, width: int, row_weights: Floats | None) -> Ranki
     They are NaN without taking memory. The columns have no names, since augmented ones have none.
     """
     features = np.broadcast_to(FEATURE(np.nan), (data.n_documents, width))
-    return _with(data, features=features, feature_names=None, row_weights=row_weights)
-
-
-def _with(data: RankingData, **changes: Any) -> RankingData:
-    """``data`` with other attributes, and without another look at those that were checked already."""
-    if data.query_ids is not None:
-        _ = data.grouping  # found once, for all copies
-    copied = object.__new__(RankingData)
-    copied.__dict__.update(data.__dict__)
-    copied.__dict__.update(changes)
-    return copied
+    judgments = data.judgments.with_weights(row_weights=row_weights)
+    return RankingData.from_judgments(features, judgments)

@@ -17,7 +17,9 @@ from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import (
+    ALL_LAYERS,
     BOOSTS,
+    NO_BETTER,
     CascadePlan,
     CascadeState,
     RowSelection,
@@ -28,7 +30,7 @@ from rankwood.rankers.deep_forest.growing import (
 from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged, sees_bins
 from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import is_minimised
 
 _LAYERS = ("forests", "lambdamart")
@@ -191,18 +193,22 @@ class DeepForest(Ranker):
         weights = weights_of_rows(data)
         is_trained = np.ones(data.n_documents, bool) if weights is None else weights > 0
         state = CascadeState(EarlyStopping(self.patience, is_minimised(plan.measure)), is_trained)
-        callbacks = check_listeners(self.progress, self.callbacks)
-        watch = ProgressReporter(
-            plan.max_layers * len(plan.layer.learners), self.progress, callbacks
+        rounds = Rounds(
+            self._reporter(plan.max_layers * len(plan.layer.learners)),
+            total=plan.max_layers,
+            stopping=state.stopping,
+            judges_last=True,
+            all_done=ALL_LAYERS,
+            no_better=NO_BETTER,
         )
-        grow_cascade(plan, columns, state, watch)
+        grow_cascade(plan, columns, state, rounds)
         self.cascade_ = trimmed(state, data, plan)
         self.best_iteration_ = state.n_kept
         for number, report in enumerate(state.reports, start=1):
             report["kept"] = number <= state.n_kept
         self.layers_ = state.reports
         self.history_ = [] if columns.valid is None else list(state.stopping.history)
-        self.stopped_because_ = state.stopped_because
+        self.stopped_because_ = rounds.stopped_because
         self.oob_scores_ = state.held_out
         self.oob_ndcg_ = None
         if data.query_ids is not None and state.held_out is not None:

@@ -15,16 +15,17 @@ import numpy as np
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.errors import DataWarning
+from rankwood.measures.compute import mean_value
 from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import WHOLE, Cascade, Layer
 from rankwood.models.forest import Forest
 from rankwood.models.validate import ARRAYS
 from rankwood.rankers.deep_forest.columns import LayerColumns
-from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_layer
+from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_learners
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, EarlyStopping, ProgressReporter
-from rankwood.training.scores import OutOfBag, mean_value
+from rankwood.training.rounds import ALL_ROUNDS, EarlyStopping, Rounds
+from rankwood.training.scores import OutOfBag
 
 _NO_OUTPUTS = np.zeros((0, 2), np.int32)
 ALL_LAYERS = ALL_ROUNDS.replace("rounds", "layers")
@@ -55,7 +56,6 @@ class CascadeState:
     reports: list[dict[str, Any]] = field(default_factory=list)
     held_out: Floats | None = None  # scores of the training rows by the best layer
     note: str | None = None  # on the rows of the layer at hand
-    stopped_because: str = ALL_LAYERS
 
     @property
     def n_kept(self) -> int:
@@ -75,26 +75,36 @@ class CascadeState:
 
 
 def grow_cascade(
-    plan: CascadePlan, columns: LayerColumns, state: CascadeState, watch: ProgressReporter
+    plan: CascadePlan, columns: LayerColumns, state: CascadeState, rounds: Rounds
 ) -> None:
     """Add layers until the best has not been beaten for ``patience`` layers (section 3.1 of the paper)."""
-    for number in range(plan.max_layers):
+    n_learners = len(plan.layer.learners)
+    for number in rounds:
         start = time.perf_counter()
-        layer = fit_layer(
-            plan.layer, number, columns, state.is_trained, _teller(plan, number, watch)
-        )
+        learners = []
+        for learner in fit_learners(plan.layer, number, columns, state.is_trained):
+            learners.append(learner)
+            rounds.report(number * n_learners + len(learners))
+        layer = FittedLayer(learners)
         measure = evaluate_layer(plan.measure, layer, columns)
         state.add(layer, measure, _report(layer, state, measure))
-        if _is_over(plan, state, watch):
-            state.reports[-1]["seconds"] = time.perf_counter() - start
-            return
-        outputs = outputs_of(layer, columns, plan.augment, plan.select)
-        # All are in bins before the first is written: trees are asked through the columns they saw.
-        augmented = [columns.encode(*each) for each in columns_of(layer, columns, outputs)]
-        columns.take(augmented, keep=plan.keep_augmented)
-        state.layers[-1] = Layer(state.layers[-1].models, outputs)
-        state.reports[-1] |= {"augmented": len(outputs), "seconds": time.perf_counter() - start}
-        _choose_rows(plan.selection, layer, columns.train.data, state)
+        if not rounds.is_over:
+            _augment(plan, layer, columns, state)
+        state.reports[-1]["seconds"] = time.perf_counter() - start
+        if not rounds.is_over:
+            _choose_rows(plan.selection, layer, columns.train.data, state)
+
+
+def _augment(
+    plan: CascadePlan, layer: FittedLayer, columns: LayerColumns, state: CascadeState
+) -> None:
+    """Give the outputs of a layer to the next one, as columns behind the features."""
+    outputs = outputs_of(layer, columns, plan.augment, plan.select)
+    # All are binned before the first is written: trees are evaluated on the columns they were grown on.
+    augmented = [columns.encode(*each) for each in columns_of(layer, columns, outputs)]
+    columns.take(augmented, keep=plan.keep_augmented)
+    state.layers[-1] = Layer(state.layers[-1].models, outputs)
+    state.reports[-1]["augmented"] = len(outputs)
 
 
 def evaluate_layer(measure: Measure, layer: FittedLayer, columns: LayerColumns) -> float:
@@ -118,12 +128,7 @@ def held_out_value(measure: Measure, scores: Floats, data: RankingData) -> float
         return math.nan
     if data.query_ids is None:
         return float(np.sqrt(np.mean((scores[rows] - labels) ** 2)))
-    of_query: Any = None
-    if data.query_weights is not None:
-        of_query = dict(zip(data.queries.tolist(), data.query_weights.tolist(), strict=True))
-    part = RankingData(
-        np.zeros((rows.size, 1), np.float32), labels, data.query_ids[rows], query_weights=of_query
-    )
+    part = data.judgments.take_rows(rows)
     return mean_value(measure, np.ascontiguousarray(scores[rows]), part)
 
 
@@ -132,17 +137,6 @@ def trimmed(state: CascadeState, data: RankingData, plan: CascadePlan) -> Cascad
     kept = state.layers[: state.n_kept]
     last = Layer(kept[-1].models, _NO_OUTPUTS)
     return Cascade((*kept[:-1], last), data.n_features, plan.keep_augmented, data.feature_names)
-
-
-def _is_over(plan: CascadePlan, state: CascadeState, watch: ProgressReporter) -> bool:
-    """Whether there are to be no more layers, and why."""
-    if watch.was_stopped:
-        state.stopped_because = ASKED_TO
-    elif state.stopping.is_over():
-        state.stopped_because = NO_BETTER
-    else:
-        return len(state.layers) >= plan.max_layers
-    return True
 
 
 def _choose_rows(
@@ -166,18 +160,6 @@ def _choose_rows(
         )
         return
     state.is_trained = is_chosen
-
-
-def _teller(plan: CascadePlan, number: int, watch: ProgressReporter) -> Any:
-    """Tells whoever listens of every learner of a layer; a wish to stop is heard at the end of the layer."""
-    n_learners = len(plan.layer.learners)
-
-    def tell(n_done: int) -> None:
-        wants_stop = watch.was_stopped
-        watch.report(number * n_learners + n_done)
-        watch.was_stopped |= wants_stop
-
-    return tell
 
 
 def _report(layer: FittedLayer, state: CascadeState, measure: float) -> dict[str, Any]:

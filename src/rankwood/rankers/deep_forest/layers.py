@@ -8,7 +8,7 @@ Words used here
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,25 +80,18 @@ def sees_bins(learner: Any) -> bool:
     return is_ours and learner._model == "forest_"
 
 
-def fit_layer(
-    plan: LayerPlan,
-    number: int,
-    columns: LayerColumns,
-    is_trained: Array,
-    tell: Callable[[int], None],
-) -> FittedLayer:
-    """Fit every learner to the trained rows; ``tell`` hears how many are done."""
-    fitted = []
-    for place, learner in enumerate(plan.learners):
-        seed = stream_number(plan.seed, f"layer {number}", place)
+def fit_learners(
+    plan: LayerPlan, number: int, columns: LayerColumns, is_trained: Array
+) -> Iterator[Fitted]:
+    """The learners of layer ``number``, fitted to the trained rows one after the other."""
+    for index, learner in enumerate(plan.learners):
+        seed = stream_number(plan.seed, f"layer {number}", index)
         copied = _copy(learner, seed, plan.n_threads)
         folds = None
         if not is_bagged(learner):
             folds = _folds(columns.train.data, is_trained, plan.n_folds, (plan.seed, number))
         fit = _fit_to_bins if sees_bins(learner) else _fit_to_values
-        fitted.append(fit(copied, columns, is_trained, folds))
-        tell(place + 1)
-    return FittedLayer(fitted)
+        yield fit(copied, columns, is_trained, folds)
 
 
 def _fit_to_bins(

@@ -32,7 +32,7 @@ from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER, Callback, ProgressReporter
+from rankwood.training.rounds import Callback, Rounds
 from rankwood.training.scores import is_minimised
 from rankwood.trees.grower import Tree
 
@@ -53,8 +53,8 @@ class Bandit:
         """``p_k = (1 - λ) · ω_k / Σ ω + λ / K``."""
         shares = np.exp(self.log_weights - self.log_weights.max())
         shares /= shares.sum()
-        found: Floats = (1.0 - self.exploration) * shares + self.exploration / shares.size
-        return found
+        probabilities: Floats = (1.0 - self.exploration) * shares + self.exploration / shares.size
+        return probabilities
 
     def learn(self, features: Array, reward: float) -> None:
         """``ω_k ← ω_k · exp(λ / 3K · (ρ_k + η / (p_k √K)))``; ρ is reward / p for the ``features`` drawn, else 0."""
@@ -71,44 +71,37 @@ def exp3p(
     booster: BaseBooster,
     bandit: Bandit,
     state: BoostingState,
-    rounds: BanditRounds,
-    checkpoint: Checkpoint,
-    watch: ProgressReporter,
-) -> str:
-    """Add hypotheses to ``state``, each under a constraint that the bandit has drawn; gives why it stopped."""
-    before = rounds.value(state)
-    for number in range(len(state.trees), rounds.n_rounds):
-        if state.stopping.is_over():
-            return NO_BETTER
+    draws: BanditDraws,
+    rounds: Rounds,
+) -> None:
+    """Add hypotheses to ``state``, each under a constraint that the bandit has drawn."""
+    before = draws.value(state)
+    for number in rounds:
         weights = booster.weights(state.scores, number)
-        found = rounds.draw(booster, bandit, state.scores, weights)
-        if found is None:
-            return NOTHING_LEFT
-        tree, factor = found
+        hypothesis = draws.draw(booster, bandit, state.scores, weights)
+        if hypothesis is None:
+            rounds.stop(NOTHING_LEFT)
+            break
+        tree, factor = hypothesis
         measure = state.add(tree, booster.plan.n_threads, factor)
-        after = rounds.value(state)
+        after = draws.value(state)
         bandit.learn(np.unique(tree.feature[tree.feature >= 0]), after - before)
         before = after
-        if checkpoint.is_due():
-            save(state, bandit, checkpoint)
-        if watch.report(number + 1, measure):
-            return ASKED_TO
-    return ALL_ROUNDS
+        rounds.finish(measure)
 
 
 @dataclass(frozen=True, eq=False)
-class BanditRounds:
-    """What a round needs besides the model: the measure that rewards, and where constraints come from."""
+class BanditDraws:
+    """Draws the hypothesis of each round, and measures the model for its reward."""
 
-    n_rounds: int
     seed: int
     measure: RepeatedMeasure
     sign: float  # -1 where less of the measure is better
 
     def value(self, state: BoostingState) -> float:
         """The measure on the training data, such that more is better; 0 where it is no number."""
-        found = self.sign * self.measure.value(state.scores)
-        return 0.0 if math.isnan(found) else found
+        value = self.sign * self.measure.value(state.scores)
+        return 0.0 if math.isnan(value) else value
 
     def draw(
         self, booster: BaseBooster, bandit: Bandit, scores: Floats, weights: Any
@@ -119,21 +112,14 @@ class BanditRounds:
             number = weights.number * _MOST_DRAWS + attempt
             if booster.grower.grows_stumps:
                 random = stream(self.seed, "bandit", number).random()
-                place = np.searchsorted(np.cumsum(probabilities), random, side="right")
-                constraint = Constraint(min(int(place), probabilities.size - 1))
+                feature = np.searchsorted(np.cumsum(probabilities), random, side="right")
+                constraint = Constraint(min(int(feature), probabilities.size - 1))
             else:
                 constraint = Constraint(stream_number(self.seed, "bandit", number), probabilities)
-            found = booster.step(scores, weights, booster.fit(weights, constraint))
-            if found is not None:
-                return found
+            hypothesis = booster.step(scores, weights, booster.fit(weights, constraint))
+            if hypothesis is not None:
+                return hypothesis
         return None
-
-
-def save(state: BoostingState, bandit: Bandit, checkpoint: Checkpoint) -> None:
-    """Write the trees, the history and what the bandit has learned."""
-    history = np.array(state.stopping.history)
-    arrays = {"history": history, "log_weights": bandit.log_weights}
-    checkpoint.write(state.trees.forest(), arrays)
 
 
 class Exp3P(RoundRanker):
@@ -219,14 +205,14 @@ class Exp3P(RoundRanker):
         self._booster = booster_of(base, train)
         sign = -1.0 if is_minimised(measure) else 1.0
         repeated = RepeatedMeasure.of(measure, train.data, self._booster.plan.n_threads)
-        self._rounds = BanditRounds(self.n_rounds, self.seed, repeated, sign)
+        self._draws = BanditDraws(self.seed, repeated, sign)
         zeros = np.zeros(train.data.n_features)
         self._bandit = Bandit(zeros, float(self.exploration), float(self.smoothing))
         try:
             super()._fit(train, valid)
             self.probabilities_ = self._bandit.probabilities
         finally:
-            del self._booster, self._rounds, self._bandit  # as large as the data
+            del self._booster, self._draws, self._bandit  # as large as the data
 
     def _loss(self, train: TrainingSet) -> Loss:  # noqa: ARG002 - the booster has it
         loss: Loss = self._booster.loss
@@ -251,14 +237,16 @@ class Exp3P(RoundRanker):
         loss: Any,  # noqa: ARG002 - the booster has them
         plan: BoostingPlan,  # noqa: ARG002
         state: BoostingState,
-        checkpoint: Checkpoint,
-        watch: ProgressReporter,
+        rounds: Rounds,
     ) -> None:
-        self.stopped_because_ = exp3p(
-            self._booster, self._bandit, state, self._rounds, checkpoint, watch
-        )
-        if checkpoint.is_kept:
-            save(state, self._bandit, checkpoint)
+        exp3p(self._booster, self._bandit, state, self._draws, rounds)
+        self.stopped_because_ = rounds.stopped_because
+
+    def _save(self, state: BoostingState, checkpoint: Checkpoint) -> None:
+        """Write the trees, the history and the weights of the bandit."""
+        history = np.array(state.stopping.history)
+        arrays = {"history": history, "log_weights": self._bandit.log_weights}
+        checkpoint.write(state.trees.forest(), arrays)
 
     @property
     def max_bins(self) -> int:  # type: ignore[override]

@@ -26,7 +26,7 @@ from rankwood.rankers.search.steps import booster_of, check_base
 from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.inputs import TrainingSet, codes_of
-from rankwood.training.rounds import ASKED_TO, Callback, ProgressReporter, check_listeners
+from rankwood.training.rounds import Callback, Rounds
 from rankwood.training.scores import is_minimised
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
@@ -171,13 +171,20 @@ class BoostingTree(Ranker):
             n_features, stumps, self.n_constraints, bool(self.free_steps), self.seed
         )
         checkpoint = Checkpoint(self, train, valid)
-        listeners = (self.progress, check_listeners(self.progress, self.callbacks))
-        run = SearchRun(models, constraints, self.budget, train, checkpoint, listeners)
-        self.stopped_because_ = run.search()
+        run = SearchRun(models, constraints, train)
+        reason = run.start(checkpoint.load(*_ARRAYS))
+        if reason is None:
+            save = checkpoint.saver(run.save)
+            rounds = self._rounds(
+                self.budget, len(run.log), unit="model", save=save, all_done=SPENT
+            )
+            reason = run.search(rounds)
+        self.stopped_because_ = reason
         self.n_rounds_ = run.models.n_rounds
         measure = parse_measure(self.measure)
-        found = (run.forest(), run.explored(), str(measure), is_minimised(measure))
-        self.family_ = Family.of(*found, self.max_trees)
+        self.family_ = Family.of(
+            run.forest(), run.explored(), str(measure), is_minimised(measure), self.max_trees
+        )
 
     def _models(self, booster: Any, train: TrainingSet, valid: RankingData | None) -> ScoredModels:
         """The parts that models are measured on."""
@@ -236,7 +243,7 @@ def _with_threads(base: Any, n_threads: int) -> Any:
     return clone(base).set_params(n_threads=n_threads)
 
 
-# One run of the search: its budget, its checkpoints, and what is left of it when it ends.
+# One run of the search.
 
 
 SPENT = "the budget is spent"
@@ -246,66 +253,55 @@ _ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
 _FAILED = -1  # in the log: no hypothesis was found
 
 
-class _EndOfSearchError(Exception):
-    """Raised where no further hypothesis is wanted."""
-
-
 @dataclass(eq=False)
 class SearchRun:
-    """A search under way. Its log says which model each unit of the budget went to, and what came of it."""
+    """A search in progress. Its log has, for each unit of the budget, the model that was extended and the new one."""
 
     scored: ScoredModels
     constraints: Constraints
-    budget: int
     train: TrainingSet
-    checkpoint: Checkpoint
-    listeners: tuple[Callback | None, Sequence[Callback]]
     models: Models = field(init=False)
     log: list[tuple[int, int]] = field(default_factory=list)  # (model, new model or _FAILED)
-    _watch: ProgressReporter = field(init=False)
+    _rounds: Rounds = field(init=False)
     _whole: tuple[int, int] = (0, 0)  # entries of the log, and rounds, up to the last whole round
 
     def __post_init__(self) -> None:
         self.models = Models(self.constraints.count)
         self.scored.parent = self.models.parent
 
-    def search(self) -> str:
-        """Search, from the start or from a checkpoint, until the budget is spent; gives why it ended."""
-        saved = self.checkpoint.load(*_ARRAYS)
+    def start(self, saved: Resumed | None) -> str | None:
+        """Begin with the empty model, or take over a checkpoint; returns why that search ended, if it did."""
         if saved is None:
             self.models.add(-1, self.scored.measure(0, self.scored.scores(0)))
-        else:
-            self._resume(saved)
-            if int(saved.arrays["state"][1]) > 0:
-                return _FINAL[int(saved.arrays["state"][1]) - 1]
-        self._watch = ProgressReporter(self.budget, *self.listeners, len(self.log), unit="model")
-        try:
-            reason = boosting_tree(self.models, self._extend, self._end_round)
-        except _EndOfSearchError as end:
-            reason = str(end)
-        except KeyboardInterrupt:
-            reason = INTERRUPTED
-        if self.checkpoint.is_kept:
-            self._save(reason)
-        return reason
+            return None
+        self._resume(saved)
+        ended = int(saved.arrays["state"][1])
+        return _FINAL[ended - 1] if ended > 0 else None
+
+    def search(self, rounds: Rounds) -> str | None:
+        """Extend models until the budget is spent; returns why the search ended."""
+        self._rounds = rounds
+        with rounds.keep_on_interrupt(INTERRUPTED):
+            selected = boosting_tree(self.models, self._end_round)
+            for _, model in zip(rounds, selected, strict=False):
+                self._extend(model)
+                rounds.report(len(self.log), *self._best_so_far())
+            rounds.stop(RAN_OUT)
+        return rounds.stopped_because
 
     def _extend(self, model: int) -> None:
-        """Use one constraint of a model: fit a hypothesis, measure the new model, tell who listens."""
+        """Use one constraint of a model: fit a hypothesis and measure the new model."""
         models, scored = self.models, self.scored
         constraint = self.constraints.of(model, models.tried[model])
-        found = scored.extend(model, models.depth[model], constraint)
+        extended = scored.extend(model, models.depth[model], constraint)
         models.use_constraint(model)
         new = _FAILED
-        if found is not None:
-            tree, factor, scores = found
+        if extended is not None:
+            tree, factor, scores = extended
             new = models.add(model, scored.add(tree, factor, constraint, scores))
         self.log.append((model, new))  # last: Ctrl-C before it undoes the step
-        if self._watch.report(len(self.log), *self._news()):
-            raise _EndOfSearchError(ASKED_TO)
-        if len(self.log) >= self.budget:
-            raise _EndOfSearchError(SPENT)
 
-    def _news(self) -> tuple[float, dict[str, float]]:
+    def _best_so_far(self) -> tuple[float, dict[str, float]]:
         """The best measure so far, and the round, the models and the length of the best."""
         models = self.models
         best = models.leader
@@ -320,8 +316,7 @@ class SearchRun:
 
     def _end_round(self) -> None:
         self._whole = len(self.log), self.models.n_rounds
-        if self.checkpoint.is_due():
-            self._save(None)
+        self._rounds.save_if_due()
 
     def explored(self, n_models: int | None = None) -> ExploredTree:
         """The models found, or the first of them."""
@@ -350,23 +345,24 @@ class SearchRun:
             feature_names=data.feature_names,
         )
 
-    def _save(self, reason: str | None) -> None:
-        """Write everything where the search is at its end, else what there was after the last whole round."""
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write everything where the search has ended, else the models of the whole rounds."""
+        reason = self._rounds.stopped_because
         is_final = reason in _FINAL
         n_entries, n_rounds = (len(self.log), self.models.n_rounds) if is_final else self._whole
         log = self.log[:n_entries]
         n_models = _n_models(log)
-        found = self.explored(n_models)
+        explored = self.explored(n_models)
         state = [n_rounds, _FINAL.index(str(reason)) + 1 if is_final else 0]
         arrays = {
             "attempts": np.array(log, np.int64).reshape(-1, 2),
-            "constraints": found.constraint,
-            "measured": found.f,
-            "on_valid": found.valid,
-            "rounds": found.round,
+            "constraints": explored.constraint,
+            "measured": explored.f,
+            "on_valid": explored.valid,
+            "rounds": explored.round,
             "state": np.array(state, np.int64),
         }
-        self.checkpoint.write(self.forest(n_models), arrays)
+        checkpoint.write(self.forest(n_models), arrays)
 
     def _resume(self, saved: Resumed) -> None:
         """Go through the log once more; nothing is fitted or measured again."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 RAN_OUT = "every constraint of every model was tried"
@@ -124,21 +124,16 @@ def upper_corners(points: list[tuple[float, float, int]]) -> list[tuple[float, f
     return hull
 
 
-def boosting_tree(
-    models: Models, extend: Callable[[int], None], at_end_of_round: Callable[[], None]
-) -> str:
-    """Search until ``extend`` raises, or nothing is left to try; gives why it ended.
+def boosting_tree(models: Models, at_end_of_round: Callable[[], None]) -> Iterator[int]:
+    """The models to extend, one after the other, until nothing is left to try.
 
-    ``extend(model)`` uses one constraint of the model and adds the new model, if there is one. The leader is extended
-    until it was made in this round and is deeper than all others; where it has no constraints left, the round ends.
+    The caller extends each model before it asks for the next: it uses one constraint of the model and adds the new
+    model, if there is one. The leader is extended until it was made in this round and is deeper than all others; where
+    it has no constraints left, the round ends.
     """
-    while True:
-        selected = models.corners()  # (a)
-        if not selected:
-            return RAN_OUT
+    while selected := models.corners():  # (a)
         models.n_rounds += 1
-        for model in selected:  # (b)
-            extend(model)
+        yield from selected  # (b)
         while not models.leader_is_ahead() and models.is_active(models.leader):  # (c)
-            extend(models.leader)
+            yield models.leader
         at_end_of_round()

@@ -60,40 +60,47 @@ def cache_lines(leaf_of_row):
 
 
 @pytest.fixture
-def small_heads(small_columns, monkeypatch):
-    """A few rows are many enough for heads of the first four features."""
-    monkeypatch.setattr(row_order, "_LEAST_HEADS", 100)
+def small_prefix(small_columns, monkeypatch):
+    """A few rows are many enough for prefix of the first four features."""
+    monkeypatch.setattr(row_order, "_LEAST_PREFIX_ROWS", 100)
     monkeypatch.setattr(row_order, "_STEP", 2)
     monkeypatch.setattr(row_order, "_MOST_STEPS", 2)
     monkeypatch.setattr(row_order, "_ROWS_AT_A_TIME", 64)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_heads_hold_the_first_features_row_by_row(small_heads, data, n_threads):
+def test_heads_hold_the_first_features_row_by_row(small_prefix, data, n_threads):
     binned = bin_data(data)
     matrix = row_order.reorder_by_pilot_tree(
         binned.codes, binned.bins, data.labels, n_threads=n_threads
     )
-    np.testing.assert_array_equal(matrix.heads, matrix.columns[:4].T)
-    assert matrix.heads.ctypes.data % 64 == 0
-    assert not matrix.heads.flags.writeable
+    np.testing.assert_array_equal(matrix.row_major_prefix, matrix.columns[:4].T)
+    assert matrix.row_major_prefix.ctypes.data % 64 == 0
+    assert not matrix.row_major_prefix.flags.writeable
 
 
 @pytest.mark.parametrize(("step", "width"), [(1, 5), (2, 4), (5, 5), (6, 0)])
 def test_heads_are_whole_steps_of_seven_eighths_of_the_features(
-    small_heads, data, monkeypatch, step, width
+    small_prefix, data, monkeypatch, step, width
 ):
     binned = bin_data(data)  # of six features
     monkeypatch.setattr(row_order, "_STEP", step)
     monkeypatch.setattr(row_order, "_MOST_STEPS", 7)
-    heads = row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels).heads
-    assert (heads.shape[1] if len(heads) else 0) == width
+    prefix = row_order.reorder_by_pilot_tree(
+        binned.codes, binned.bins, data.labels
+    ).row_major_prefix
+    assert (prefix.shape[1] if len(prefix) else 0) == width
 
 
-def test_few_rows_have_no_heads(small_heads, data, monkeypatch):
+def test_few_rows_have_no_heads(small_prefix, data, monkeypatch):
     binned = bin_data(data)
-    monkeypatch.setattr(row_order, "_LEAST_HEADS", data.n_documents + 1)
-    assert len(row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels).heads) == 0
+    monkeypatch.setattr(row_order, "_LEAST_PREFIX_ROWS", data.n_documents + 1)
+    assert (
+        len(
+            row_order.reorder_by_pilot_tree(binned.codes, binned.bins, data.labels).row_major_prefix
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 200])
@@ -105,21 +112,21 @@ def test_histograms_from_heads_are_those_of_the_columns(n_rows, chosen):
     rng = np.random.default_rng(n_rows)
     bins = bin_data(make_ranking(2, 5, n_features, seed=1)).bins
     codes = rng.integers(0, 256, (n_features, n_all)).astype(np.uint8)
-    heads = np.ascontiguousarray(codes[:width].T)
+    prefix = np.ascontiguousarray(codes[:width].T)
     codes[:width] = 0  # whoever reads a column for these is found out
-    matrix = row_order.lay_out(codes, bins, heads=heads)
+    matrix = row_order.as_matrix(codes, bins, row_major_prefix=prefix)
     rows = np.sort(rng.choice(n_all, n_rows + 2, replace=False)).astype(np.uint32)
-    words = rng.integers(-(2**40), 2**40, n_rows + 2)
+    packed_targets = rng.integers(-(2**40), 2**40, n_rows + 2)
     features = np.array(chosen, np.int64)
     sums = np.full((features.size, 256), 7)
-    build_histograms(0, features.size, matrix, rows, words, 1, n_rows + 1, features, sums)
+    build_histograms(0, features.size, matrix, rows, packed_targets, 1, n_rows + 1, features, sums)
     slow = np.zeros_like(sums)
     for place in range(1, n_rows + 1):
         for slot, feature in enumerate(chosen):
             row = rows[place]
-            slow[slot, heads[row, feature] if feature < width else codes[feature, row]] += words[
-                place
-            ]
+            slow[slot, prefix[row, feature] if feature < width else codes[feature, row]] += (
+                packed_targets[place]
+            )
     np.testing.assert_array_equal(sums, slow)
 
 
@@ -145,11 +152,11 @@ def test_completely_random_trees_read_small_nodes_from_heads(width):
     rng = np.random.default_rng(1)
     bins = bin_data(make_ranking(8, 40, 4, seed=1)).bins
     codes = rng.integers(0, bins.n_value_bins[:, np.newaxis], (4, 320)).astype(np.uint8)
-    heads = np.zeros((320, width), np.uint8) if width else None
+    prefix = np.zeros((320, width), np.uint8) if width else None
     policies = Policies(Growth(max_leaves=None), thresholds="completely_random")
     plain, other = (
-        grow_tree(row_order.lay_out(codes, bins, heads=each), codes[0] + 0.5, policies)
-        for each in (None, heads)
+        grow_tree(row_order.as_matrix(codes, bins, row_major_prefix=each), codes[0] + 0.5, policies)
+        for each in (None, prefix)
     )
     assert (plain.feature[0], plain.code[0]) == (other.feature[0], other.code[0])
     small = plain.cover * SMALL < 320
@@ -166,7 +173,7 @@ def test_models_do_not_depend_on_heads(small_columns, data, request):
         DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None),
     ]
     found = [ranker.fit(data).predict(data).tobytes() for ranker in rankers]
-    request.getfixturevalue("small_heads")
+    request.getfixturevalue("small_prefix")
     for ranker, expected in zip(rankers, found, strict=True):
         assert ranker.fit(data).predict(data).tobytes() == expected
 

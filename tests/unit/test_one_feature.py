@@ -11,7 +11,7 @@ from rankwood.errors import ParameterError
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.one_feature import OneFeatureGrower, in_data_order
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
-from rankwood.trees.row_order import lay_out
+from rankwood.trees.row_order import as_matrix
 
 EXACT = ("feature", "threshold", "code", "left", "right", "missing", "leaf_of_row")
 CLOSE = ("value", "cover", "gain")
@@ -28,7 +28,7 @@ def problem(seed, *, n_rows=600, with_missing=False, with_weights=True):
     weights = random.random(n_rows) + 0.1 if with_weights else None
     data = rw.RankingData(features, np.zeros(n_rows))
     binned = bin_data(data, max_bins=40)
-    return lay_out(binned.codes, binned.bins), targets, weights
+    return as_matrix(binned.codes, binned.bins), targets, weights
 
 
 def assert_same(one, other):
@@ -147,7 +147,7 @@ def test_equal_targets_are_not_split(targets):
 
 def test_a_single_row_is_a_leaf():
     binned = bin_data(rw.RankingData(np.ones((1, 2)), [1.0]))
-    matrix = lay_out(binned.codes, binned.bins)
+    matrix = as_matrix(binned.codes, binned.bins)
     grower = OneFeatureGrower(matrix, Policies(Growth(max_leaves=4)))
     tree = grower.tree(np.array([3.0]), None, 0)
     assert tree.n_leaves == 1
