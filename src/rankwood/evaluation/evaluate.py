@@ -86,7 +86,7 @@ def evaluate(
     scores = _scores_of(scores_or_model, data)
     documents = {"judged": judged, "retrieved": retrieved, "unjudged": unjudged}
     parts = _measured(parsed, scores, data, n_threads=n_threads, **documents)
-    weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
+    weights = data.judgments.query_weights_or_ones
     sampling = _Sampling(n_bootstrap, confidence, seed)
     everything = np.ones(data.n_queries, bool)
     extra = {} if judged is None else {"unjudged": unjudged}

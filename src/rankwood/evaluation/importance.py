@@ -189,9 +189,7 @@ class _Permutation:
         """The mean over queries, and its interval over resampled queries; none for pooled measures."""
         if self.measure.is_pooled:
             return float(lost[0]), float("nan"), float("nan")
-        weights = np.ones(lost.size)
-        if self.data.query_weights is not None:
-            weights = np.array(self.data.query_weights)
+        weights = self.data.judgments.query_weights_or_ones
         weighted, weight = weighted_values(lost[:, np.newaxis], weights)
         total = float(weight.sum())
         mean = float(weighted.sum()) / total if total > 0 else float("nan")

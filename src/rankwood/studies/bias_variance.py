@@ -224,8 +224,7 @@ class FoldResult:
     def of(cls, per_query: Sequence[Floats], pairs: DocumentPairs, test: RankingData) -> FoldResult:
         """The means over the queries that have pairs."""
         has_pairs = pairs.counts > 0
-        weights = np.ones(has_pairs.size) if test.query_weights is None else test.query_weights
-        weights = weights[has_pairs]
+        weights = test.judgments.query_weights_or_ones[has_pairs]
         if weights.sum() <= 0:
             weights = np.ones(weights.size)
         means = [np.average(values[has_pairs], axis=0, weights=weights) for values in per_query]

@@ -186,7 +186,7 @@ def _against_learned(
     if own.measure.is_pooled:  # it has no values of single queries
         p_of |= dict.fromkeys(others, float("nan"))
     else:
-        weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
+        weights = data.judgments.query_weights_or_ones
         differences = {name: measured[name][0].per_query - own.per_query for name in others}
         p_values = np.array([paired_t_test(differences[name]) for name in others], np.float64)
         p_of |= dict(zip(others, adjusted(p_values, "holm").tolist(), strict=True))
