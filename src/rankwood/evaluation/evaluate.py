@@ -75,9 +75,9 @@ def evaluate(
         ``n_bootstrap=0`` leaves them out. Areas over more than 100,000 documents take fewer
         resamples, but at least 100.
 
-    Means weigh queries by ``data.query_weights`` if there are any; empty queries weigh like the
-    others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) weigh documents
-    by the weight of their query.
+    Means are weighted by ``data.query_weights`` if there are any; empty queries count like the
+    others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) give documents
+    the weight of their query.
     """
     n_bootstrap = checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES)
     seed = checks.whole_number("seed", seed, 0)

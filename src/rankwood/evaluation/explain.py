@@ -39,7 +39,7 @@ _MEANINGS = {
 
 
 class _Explained(Result):
-    """A result with one table. Its title stands above it as text, and below it in notebooks."""
+    """A result with one table, which has its title above it as text and below it in notebooks."""
 
     def _repr_html_(self) -> str:
         ((title, rows),) = self._tables().items()
@@ -61,7 +61,7 @@ class Explanation(_Explained):
     features
         The documents' values, documents × features.
     query_ids, doc_ids, labels
-        What the data say about each document, or None.
+        From the data, for each document; None where the data have none.
     """
 
     contributions: Floats
@@ -119,7 +119,7 @@ class Explanation(_Explained):
         )
 
     def query(self, query: Any) -> Explanation:
-        """The documents of one query, the best first; of equal scores the earlier row comes first."""
+        """The documents of one query, the best first; equal scores keep the order of rows."""
         rows = self.rows_of(query)
         return self.take(rows[np.argsort(-self.scores[rows], kind="stable")])
 
@@ -361,7 +361,7 @@ class ScoreParts(_Explained):
         return self.rows()
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN) -> None:
-        """Draw the steps from start to end, to a file whose name says its kind: .png, .svg or .pdf."""
+        """Draw the steps from start to end, to a file whose ending names its format: .png, .svg or .pdf."""
         steps = []
         for row in self.rows(top):
             values = [_shown(row[name]) for name in self.values if row[name] is not None]
@@ -444,7 +444,7 @@ class Importance(Result):
         return self.rows()
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN_FEATURES) -> None:
-        """Draw a bar per feature, to a file whose name says its kind: .png, .svg or .pdf."""
+        """Draw a bar per feature, to a file whose ending names its format: .png, .svg or .pdf."""
         rows = list(self.rows(top))
         intervals = [(row["low"], row["high"]) for row in rows] if self.low is not None else None
         lengths = [row["importance"] for row in rows]

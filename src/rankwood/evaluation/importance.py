@@ -129,7 +129,7 @@ class MeanSizes:
         self.n_documents += len(parts)
 
     def importance(self, names: tuple[str, ...]) -> Importance:
-        """The means so far."""
+        """The importance by the documents added so far."""
         if self.n_documents == 0:
             raise DataError("there are no documents, so there is no mean contribution.")
         return Importance("contribution", names, self.sums / self.n_documents)
@@ -137,7 +137,7 @@ class MeanSizes:
 
 @dataclass(frozen=True, eq=False)
 class _Permutation:
-    """What a measure loses when a feature's values are shuffled within queries."""
+    """Importance by permutation: what a measure loses when a feature's values are shuffled within queries."""
 
     model: Any
     data: RankingData
@@ -168,7 +168,7 @@ class _Permutation:
         return used
 
     def _shuffles(self, matrix: Features, feature: int) -> Iterator[Features]:
-        """The matrix with one column shuffled within queries; more repetitions begin like fewer."""
+        """The matrix with one column shuffled within queries, once per repetition; its memory is reused."""
         shuffled = matrix.copy()
         column: Array = matrix[:, feature]
         for repetition in range(self.repetitions):

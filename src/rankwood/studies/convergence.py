@@ -108,7 +108,7 @@ class Convergence(Result):
         return {"measure": self.measure, "curves": curves, "notes": list(self.notes)}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the curves: a colour per model, a kind of line per part; the path's ending says which format."""
+        """Draw the curves: a colour per model, a line style per part; the path's ending names the format."""
         names = self.names
         lines = {
             f"{c.name}, {c.part}": PlotLine(
@@ -120,7 +120,7 @@ class Convergence(Result):
         line_plot(path, lines, " or ".join(units), self.measure)
 
     def tables(self) -> dict[str, list[dict[str, str]]]:
-        """For each model a row per stage as texts, 20 of them at most, and where each part is best."""
+        """For each model a row per stage as texts, at most 20, and the stage where each part is best."""
         tables = {}
         for name in self.names:
             curves = [curve for curve in self.curves if curve.name == name]
@@ -161,7 +161,7 @@ def convergence(
     ----------
     models
         A fitted model, or several by name. Models of trees are scored by their first trees, a deep forest by its first
-        layers; of others only what their fit has recorded is shown.
+        layers; for others only the values that their fit recorded are shown.
     data
         By part: ``{"train": …, "vali": …, "test": …}``, some of them. With "train", the data a forest was fitted to,
         the part "oob" is added: the measure of each row by trees that have not seen it. A BROOF has recorded its own.
@@ -172,7 +172,7 @@ def convergence(
     n_threads
         For scoring.
     progress
-        A function that is told after each curve.
+        A function that is called after each curve.
     """
     named = _checked_models(models)
     parts = _checked_parts(data)
@@ -401,7 +401,7 @@ def _n_rounds(model: Any, forest: Forest) -> int | None:
 def _out_of_bag(
     forest: Forest, bags: Bags, train: RankingData, measure: Measure, points: list[int]
 ) -> Floats:
-    """The measure of the means of the trees that left a row out, over the rows that some tree has left out."""
+    """The out-of-bag measure at each point: of the mean prediction of the trees that left a row out."""
     estimates, values = OutOfBag.empty(train.n_documents), []
     for tree in range(forest.n_trees):
         left_out = bags.counts(tree) == 0

@@ -66,7 +66,7 @@ def compare_missing(
     n_bootstrap, confidence, seed
         Of the intervals, as for ``evaluate``; ``seed`` divides the folds too.
     progress
-        A function that is told of every fit: see ``Progress``.
+        A function that is called after every fit: see ``Progress``.
 
     p values are those of paired t tests over the queries against "learned", corrected by Holm for the number of
     treatments. Measures of all documents together (auc, rmse) have none, and no interval of the difference.
@@ -107,7 +107,7 @@ def _ready(ranker: Any, train: RankingData) -> Any:
 
 
 def _checked_treatments(treatments: Sequence[str]) -> list[str]:
-    """The treatments asked for, each once, the one they are compared with first."""
+    """The chosen treatments without repetitions, the baseline first."""
     if isinstance(treatments, str):
         raise ParameterError(f"treatments must be a list of names, got the text {treatments!r}.")
     for treatment in treatments:
