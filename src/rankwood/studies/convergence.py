@@ -29,9 +29,8 @@ from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker, learned_model
-from rankwood.rankers.forests import ForestRanker
+from rankwood.rankers.forests import ForestRanker, bags_of
 from rankwood.training.bags import Bags
-from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import OutOfBag, is_minimised
 
@@ -357,7 +356,7 @@ class Stages:
         fitted_to = (self.model.training_.get("rows"), self.model.training_.get("queries"))
         if fitted_to != (train.n_documents, train.n_queries):
             return None
-        return self.model._bags(train, weights_of_rows(train))
+        return bags_of(self.model, train)
 
 
 def _stored(model: Any) -> Any:
