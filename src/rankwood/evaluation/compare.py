@@ -48,7 +48,7 @@ def compare(
     seed: int = 0,
     n_threads: int | None = None,
 ) -> SystemComparison:
-    """Measure several rankings of the same documents, and say which differences are more than chance.
+    """Measure several rankings of the same documents, and test which differences are significant.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def compare(
 
 
 def scores_of(name: str, system: Any, data: RankingData) -> Floats:
-    """One score per row; what is wrong with a system is said with its name."""
+    """One score per row; errors are prefixed with the name of the system."""
     predict = getattr(system, "predict", None)
     try:
         given = system if predict is None else predict(_features_for(system, data))
@@ -128,7 +128,7 @@ def _features_for(model: Any, data: RankingData) -> RankingData:
 def _comparisons(
     evaluations: Mapping[str, Evaluation], options: Mapping[str, Any]
 ) -> dict[str, Comparison]:
-    """A comparison per measure, by the text it was asked for with."""
+    """A comparison per measure, by the text that names it."""
     one = next(iter(evaluations.values()))
     comparisons = {}
     for index, text in enumerate(one.texts):
@@ -172,7 +172,7 @@ def _refuse_other_data(data: Any) -> None:
 
 
 def _notes(evaluations: Mapping[str, Evaluation], data: RankingData) -> list[str]:
-    """What a reader must know that no number says."""
+    """Conventions, measures without tests, weights, and systems that rank alike."""
     one = next(iter(evaluations.values()))
     notes = one.notes()
     pooled = [text for text, row in zip(one.texts, one, strict=True) if row.measure.is_pooled]
@@ -232,7 +232,7 @@ class SystemComparison(Result):
 
     @property
     def systems(self) -> list[str]:
-        """Their names."""
+        """The names of the systems."""
         return list(self.evaluations)
 
     def table(self, measure: str) -> list[dict[str, str]]:
@@ -339,7 +339,7 @@ class Move:
 
     @property
     def places(self) -> int:
-        """How far it rose; negative where it fell."""
+        """By how many ranks it rose; negative if it fell."""
         return self.before - self.after
 
 
@@ -360,7 +360,7 @@ class ChangedQuery:
 
     @property
     def difference(self) -> float:
-        """The value less the baseline's."""
+        """The value minus the baseline's."""
         return self.value - self.baseline_value
 
     @property
@@ -389,7 +389,7 @@ def changed_queries(
     n_changed: int,
     n_threads: int | None = None,
 ) -> dict[str, tuple[ChangedQuery, ...]]:
-    """For each other system its most changed queries, the greatest difference first, whichever way it goes."""
+    """For each other system its most changed queries, by the size of the difference whatever its sign."""
     changed: dict[str, tuple[ChangedQuery, ...]] = {}
     before, _ = rank_rows(scores[baseline], data, n_threads)
     names = data.queries.tolist()

@@ -19,7 +19,7 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling, weighted_values
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.auc import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values
@@ -75,9 +75,9 @@ def evaluate(
         ``n_bootstrap=0`` leaves them out. Areas over more than 100,000 documents take fewer
         resamples, but at least 100.
 
-    Means weigh queries by ``data.query_weights`` if there are any; empty queries weigh like the
-    others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) weigh documents
-    by the weight of their query.
+    Means are weighted by ``data.query_weights`` if there are any; empty queries count like the
+    others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) give documents
+    the weight of their query.
     """
     n_bootstrap = checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES)
     seed = checks.whole_number("seed", seed, 0)
@@ -86,7 +86,7 @@ def evaluate(
     scores = _scores_of(scores_or_model, data)
     documents = {"judged": judged, "retrieved": retrieved, "unjudged": unjudged}
     parts = _measured(parsed, scores, data, n_threads=n_threads, **documents)
-    weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
+    weights = data.judgments.query_weights_or_ones
     sampling = _Sampling(n_bootstrap, confidence, seed)
     everything = np.ones(data.n_queries, bool)
     extra = {} if judged is None else {"unjudged": unjudged}
@@ -333,9 +333,7 @@ def _means(
     if not parts:
         return {}
     values = np.stack([part.queries.values[mask] for part in parts], axis=1)
-    is_counted = ~np.isnan(values)
-    weight = weights[mask][:, np.newaxis] * is_counted
-    weighted = weight * np.where(is_counted, values, 0.0)
+    weighted, weight = weighted_values(values, weights[mask])
     above, below = weighted.sum(axis=0), weight.sum(axis=0)
     means = np.divide(above, below, out=np.full(len(parts), np.nan), where=below > 0)
     intervals = resampling.ratio_intervals(weighted, weight)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rankwood._core import checks
 from rankwood.binning.binned import BinnedData
@@ -26,7 +25,7 @@ from rankwood.evaluation.results import Result, Tables, tables_as_html
 from rankwood.models.format import kind_of
 from rankwood.models.inputs import features_in_order
 from rankwood.models.shapley import contributions
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import Ranker, learned_model
 
 _SHOWN = 10  # features or documents of a table or plot that says nothing else
 _FEATURES_PER_DOCUMENT = 3
@@ -40,7 +39,7 @@ _MEANINGS = {
 
 
 class _Explained(Result):
-    """A result with one table. Its title stands above it as text, and below it in notebooks."""
+    """A result with one table, which has its title above it as text and below it in notebooks."""
 
     def _repr_html_(self) -> str:
         ((title, rows),) = self._tables().items()
@@ -62,7 +61,7 @@ class Explanation(_Explained):
     features
         The documents' values, documents × features.
     query_ids, doc_ids, labels
-        What the data say about each document, or None.
+        From the data, for each document; None where the data have none.
     """
 
     contributions: Floats
@@ -120,7 +119,7 @@ class Explanation(_Explained):
         )
 
     def query(self, query: Any) -> Explanation:
-        """The documents of one query, the best first; of equal scores the earlier row comes first."""
+        """The documents of one query, the best first; equal scores keep the order of rows."""
         rows = self.rows_of(query)
         return self.take(rows[np.argsort(-self.scores[rows], kind="stable")])
 
@@ -262,8 +261,7 @@ def explain(
 def model_of(model: Any) -> Any:
     """The model that a fitted ranker has learned; a bare model as it is."""
     if isinstance(model, Ranker):
-        check_is_fitted(model, model._model)
-        return getattr(model, model._model)
+        return learned_model(model)
     if kind_of(model) is None:
         raise ModelError(
             f"{type(model).__name__} is no ranker or model of ours, so what it learned cannot be looked at."
@@ -363,7 +361,7 @@ class ScoreParts(_Explained):
         return self.rows()
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN) -> None:
-        """Draw the steps from start to end, to a file whose name says its kind: .png, .svg or .pdf."""
+        """Draw the steps from start to end, to a file whose ending names its format: .png, .svg or .pdf."""
         steps = []
         for row in self.rows(top):
             values = [_shown(row[name]) for name in self.values if row[name] is not None]
@@ -446,7 +444,7 @@ class Importance(Result):
         return self.rows()
 
     def plot(self, path: str | os.PathLike[str], top: int = _SHOWN_FEATURES) -> None:
-        """Draw a bar per feature, to a file whose name says its kind: .png, .svg or .pdf."""
+        """Draw a bar per feature, to a file whose ending names its format: .png, .svg or .pdf."""
         rows = list(self.rows(top))
         intervals = [(row["low"], row["high"]) for row in rows] if self.low is not None else None
         lengths = [row["importance"] for row in rows]

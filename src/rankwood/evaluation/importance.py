@@ -1,4 +1,8 @@
-"""``importance``: which features matter to a model, counted in its trees or measured on data."""
+"""``importance``: which features matter to a model, by its own counts or measured on data.
+
+"gain", "cover" and "splits" are counted by the model itself. "permutation" is what a measure loses when the values of a
+feature are shuffled within queries. "contribution" is the mean size of the feature's Shapley values.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.evaluation.explain import Importance, model_of, names_of
-from rankwood.evaluation.intervals import Resampling
+from rankwood.evaluation.intervals import Resampling, weighted_values
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.inputs import features_in_order
@@ -76,7 +80,7 @@ def importance(
 
 
 def _counted(model: Any, by: str) -> Floats:
-    """Shares of what the model itself counts."""
+    """The share of each feature in what the model itself counts."""
     count = getattr(model, "importance", None)
     if count is None:
         raise ModelError(
@@ -105,7 +109,7 @@ def _by_contribution(model: Any, data: Any, background: Any, n_threads: int | No
 
 @dataclass(eq=False)
 class MeanSizes:
-    """The mean size of each feature's contributions, over documents that come part by part."""
+    """The mean size of each feature's contributions, over documents that are added in batches."""
 
     form: Any
     n_threads: int | None
@@ -114,18 +118,18 @@ class MeanSizes:
 
     @classmethod
     def of(cls, model: Any, background: Any = None, n_threads: int | None = None) -> MeanSizes:
-        """No documents yet."""
+        """The means of a model, before any document."""
         form = additive_form(model, background=background, n_threads=n_threads)
         return cls(form, n_threads, np.zeros(model.n_features))
 
     def add(self, features: Any) -> None:
-        """Count some more documents."""
+        """Add the contributions of some more documents."""
         parts, _ = contributions(self.form, features, n_threads=self.n_threads)
         self.sums += np.abs(parts).sum(axis=0)
         self.n_documents += len(parts)
 
     def importance(self, names: tuple[str, ...]) -> Importance:
-        """The means so far."""
+        """The importance by the documents added so far."""
         if self.n_documents == 0:
             raise DataError("there are no documents, so there is no mean contribution.")
         return Importance("contribution", names, self.sums / self.n_documents)
@@ -133,7 +137,7 @@ class MeanSizes:
 
 @dataclass(frozen=True, eq=False)
 class _Permutation:
-    """What a measure loses when a feature's values are shuffled within queries."""
+    """Importance by permutation: what a measure loses when a feature's values are shuffled within queries."""
 
     model: Any
     data: RankingData
@@ -155,7 +159,7 @@ class _Permutation:
         return Importance("permutation", names, values, low, high, str(self.measure))
 
     def _used(self) -> list[int]:
-        """The features that can matter at all."""
+        """The features that the model uses; permuting others changes nothing."""
         if not hasattr(self.model, "importance"):
             return list(range(self.model.n_features))
         has_trees = hasattr(self.model, "n_trees")
@@ -164,7 +168,7 @@ class _Permutation:
         return used
 
     def _shuffles(self, matrix: Features, feature: int) -> Iterator[Features]:
-        """The matrix with one column shuffled within queries; more repetitions begin like fewer."""
+        """The matrix with one column shuffled within queries, once per repetition; its memory is reused."""
         shuffled = matrix.copy()
         column: Array = matrix[:, feature]
         for repetition in range(self.repetitions):
@@ -185,13 +189,9 @@ class _Permutation:
         """The mean over queries, and its interval over resampled queries; none for pooled measures."""
         if self.measure.is_pooled:
             return float(lost[0]), float("nan"), float("nan")
-        weights = np.ones(lost.size)
-        if self.data.query_weights is not None:
-            weights = np.array(self.data.query_weights)
-        weights = np.where(np.isnan(lost), 0.0, weights)
-        numbers = np.where(np.isnan(lost), 0.0, lost) * weights
-        total = float(weights.sum())
-        mean = float(numbers.sum()) / total if total > 0 else float("nan")
+        weights = self.data.judgments.query_weights_or_ones
+        weighted, weight = weighted_values(lost[:, np.newaxis], weights)
+        total = float(weight.sum())
+        mean = float(weighted.sum()) / total if total > 0 else float("nan")
         resampling = Resampling.of(lost.size, _N_BOOTSTRAP, _CONFIDENCE, self.seed)
-        interval = resampling.ratio_intervals(numbers[:, np.newaxis], weights[:, np.newaxis])[0]
-        return mean, *interval
+        return mean, *resampling.ratio_intervals(weighted, weight)[0]

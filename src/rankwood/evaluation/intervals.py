@@ -87,3 +87,13 @@ class Resampling:
         above, below = drawn[:, :n_columns], drawn[:, n_columns:]
         estimates = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
         return [self.interval(column) for column in estimates.T]
+
+
+def weighted_values(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Values (queries × columns) times the weights of queries, and the weights; NaN values have weight 0.
+
+    The sum of the first divided by the sum of the second is the weighted mean of a column.
+    """
+    is_counted = ~np.isnan(values)
+    weight = weights[:, np.newaxis] * is_counted
+    return weight * np.where(is_counted, values, 0.0), weight

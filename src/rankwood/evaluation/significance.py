@@ -38,7 +38,7 @@ _TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t", "randomization": "randomisation
 
 @dataclass(frozen=True)
 class PairResult:
-    """One name against the baseline, over the queries that both have a value of.
+    """The comparison of one name with the baseline, over the queries that both have a value of.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class PairResult:
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Result):
-    """Every name against the baseline.
+    """The comparisons of every name with the baseline.
 
     ``means`` are over the queries that every name has a value of; ``best`` has the best of them. ``tied_with_best`` are
     the names that do not differ significantly from ``best`` by the first of ``tests``, ``best`` among them. ``notes``
@@ -230,7 +230,7 @@ class _Comparer:
     sign: float  # 1 where higher is better
 
     def pairs(self, baseline: str, tests: tuple[str, ...]) -> list[PairResult]:
-        """Every other name against ``baseline``, p values adjusted over all of them."""
+        """The comparison of every other name with ``baseline``; p values are adjusted over all of them."""
         others = [name for name in self.values if name != baseline]
         differences = {
             name: paired_differences(self.values[name], self.values[baseline]) for name in others
@@ -317,7 +317,7 @@ def _checked(values: Any) -> dict[str, Floats]:
 
 
 def _means(values: Mapping[str, Floats]) -> dict[str, float]:
-    """The mean of each name over the queries that all have a value of; where there are none, over its own."""
+    """The mean of each name over the queries that all have a value of; without such queries, over its own."""
     is_common = ~np.any([np.isnan(each) for each in values.values()], axis=0)
     if is_common.any():
         return {name: _mean(each[is_common]) for name, each in values.items()}
@@ -393,7 +393,7 @@ def _baseline_cells(comparison: Comparison) -> dict[str, str]:
 
 
 def legend(comparison: Comparison) -> list[str]:
-    """What marks, intervals and p values mean."""
+    """The lines that explain marks, intervals and p values."""
     marks = ", ".join(f"{MARKS[test]} by {_TEST_NAMES[test]}" for test in comparison.tests)
     corrected = (
         "" if comparison.correction == "none" else f", {comparison.correction.title()}-corrected"

@@ -194,3 +194,9 @@ class BuiltOnBase:
         """The bins of ``base``: rows are binned once for all that it learns."""
         max_bins: int = self._base().max_bins
         return max_bins
+
+
+def learned_model(ranker: Ranker) -> Any:
+    """The model that a fitted ranker holds; raises ``NotFittedError`` before ``fit``."""
+    check_is_fitted(ranker, ranker._model)
+    return getattr(ranker, ranker._model)

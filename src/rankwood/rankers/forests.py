@@ -18,7 +18,7 @@ from rankwood.training.bags import UNITS, Bags
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
-from rankwood.training.inputs import TrainingSet, codes_of, directions
+from rankwood.training.inputs import TrainingSet, codes_of, directions, weights_of_rows
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -280,3 +280,11 @@ class CompletelyRandomForest(ForestRanker):
     def _features(self) -> FeatureChoice:
         # Random splits draw their feature themselves; with one candidate a node needs one histogram.
         return FeatureChoice(1)
+
+
+def bags_of(ranker: ForestRanker, train: RankingData) -> Bags | None:
+    """The rows of ``train`` that each tree of a forest was grown from; None where every tree sees all.
+
+    The bags are drawn again from the forest's parameters, so ``train`` must be the data it was fitted to.
+    """
+    return ranker._bags(train, weights_of_rows(train))

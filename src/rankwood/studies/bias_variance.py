@@ -85,7 +85,7 @@ def bias_variance(
     data
         The training data, beside ``test``; or folds: (train, validation, test) each, as ``read_folds`` gives them.
     test
-        The data whose pairs are looked at.
+        The data whose pairs are compared.
     valid
         Validation data for the fits, beside ``test``; the same ones in each training. Folds have their own.
     trainings
@@ -96,13 +96,13 @@ def bias_variance(
     ties
         What equal scores say of "above": ``"half"`` yes, or ``"strict"``: no.
     max_pairs
-        The most pairs of a query that are looked at; of more, so many are drawn. The result says where.
+        The most pairs of a query that are used; from more, so many are drawn. The result says how often.
     seed
         Same data, seed and version: same result, for any number of threads.
     n_threads
-        How many trainings run side by side.
+        How many trainings run in parallel.
     progress
-        A function that is told after each training.
+        A function that is called after each training.
     """
     algorithms = estimators_by_name(estimator)
     trainings = checks.whole_number("trainings", trainings, 2, 1_000_000)
@@ -217,15 +217,14 @@ class FoldResult:
     means: Floats
     n_queries: int  # that have pairs
     n_without_pairs: int
-    n_pairs: int  # that were looked at
-    n_sampled: int  # queries of whose pairs only some were looked at
+    n_pairs: int  # that were used
+    n_sampled: int  # queries of whose pairs only some were used
 
     @classmethod
     def of(cls, per_query: Sequence[Floats], pairs: DocumentPairs, test: RankingData) -> FoldResult:
         """The means over the queries that have pairs."""
         has_pairs = pairs.counts > 0
-        weights = np.ones(has_pairs.size) if test.query_weights is None else test.query_weights
-        weights = weights[has_pairs]
+        weights = test.judgments.query_weights_or_ones[has_pairs]
         if weights.sum() <= 0:
             weights = np.ones(weights.size)
         means = [np.average(values[has_pairs], axis=0, weights=weights) for values in per_query]
@@ -253,7 +252,7 @@ class Decomposition:
     variance: float
 
     def to_dict(self) -> dict[str, float]:
-        """The three figures by name."""
+        """The three numbers by name."""
         return {
             "error": self.error,
             "bias_squared": self.bias_squared,
@@ -263,7 +262,7 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class AlgorithmResult(Decomposition):
-    """An algorithm's figures; ``layers`` has those after each layer where its models have several."""
+    """The decomposition of one algorithm; ``layers`` has one after each layer where its models have several."""
 
     folds: tuple[FoldResult, ...] = field(repr=False)
     layers: tuple[Decomposition, ...] = ()
@@ -280,7 +279,7 @@ class AlgorithmResult(Decomposition):
         return cls(**whole, folds=tuple(folds), layers=by_layer if n_layers > 1 else ())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, ready for JSON; single queries are left out."""
+        """Plain numbers, ready for JSON, without values per query."""
         return {
             **super().to_dict(),
             "layers": [layer.to_dict() for layer in self.layers],
@@ -290,7 +289,7 @@ class AlgorithmResult(Decomposition):
 
 @dataclass(frozen=True, eq=False)
 class BiasVariance(Result):
-    """The figures of each algorithm: ``result["RandomForest"].variance``."""
+    """Error, bias² and variance of each algorithm: ``result["RandomForest"].variance``."""
 
     algorithms: Mapping[str, AlgorithmResult]
     trainings: int
@@ -316,7 +315,7 @@ class BiasVariance(Result):
         return len(self.algorithms)
 
     def rows(self) -> list[tuple[str, Decomposition]]:
-        """A name and its figures: each algorithm, and below it its layers."""
+        """Names with their decompositions: each algorithm, followed by its layers."""
         rows: list[tuple[str, Decomposition]] = []
         for name, result in self.algorithms.items():
             rows.append((name, result))
@@ -364,7 +363,7 @@ class BiasVariance(Result):
         self.write_csv(path)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw bias² and variance as stacked bars, whose height is the error; the path's ending says which format."""
+        """Draw bias² and variance as stacked bars, whose length is the error; the path's ending names the format."""
         rows = self.rows()
         parts = {
             "bias²": [part.bias_squared for _, part in rows],
@@ -373,7 +372,7 @@ class BiasVariance(Result):
         stacked_bars(path, [name for name, _ in rows], parts, "error = bias² + variance")
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a table (.csv) or a plot (.png, .svg, .pdf), as the path ends."""
+        """Write a table (.csv) or a plot (.png, .svg, .pdf), by the path's ending."""
         ending = Path(path).suffix.lower()
         if ending == ".csv":
             self.to_csv(path)
@@ -467,7 +466,7 @@ class DocumentPairs:
 
     @property
     def used(self) -> Rows:
-        """How many pairs of each query are looked at."""
+        """How many pairs of each query are used."""
         used = self.counts.copy()
         used[self.sampled] = np.diff(self.starts)
         return used

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from rankwood._core import checks
 from rankwood._core.checks import read_only
@@ -27,9 +28,9 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
-from rankwood.rankers.forests import ForestRanker
+from rankwood.rankers.base import Ranker, learned_model
+from rankwood.rankers.forests import ForestRanker, bags_of
 from rankwood.training.bags import Bags
-from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 from rankwood.training.scores import OutOfBag, is_minimised
 
@@ -106,7 +107,7 @@ class Convergence(Result):
         return {"measure": self.measure, "curves": curves, "notes": list(self.notes)}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the curves: a colour per model, a kind of line per part; the path's ending says which format."""
+        """Draw the curves: a colour per model, a line style per part; the path's ending names the format."""
         names = self.names
         lines = {
             f"{c.name}, {c.part}": PlotLine(
@@ -118,7 +119,7 @@ class Convergence(Result):
         line_plot(path, lines, " or ".join(units), self.measure)
 
     def tables(self) -> dict[str, list[dict[str, str]]]:
-        """For each model a row per stage as texts, 20 of them at most, and where each part is best."""
+        """For each model a row per stage as texts, at most 20, and the stage where each part is best."""
         tables = {}
         for name in self.names:
             curves = [curve for curve in self.curves if curve.name == name]
@@ -159,7 +160,7 @@ def convergence(
     ----------
     models
         A fitted model, or several by name. Models of trees are scored by their first trees, a deep forest by its first
-        layers; of others only what their fit has recorded is shown.
+        layers; for others only the values that their fit recorded are shown.
     data
         By part: ``{"train": …, "vali": …, "test": …}``, some of them. With "train", the data a forest was fitted to,
         the part "oob" is added: the measure of each row by trees that have not seen it. A BROOF has recorded its own.
@@ -170,7 +171,7 @@ def convergence(
     n_threads
         For scoring.
     progress
-        A function that is told after each curve.
+        A function that is called after each curve.
     """
     named = _checked_models(models)
     parts = _checked_parts(data)
@@ -264,9 +265,10 @@ def _checked_models(models: Any) -> dict[str, Any]:
     for name, model in named.items():
         if isinstance(model, type) or not hasattr(model, "predict"):
             raise ParameterError(f"'{name}' must be a fitted model, got {model!r}.")
-        attribute = getattr(model, "_model", None)
-        if attribute is not None and not hasattr(model, attribute):
-            raise ModelError(f"'{name}' is not fitted yet: call fit first.")
+        try:
+            _stored(model)
+        except NotFittedError:
+            raise ModelError(f"'{name}' is not fitted yet: call fit first.") from None
     return {str(name): model for name, model in named.items()}
 
 
@@ -303,7 +305,7 @@ class Stages:
     @classmethod
     def of(cls, model: Any) -> Stages | None:
         """None for a model that has no stages, such as a linear one."""
-        stored = getattr(model, getattr(model, "_model", ""), model)
+        stored = _stored(model)
         if isinstance(stored, Cascade):
             return cls(model, stored, "layer", 1)
         if not isinstance(stored, Forest) or stored.n_trees == 0:
@@ -354,7 +356,12 @@ class Stages:
         fitted_to = (self.model.training_.get("rows"), self.model.training_.get("queries"))
         if fitted_to != (train.n_documents, train.n_queries):
             return None
-        return self.model._bags(train, weights_of_rows(train))
+        return bags_of(self.model, train)
+
+
+def _stored(model: Any) -> Any:
+    """The model that a ranker has learned; a bare model as it is."""
+    return learned_model(model) if isinstance(model, Ranker) else model
 
 
 def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
@@ -393,7 +400,7 @@ def _n_rounds(model: Any, forest: Forest) -> int | None:
 def _out_of_bag(
     forest: Forest, bags: Bags, train: RankingData, measure: Measure, points: list[int]
 ) -> Floats:
-    """The measure of the means of the trees that left a row out, over the rows that some tree has left out."""
+    """The out-of-bag measure at each point: of the mean prediction of the trees that left a row out."""
     estimates, values = OutOfBag.empty(train.n_documents), []
     for tree in range(forest.n_trees):
         left_out = bags.counts(tree) == 0

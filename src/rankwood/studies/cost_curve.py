@@ -62,7 +62,7 @@ class QualityCostCurve(Result):
             yield dict(zip(columns, values, strict=True))
 
     def table(self) -> list[dict[str, str]]:
-        """A row per number of trees as texts; values are called by their measure."""
+        """A row per number of trees as texts; the columns of values are named by the measure."""
         return [
             {
                 name.replace("value", self.measure): _shown(name, value)
@@ -76,7 +76,7 @@ class QualityCostCurve(Result):
         return {"measure": self.measure, "points": list(self.rows())}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the measure over the cost, to a file whose name says its kind: .png, .svg or .pdf."""
+        """Draw the measure over the cost, to a file whose ending names its format: .png, .svg or .pdf."""
         kind, known = plot_format(path) or "png", known_formats("a plot")
         if kind not in known:
             raise DataError(
@@ -175,7 +175,7 @@ class Front(Result):
     measure
         What all values are of.
     searched_on
-        What the search looked at: "train" or "valid".
+        The data that the search measured models on: "train" or "valid".
     points
         The models, the shortest first.
     on_data
@@ -189,7 +189,7 @@ class Front(Result):
 
     @property
     def columns(self) -> dict[str, list[float]]:
-        """Numbers of trees, then values by what they were measured on."""
+        """Numbers of trees, then values by the data they were measured on."""
         columns: dict[str, list[float]] = {"trees": [point.n_trees for point in self.points]}
         if self.searched_on != "valid":
             columns["train"] = [point.f for point in self.points]
@@ -215,7 +215,7 @@ class Front(Result):
         return {"measure": self.measure, "points": list(self.rows())}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the measure over the number of trees, to a file whose name says its kind: .png, .svg or .pdf."""
+        """Draw the measure over the number of trees, to a file whose ending names its format: .png, .svg or .pdf."""
         kind = Path(path).suffix.lower()
         if kind not in PLOTS:
             raise DataError(
@@ -241,8 +241,8 @@ def size_quality_front(
 ) -> Front:
     """The best models of a fitted ``BoostingTree`` by their number of trees, and their values on further data.
 
-    Models are those chosen in training; ``data`` are only measured on. By default there are those that beat every
-    shorter one on what they were chosen by; ``every_length`` gives the best of each length.
+    The models were chosen in training; ``data`` are only used to measure them. By default the front has the models that
+    beat every shorter one by the measure they were chosen by; with ``every_length`` it has the best of each length.
     """
     family = getattr(model, "family_", model)
     if not isinstance(family, Family):

@@ -64,7 +64,7 @@ class Effect:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Whether the interval excludes 0."""
         return self.interval[0] > 0.0 or self.interval[1] < 0.0
 
 
@@ -136,7 +136,7 @@ class Factorial(Result):
         ]
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables and notes as a page of its own."""
+        """Write the tables and notes as a complete HTML page."""
         write_page(path, f"Factorial design: {self.response}", self._repr_html_())
 
     def tables(self) -> dict[str, list[dict[str, str]]]:

@@ -94,7 +94,7 @@ class LearningCurve(Result):
         }
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the means, with bands of one standard deviation; the path's ending says which format."""
+        """Draw the means, with bands of one standard deviation; the path's ending names the format."""
         lines = {}
         for group, name in enumerate(self.values):
             mean, deviation = self[name], self.deviations(name)

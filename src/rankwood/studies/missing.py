@@ -17,10 +17,10 @@ from sklearn.base import clone
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import shuffled_queries
-from rankwood.dtypes import Array, Floats
+from rankwood.dtypes import Array
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.evaluate import MeasureResult, evaluate
-from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling, weighted_values
 from rankwood.evaluation.paired_tests import adjusted, paired_t_test
 from rankwood.evaluation.results import Result, Tables, show_interval, show_number
 from rankwood.measures.measure import Measure, parse_measure
@@ -47,15 +47,15 @@ def compare_missing(
 ) -> MissingComparison:
     """How well ``ranker`` ranks under each treatment of missing values.
 
-    Everything is learned from the training part: what gaps are filled with, and the model.
+    Both the values that replace missing ones and the model are learned from the training data.
 
     Parameters
     ----------
     ranker
         An estimator of ours, such as ``RandomForest()``; it is cloned.
     train, test
-        Data with missing values. Without ``test``, the queries of ``train`` are dealt into ``n_folds`` folds, and each
-        is scored by a model of the others.
+        Data with missing values. Without ``test``, the queries of ``train`` are divided into ``n_folds`` folds, and
+        each is scored by a model of the others.
     measure
         What is compared.
     treatments
@@ -64,9 +64,9 @@ def compare_missing(
     predictor
         The step of the treatment "predict"; by default ``PredictMissing()`` with the ranker's seed and threads.
     n_bootstrap, confidence, seed
-        Of the intervals, as for ``evaluate``; ``seed`` deals the folds too.
+        Of the intervals, as for ``evaluate``; ``seed`` divides the folds too.
     progress
-        A function that is told of every fit: see ``Progress``.
+        A function that is called after every fit: see ``Progress``.
 
     p values are those of paired t tests over the queries against "learned", corrected by Holm for the number of
     treatments. Measures of all documents together (auc, rmse) have none, and no interval of the difference.
@@ -74,7 +74,7 @@ def compare_missing(
     parsed = parse_measure(measure)
     names = _checked_treatments(treatments)
     check_listeners(progress, ())
-    _refuse_what_has_nothing_to_treat(train, test)
+    _refuse_complete_data(train, test)
     parts = _LearnedAndScored(train, test, n_folds, seed)
     ranker = _ready(ranker, train)
     watch = ProgressReporter(len(names) * parts.n_fits, progress, (), unit="fit")
@@ -96,7 +96,7 @@ def compare_missing(
 
 
 def _ready(ranker: Any, train: RankingData) -> Any:
-    """The ranker for many fits: without a checkpoint, which belongs to one, and with its kernels compiled."""
+    """A clone for many fits: without a checkpoint, which belongs to one fit, and with its kernels compiled."""
     copied = clone(ranker)
     known = copied.get_params(deep=False)
     if "checkpoint" in known:
@@ -107,7 +107,7 @@ def _ready(ranker: Any, train: RankingData) -> Any:
 
 
 def _checked_treatments(treatments: Sequence[str]) -> list[str]:
-    """The treatments asked for, each once, the one they are compared with first."""
+    """The chosen treatments without repetitions, the baseline first."""
     if isinstance(treatments, str):
         raise ParameterError(f"treatments must be a list of names, got the text {treatments!r}.")
     for treatment in treatments:
@@ -115,7 +115,7 @@ def _checked_treatments(treatments: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([BASELINE, *treatments]))
 
 
-def _refuse_what_has_nothing_to_treat(train: RankingData, test: RankingData | None) -> None:
+def _refuse_complete_data(train: RankingData, test: RankingData | None) -> None:
     for name, data in (("train", train), ("test", test)):
         if not isinstance(data, RankingData) and not (name == "test" and data is None):
             raise ParameterError(f"{name} must be RankingData, got {type(data).__name__}.")
@@ -137,7 +137,7 @@ class _LearnedAndScored:
         self.judged = train if test is None else test
         self.n_fits = 1
         if test is not None:
-            # Said before anything is trained, which may take long.
+            # Raise before anything is trained, which may take long.
             features_in_order(test, train.n_features, train.feature_names)
             _ = test.grouping
             return
@@ -161,7 +161,7 @@ class _LearnedAndScored:
             yield self.train.take_rows(~is_scored), self.train.take_rows(is_scored), is_scored
 
     def facts(self) -> list[str]:
-        """What the figures are about, in sentences."""
+        """Sentences about the data and how they were scored."""
         gaps = np.isnan(self.train.features)
         n_gappy = int(np.logical_or.reduce(gaps, axis=0).sum())
         how = (
@@ -179,41 +179,32 @@ class _LearnedAndScored:
 def _against_learned(
     measured: dict[str, tuple[MeasureResult, float]], data: RankingData, sampling: Resampling
 ) -> tuple[TreatmentResult, ...]:
-    """Each treatment with its difference to the one that learns where missing values go."""
+    """Each treatment with its difference to the baseline."""
     own = measured[BASELINE][0]
     others = [name for name in measured if name != BASELINE]
-    values: Floats = np.array(
-        [
-            float("nan")
-            if own.measure.is_pooled
-            else paired_t_test(measured[name][0].per_query - own.per_query)
-            for name in others
-        ],
-        np.float64,
-    )
-    p_of = dict(zip(others, adjusted(values, "holm").tolist(), strict=True))
-    p_of[BASELINE] = float("nan")
-    results = []
-    for name, (result, seconds) in measured.items():
-        interval = NO_INTERVAL
-        if name != BASELINE and not result.measure.is_pooled:
-            interval = _interval(result.per_query - own.per_query, data, sampling)
-        difference = result.value - own.value
-        results.append(
-            TreatmentResult(
-                name, described(name), result, difference, interval, p_of[name], seconds
-            )
+    p_of, interval_of = {BASELINE: float("nan")}, dict.fromkeys(measured, NO_INTERVAL)
+    if own.measure.is_pooled:  # it has no values of single queries
+        p_of |= dict.fromkeys(others, float("nan"))
+    else:
+        weights = data.judgments.query_weights_or_ones
+        differences = {name: measured[name][0].per_query - own.per_query for name in others}
+        p_values = np.array([paired_t_test(differences[name]) for name in others], np.float64)
+        p_of |= dict(zip(others, adjusted(p_values, "holm").tolist(), strict=True))
+        for name in others:
+            columns = weighted_values(differences[name][:, np.newaxis], weights)
+            interval_of[name] = sampling.ratio_intervals(*columns)[0]
+    return tuple(
+        TreatmentResult(
+            treatment=name,
+            by=described(name),
+            result=result,
+            difference=result.value - own.value,
+            difference_interval=interval_of[name],
+            p_value=p_of[name],
+            seconds=seconds,
         )
-    return tuple(results)
-
-
-def _interval(differences: Floats, data: RankingData, sampling: Resampling) -> Interval:
-    """The bootstrap interval of the weighted mean difference."""
-    weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
-    is_counted = ~np.isnan(differences)
-    weight = (weights * is_counted)[:, np.newaxis]
-    weighted = weight * np.where(is_counted, differences, 0.0)[:, np.newaxis]
-    return sampling.ratio_intervals(weighted, weight)[0]
+        for name, (result, seconds) in measured.items()
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +293,7 @@ class MissingComparison(Result):
         ]
 
     def notes(self) -> list[str]:
-        """What the figures are about, and the conventions of the measure."""
+        """Sentences about the data and how they were scored, and the conventions of the measure."""
         conventions = self.results[0].result.conventions
         listed = ", ".join(f"{name} {value}" for name, value in conventions.items())
         return [

@@ -43,7 +43,6 @@ from rankwood.training.scores import is_minimised
 
 DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
-_NOT_MEASURED = "not measured: pass valid= to see whether this helps or harms"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ class Selection:
     rows
         The rows of the source that were chosen, ascending.
     auc
-        How well a forest tells documents of the two collections apart that it has not seen: 0.5 not at all, 1 always.
+        How well a forest tells unseen documents of the two collections apart: 0.5 not at all, 1 always.
     features
         The names of the common features, or their 1-based numbers.
     report
@@ -83,10 +82,8 @@ class Selection:
             f"similarity of those added: {chosen.min():.3f} to {chosen.max():.3f} "
             f"(mean {chosen.mean():.3f}, of all {self.similarity.mean():.3f})",
             f"AUC of the domain forest: {self.auc:.3f} (0.5: the collections look the same)",
-            "",
-            _NOT_MEASURED if self.report is None else str(self.report),
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", _effect(self.report)])
 
 
 def select_similar(
@@ -107,8 +104,8 @@ def select_similar(
 ) -> Selection:
     """The target with the ``share`` of the source's documents that most look like the target's.
 
-    The source is cut into folds. A domain forest learns 0 from the source without one fold and 1 from the target, and
-    says of each document in that fold how likely it is the target's.
+    The source is divided into folds. A domain forest is fitted to 0 for the source without one fold and to 1 for the
+    target, and predicts for each document in that fold how likely it is from the target.
 
     Parameters
     ----------
@@ -116,7 +113,7 @@ def select_similar(
         Training rows of the two collections, as RankingData. Only features that both have are used: by name where both
         have names, else by position, and then there must be equally many.
     share
-        How much of the source is added, in (0, 1]; of equally similar documents the first in the source.
+        How much of the source is added, in (0, 1]; equally similar documents are taken in the source's order.
     valid, model, measure
         With validation data of the target, ``model`` (None: ``RandomForest()``) is trained without and with the chosen
         rows, and ``report`` says what they changed.
@@ -127,11 +124,11 @@ def select_similar(
         rows. Documents of one query resemble each other: a forest that has seen some of them as the source's
         recognises the query.
     balance
-        Whether both collections weigh the same in the domain forest, so that a similarity of ½ says that a document
-        could as well be of either. The order of documents hardly depends on it.
+        Whether both collections have the same weight in the domain forest, so that a similarity of ½ means that a
+        document could be from either. The order of documents hardly depends on it.
     query_features
         Whether features that are constant within every query may tell the collections apart. They let a forest
-        learn the queries by heart, which says nothing about documents, so they are left out by default.
+        memorise the queries, which says nothing about documents, so they are left out by default.
     seed
         Decides the folds, and the domain forest if none is given.
     """
@@ -216,14 +213,14 @@ def _n_chosen(share: float, n_documents: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class AddedFeatures:
-    """Data with what a model says of each document as further features.
+    """Data with the predictions of a model as further features.
 
     Attributes
     ----------
     data, valid
-        The data given, with the new columns behind their own; ``valid`` is None where none were given.
+        The data passed, with the new columns after their own; ``valid`` is None if there were none.
     names
-        What the new columns are called.
+        The names of the new columns.
     report
         What the columns changed; None without validation data.
     """
@@ -235,12 +232,8 @@ class AddedFeatures:
 
     def __str__(self) -> str:
         n_before = self.data.n_features - len(self.names)
-        lines = [
-            f"{len(self.names)} features added to {n_before:,}: {', '.join(self.names)}",
-            "",
-            _NOT_MEASURED if self.report is None else str(self.report),
-        ]
-        return "\n".join(lines)
+        added = f"{len(self.names)} features added to {n_before:,}: {', '.join(self.names)}"
+        return f"{added}\n\n{_effect(self.report)}"
 
 
 def add_model_features(
@@ -253,7 +246,7 @@ def add_model_features(
     ranker: Any = None,
     measure: str = "ndcg@10",
 ) -> AddedFeatures:
-    """The data with what a model of another collection says of each document, as further features.
+    """The data with the predictions of a model of another collection as further features.
 
     Parameters
     ----------
@@ -289,7 +282,7 @@ class TransferReport(Result):
     Attributes
     ----------
     without, with_transfer, difference
-        The measure of the two, and the second less the first.
+        The measure of the two, and the second minus the first.
     p_value
         Of Student's paired t test over the queries: how likely differences as large as these are by chance. NaN where
         fewer than two queries have a value.
@@ -312,7 +305,7 @@ class TransferReport(Result):
 
     @property
     def difference(self) -> float:
-        """With the transfer less without it."""
+        """The measure with the transfer minus the one without it."""
         return self.with_transfer - self.without
 
     @property
@@ -326,7 +319,7 @@ class TransferReport(Result):
 
     @property
     def n_queries(self) -> int:
-        """How many queries the test looks at."""
+        """How many queries the test is computed from."""
         return int(np.count_nonzero(~np.isnan(self.differences)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -428,15 +421,22 @@ def transfer_report(
     )
 
 
+def _effect(report: TransferReport | None) -> str:
+    """What a transfer changed, as text."""
+    if report is None:
+        return "not measured: pass valid= to see whether this helps or harms"
+    return str(report)
+
+
 def check_ranker(name: str, model: Any) -> None:
-    """Raise for what is no estimator of ours; classes are meant to be called first."""
+    """Raise unless ``model`` is an instance of one of Rankwood's rankers."""
     if not isinstance(model, Ranker):
         shown = model.__name__ if isinstance(model, type) else checks.plain(model)
         raise ParameterError(f"{name} must be a ranker such as RandomForest(), got {shown}.")
 
 
 def check_comparison(model: Any, valid: Any) -> None:
-    """Raise for a ranker that cannot be trained, or for validation data that cannot tell rankings apart."""
+    """Raise for a ranker that cannot be trained, or for validation data that cannot compare rankings."""
     check_ranker("model", model)
     if not isinstance(valid, RankingData):
         raise ParameterError(f"valid must be RankingData, got {type(valid).__name__}.")

@@ -1,4 +1,8 @@
-"""Compile every kernel now, so that nobody waits for it later: at a container's build, before a test run."""
+"""Compilation of every kernel ahead of use: in the build of a container, before a test run, before the first request.
+
+``warm_up`` runs the library on a few rows, so that each kernel is compiled for the types it is called with and stored
+in the cache on disk. ``warm_up_scoring`` does the same for scoring and explaining alone, which is all a service needs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from rankwood._core import jit
 def warm_up(progress: Callable[[str], None] | None = None) -> int:
     """Compile all kernels by using the library on a few rows; returns how many kernels there are.
 
-    A kernel that stays uncompiled is a kernel without a caller here: the tests refuse it.
+    A test fails if a kernel stays uncompiled, so every new kernel needs a call here.
     """
     for name, step in _steps():
         if progress is not None:
@@ -154,11 +158,8 @@ def _compare_pairs() -> None:
         DocumentPairs.of(data, "all", max_pairs, seed=0).decompose(scores, "half", 1)
 
 
-# Compile the kernels of scoring and explaining now, so that no first request waits for them.
-
-
 def warm_up_scoring() -> None:
-    """Score one row with one split, one weight, one unit, and explain it: their kernels are compiled for its types."""
+    """Compile the kernels of scoring and explaining: score and explain one row by a tiny model of each kind."""
     from rankwood.models.forest import Forest
     from rankwood.models.linear import LinearModel
     from rankwood.models.neural import NeuralModel
