@@ -97,7 +97,7 @@ def cli_page() -> str:
     from rankwood.cli import main
     from rankwood.cli.main import app
 
-    main.load(app, list(main.COMMANDS))
+    main.load_lazy_commands(app, list(main.LAZY_COMMANDS))
     parts = [
         "# Command reference\n",
         "The same as `rankwood COMMAND --help`. [The command line](../guides/command-line.md) shows them at work.\n",

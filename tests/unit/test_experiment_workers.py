@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,27 @@ def test_the_number_of_processes_changes_nothing(tmp_path, undisturbed, jobs):
     results = rw.run_experiment(tables(), out=tmp_path / "run", jobs=jobs)
     assert {cell.status for cell in results.cells} == {"done"}
     assert same(contents(tmp_path / "run"), undisturbed)
+
+
+def test_the_module_is_a_worker_when_it_is_run(tmp_path):
+    """It says "ready", answers each task with an outcome, and ends with the pipe."""
+    plan = make_plan(read_experiment(tables()), out=tmp_path / "run")
+    ours, theirs = Pipe()
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "rankwood.experiments.workers"]
+    paths = os.pathsep.join([str(Path(rw.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [*command, str(theirs.fileno())],
+        env={**os.environ, "PYTHONPATH": paths},
+        pass_fds=[theirs.fileno()],
+    )
+    theirs.close()
+    assert ours.recv() == "ready"
+    for task in plan.tasks[:2]:
+        ours.send(task)
+        outcome = ours.recv()
+        assert (outcome.cell, outcome.record["status"]) == (task.cell, "done")
+    ours.close()
+    assert process.wait(60) == 0
 
 
 def children() -> list[int]:
@@ -160,6 +182,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path):
     while len(workers) < 2 and time.monotonic() < deadline:
         workers = listing.read_text().split()
         time.sleep(0.01)
+    assert len(workers) == 2
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stderr.close()

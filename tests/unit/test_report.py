@@ -19,11 +19,11 @@ from rankwood.experiments.report import write_report
 from rankwood.experiments.report.charts import charts_of
 from rankwood.experiments.report.drawing import Scale, linear_ticks, spread, value_range
 from rankwood.experiments.report.findings import find
+from rankwood.experiments.report.formatting import duration, p_text, summary
 from rankwood.experiments.report.page import html_page, packed, queries_by_change, ranks_of
 from rankwood.experiments.report.render import svg_file
 from rankwood.experiments.report.text_files import escape_latex as latex_escaped
 from rankwood.experiments.report.text_files import latex_tables, markdown_report
-from rankwood.experiments.report.words import duration, p_text, summary
 from tests import report_runs
 
 pytestmark = pytest.mark.jit_only  # rankers are fitted, and the report has no kernels of its own

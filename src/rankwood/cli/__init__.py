@@ -1,1 +1,42 @@
-"""The command line: one file per command; ``printing`` is the only module that prints."""
+"""The command line: ``rankwood COMMAND``, one function per command.
+
+A command reads its options, calls one function of the library, and shows the result. It computes nothing itself, so
+that whatever the command line can do, Python can do too.
+
+The life of a command
+    1. The console script calls ``main.run``, which calls ``main.main`` with the arguments.
+    2. ``main.COMMANDS`` maps names to functions. ``train`` and ``compare-missing`` have stand-ins there; if one of the
+       two is called, ``main.load_lazy_commands`` imports ``lazy_commands`` and replaces the stand-in.
+    3. typer reads the options by the annotations of the function. ``options.with_reading_options`` has put the options
+       of the panel "Reading" into the signature; the function gets them as one object, ``reading``.
+    4. The function checks the names of the files to be written (``options.Outputs``), reads data (``reading(path)``),
+       imports the part of the library that it needs, and calls it, with progress from ``printing.training``.
+    5. ``Outputs.show`` writes the files that were asked for and prints JSON or text.
+    6. ``printing.reports_errors``, which wraps every command, turns what was raised into a message and an exit code:
+       0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted.
+
+Where the parts are
+    main           the table of commands, ``--version``, ``--verbose``, exit codes
+    options        options that several commands share, and what is made of them: data, estimators, outputs
+    parameters     an option per parameter of the rankers, made from the estimators; texts turned into their values
+    printing       everything that is printed; no other module of the package prints
+    lazy_commands  train, compare-missing
+    the others     commands: data (convert, data …), demo, evaluate (evaluate, compare), experiment (experiment,
+                   report), explain, export (export, import), inspect, maintenance (warm-up, versions), score, serve,
+                   studies (bias-variance, convergence, cost-curve, factorial, front, learning-curve), transfer
+
+How to add a command
+    1. Write the function in the module whose subject it shares. The docstring is the help text; its last paragraphs are
+       examples. Parameters are annotated with the aliases of ``options`` (``ModelFile``, ``Csv``, ``Json``), or
+       declared in place with ``argument``, ``option``, ``file_option`` and ``switch``.
+    2. Add it to ``main.COMMANDS``; the order there is the order in ``rankwood --help``.
+    3. If a second command has the same option, declare it once, in ``options``.
+
+    Besides these three files: a section in docs/guides/command-line.md, tests in tests/cli, a call in
+    tests/golden/golden_commands.py if it has ``--json``.
+
+Imports
+    ``rankwood --help`` must not wait for NumPy and numba: a module here imports the library inside its functions.
+    ``lazy_commands`` and ``parameters`` are the exceptions, and are imported late themselves; tests/architecture checks
+    that importing ``main`` loads neither.
+"""

@@ -1,53 +1,99 @@
-"""``rankwood data``: make data, and look after the cache of parsed files."""
+"""``rankwood convert`` and ``rankwood data``: convert data, make data, and look after the cache of parsed files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankwood.cli import printing
-from rankwood.cli.options import Reading, Seed, with_reading_options
+from rankwood.cli.options import (
+    DATA_OR_STDIN,
+    NoNotices,
+    NoProgress,
+    Reading,
+    Seed,
+    argument,
+    option,
+    switch,
+    with_reading_options,
+)
 from rankwood.cli.printing import reports_errors
 from rankwood.errors import RunError
 
-# ``rankwood data chess``: positions whose legal moves an engine has judged.
+if TYPE_CHECKING:
+    from rankwood.data.dataset import RankingData
+
+app = typer.Typer(help="Make data, and look after the cache of parsed files.", no_args_is_help=True)
 
 
-def chess_command(
+@with_reading_options
+def convert_command(
+    source: Annotated[str, argument("IN", DATA_OR_STDIN)],
     target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="LETOR text or a table, by its name.")
+        str,
+        argument(
+            "OUT",
+            "Written by its name: .parquet, .csv, .tsv, .arrow, .feather, else LETOR text; "
+            ".gz, .zst and .bz2 compress text; - is standard output.",
+        ),
     ],
+    *,
+    normalise: Annotated[
+        str | None,
+        option("Scale every feature within its query: minmax (to 0..1, as LETOR does) or zscore."),
+    ] = None,
+    skip_zeros: Annotated[
+        bool, switch("--skip-zeros", "LETOR text: do not write zero values.")
+    ] = False,
+    reading: Reading,
+) -> None:
+    """Convert between LETOR text, Parquet, CSV and Arrow.
+
+    OUT appears when it is complete: an interrupted run leaves whatever stood there before.
+
+    Example: rankwood convert train.txt.gz train.parquet --normalise minmax
+    """
+    from rankwood.data.reading import write_data
+
+    data = reading(source)
+    if normalise is not None:
+        from rankwood.data.normalise import normalise_per_query
+
+        data = normalise_per_query(data, method=normalise)
+    write_data(data, target, skip_zeros=skip_zeros)
+    if target != "-" and not reading.quiet:
+        _tell_size(target, data)
+
+
+@app.command("chess")
+@reports_errors
+def chess_command(
+    target: Annotated[Path, argument("OUT", "LETOR text or a table, by its name.")],
     *,
     opening: Annotated[
         str,
-        typer.Option(
-            help="B84, E97, a PGN file, a file with a position (FEN) or moves per line, a FEN, or moves."
+        option(
+            "B84, E97, a PGN file, a file with a position (FEN) or moves per line, a FEN, or moves."
         ),
     ] = "B84",
-    positions: Annotated[int, typer.Option(min=1, help="Number of positions.")] = 2000,
-    engine: Annotated[str, typer.Option(help="A UCI engine, by name or path.")] = "stockfish",
+    positions: Annotated[int, option("Number of positions.", min=1)] = 2000,
+    engine: Annotated[str, option("A UCI engine, by name or path.")] = "stockfish",
     nodes: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Nodes per position: labels that can be repeated. 100,000 by default."
-        ),
+        option("Nodes per position: labels that can be repeated. 100,000 by default.", min=1),
     ] = None,
     seconds: Annotated[
-        float | None,
-        typer.Option("--time", help="Seconds per position, instead of nodes."),
+        float | None, option("Seconds per position, instead of nodes.", "--time")
     ] = None,
-    least_plies: Annotated[
-        int, typer.Option(min=0, help="Half-moves played from the opening, at least.")
-    ] = 4,
-    most_plies: Annotated[int, typer.Option(min=0, help="The same, at most.")] = 24,
+    least_plies: Annotated[int, option("Half-moves played from the opening, at least.", min=0)] = 4,
+    most_plies: Annotated[int, option("The same, at most.", min=0)] = 24,
     timeout: Annotated[
-        float,
-        typer.Option(min=0.1, help="Seconds until an engine that does not answer is replaced."),
+        float, option("Seconds until an engine that does not answer is replaced.", min=0.1)
     ] = 60.0,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notices.")] = False,
+    quiet: NoProgress = False,
 ) -> None:
     """Build a move-ordering collection: every legal move of chess positions, labelled by an engine.
 
@@ -64,7 +110,7 @@ def chess_command(
 
     with printing.building(target.name, quiet) as progress:
         try:
-            found = build_chess(
+            built = build_chess(
                 target,
                 opening=opening,
                 positions=positions,
@@ -81,43 +127,26 @@ def chess_command(
             _tell_what_is_kept(Path(f"{target}.partial"))
             raise
     if not quiet:
-        n_moves = sum(len(position.scores) for position in found)
-        printing.notice(f"{target}: {len(found):,} positions, {n_moves:,} moves")
+        n_moves = sum(len(position.scores) for position in built)
+        printing.notice(f"{target}: {len(built):,} positions, {n_moves:,} moves")
         printing.notice(f"{description_path(target)}: their description")
-
-
-def _tell_what_is_kept(partial: Path) -> None:
-    if not partial.exists():
-        return
-    with partial.open("rb") as file:
-        n_positions = sum(line.endswith(b"\n") for line in file) - 1
-    if n_positions > 0:
-        printing.notice(
-            f"{n_positions:,} positions are kept in {partial}; the same command goes on from there."
-        )
-
-
-app = typer.Typer(help="Make data, and look after the cache of parsed files.", no_args_is_help=True)
-app.command("chess")(reports_errors(chess_command))
 
 
 @app.command("synth")
 @reports_errors
 def synth(
-    target: Annotated[
-        str, typer.Argument(metavar="OUT", help="Written by its name, like convert's OUT.")
-    ],
+    target: Annotated[str, argument("OUT", "Written by its name, like convert's OUT.")],
     *,
-    queries: Annotated[int, typer.Option(min=1, help="Number of queries.")] = 100,
-    docs: Annotated[int, typer.Option(min=1, help="Mean number of documents per query.")] = 120,
-    features: Annotated[int, typer.Option(min=1, help="Number of features.")] = 136,
-    missing: Annotated[float, typer.Option(min=0, max=0.99, help="Share of missing values.")] = 0.0,
+    queries: Annotated[int, option("Number of queries.", min=1)] = 100,
+    docs: Annotated[int, option("Mean number of documents per query.", min=1)] = 120,
+    features: Annotated[int, option("Number of features.", min=1)] = 136,
+    missing: Annotated[float, option("Share of missing values.", min=0, max=0.99)] = 0.0,
     missing_by: Annotated[
-        str, typer.Option(help="Which are missing: any (chance), or rather the low ones (low).")
+        str, option("Which are missing: any (chance), or rather the low ones (low).")
     ] = "chance",
-    doc_ids: Annotated[bool, typer.Option("--doc-ids", help="Give every document an id.")] = False,
+    doc_ids: Annotated[bool, switch("--doc-ids", "Give every document an id.")] = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notices.")] = False,
+    quiet: NoNotices = False,
 ) -> None:
     """Generate web-search-shaped ranking data.
 
@@ -139,15 +168,13 @@ def synth(
     )
     write_data(data, target)
     if target != "-" and not quiet:
-        printing.notice(
-            f"{target}: {data.n_documents:,} documents, {data.n_queries:,} queries, {data.n_features:,} features"
-        )
+        _tell_size(target, data)
 
 
 @app.command("cache")
 @reports_errors
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry.")] = False,
+    clear: Annotated[bool, switch("--clear", "Remove every entry.")] = False,
 ) -> None:
     """Show, or clear, the binary copies kept of large text files.
 
@@ -155,64 +182,30 @@ def cache(
     """
     from rankwood.data import cache as store
 
-    found = store.entries()
+    entries = store.entries()
     if clear:
         store.clear()
-        printing.say(f"{len(found):,} entries removed")
+        printing.say(f"{len(entries):,} entries removed")
         return
-    if not found:
+    if not entries:
         printing.say("the cache is empty")
         return
-    rows = [(str(entry.source), f"{entry.n_bytes / 2**20:,.1f}") for entry in found]
+    rows = [(str(entry.source), f"{entry.n_bytes / 2**20:,.1f}") for entry in entries]
     printing.show_table(("file", "MiB"), rows)
 
 
-# ``rankwood convert``: LETOR text to Parquet, CSV or Arrow and back.
-
-
-@with_reading_options
-def convert_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="IN", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
-        ),
-    ],
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="OUT",
-            help="Written by its name: .parquet, .csv, .tsv, .arrow, .feather, else LETOR text; "
-            ".gz, .zst and .bz2 compress text; - is standard output.",
-        ),
-    ],
-    *,
-    normalise: Annotated[
-        str | None,
-        typer.Option(
-            help="Scale every feature within its query: minmax (to 0..1, as LETOR does) or zscore."
-        ),
-    ] = None,
-    skip_zeros: Annotated[
-        bool, typer.Option("--skip-zeros", help="LETOR text: do not write zero values.")
-    ] = False,
-    reading: Reading,
-) -> None:
-    """Convert between LETOR text, Parquet, CSV and Arrow.
-
-    OUT appears when it is complete: an interrupted run leaves whatever stood there before.
-
-    Example: rankwood convert train.txt.gz train.parquet --normalise minmax
-    """
-    from rankwood.data.reading import write_data
-
-    data = reading(source)
-    if normalise is not None:
-        from rankwood.data.normalise import normalise_per_query
-
-        data = normalise_per_query(data, method=normalise)
-    write_data(data, target, skip_zeros=skip_zeros)
-    if target != "-" and not reading.quiet:
+def _tell_what_is_kept(partial: Path) -> None:
+    if not partial.exists():
+        return
+    with partial.open("rb") as file:
+        n_positions = sum(line.endswith(b"\n") for line in file) - 1
+    if n_positions > 0:
         printing.notice(
-            f"{target}: {data.n_documents:,} documents, {data.n_queries:,} queries, {data.n_features:,} features"
+            f"{n_positions:,} positions are kept in {partial}; the same command goes on from there."
         )
+
+
+def _tell_size(target: str, data: RankingData) -> None:
+    printing.notice(
+        f"{target}: {data.n_documents:,} documents, {data.n_queries:,} queries, {data.n_features:,} features"
+    )

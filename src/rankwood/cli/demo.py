@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Seed
+from rankwood.cli.options import Seed, option
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
@@ -80,19 +78,14 @@ budget = 400
 
 
 def command(
-    folder: Annotated[Path, typer.Option(help="Where the demo writes its files.")] = Path(
-        "rankwood-demo"
-    ),
+    folder: Annotated[Path, option("Where the demo writes its files.")] = Path("rankwood-demo"),
     *,
     positions: Annotated[
-        int | None,
-        typer.Option(min=10, help="Positions to take of each part; all by default."),
+        int | None, option("Positions to take of each part; all by default.", min=10)
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Processes to use; one per core by default, 0 for none besides this one."
-        ),
+        option("Processes to use; one per core by default, 0 for none besides this one.", min=0),
     ] = None,
     seed: Seed = 1,
 ) -> None:

@@ -1,4 +1,8 @@
-"""``rankwood evaluate``: measures of a ranking, with their intervals and conventions."""
+"""``rankwood evaluate`` and ``rankwood compare``: measures of one ranking, and of several on the same queries.
+
+``evaluate`` gives values with intervals and conventions; it takes a model, scores, or a TREC run with its qrels.
+``compare`` takes models and scores, tests their differences, and may write the page of ``rankwood report``.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, Seed, refuse_other_files, with_reading_options
+from rankwood.cli.options import (
+    DATA_FORMATS,
+    LABELLED_DATA,
+    Json,
+    Level,
+    Outputs,
+    Reading,
+    Seed,
+    argument,
+    file_option,
+    option,
+    switch,
+    with_reading_options,
+)
 from rankwood.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -21,69 +36,62 @@ if TYPE_CHECKING:
     from rankwood.evaluation.evaluate import Evaluation
 
 _DEFAULT_MEASURES = ["ndcg@10", "map", "err@10"]
+_DEFAULT_TESTS = ["wilcoxon", "t", "randomization"]
 
 
 @with_reading_options
 def evaluate_command(
     scores: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL_OR_SCORES",
-            help="A model file; or scores in the order of DATA's rows, as rankwood score writes them "
+        argument(
+            "MODEL_OR_SCORES",
+            "A model file; or scores in the order of DATA's rows, as rankwood score writes them "
             "(TSV, Parquet, numbers); or a TREC run file.",
         ),
     ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="LETOR text, Parquet, CSV or Arrow; for a TREC run file its qrels."
-        ),
-    ],
+    data: Annotated[str, argument("DATA", f"{DATA_FORMATS}; for a TREC run file its qrels.")],
     *,
     measure: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Such as ndcg@10, 'ndcg@5\\[gain=linear,empty=1]', map, p@5; may be repeated.",
             "--measure",
             "-m",
-            help="Such as ndcg@10, 'ndcg@5\\[gain=linear,empty=1]', map, p@5; may be repeated.",
         ),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="Conventions of: letor3, letor4, mslr, lightgbm, xgboost, trec_eval, sklearn, yahoo."
+        option(
+            "Conventions of: letor3, letor4, mslr, lightgbm, xgboost, trec_eval, sklearn, yahoo."
         ),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "A row per value of this column, which must be the same for all rows of a query.",
             metavar="COLUMN",
-            help="A row per value of this column, which must be the same for all rows of a query.",
         ),
     ] = None,
     complete: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--complete",
+            "TREC run: count queries that the run does not answer, as trec_eval -c.",
             "-c",
-            help="TREC run: count queries that the run does not answer, as trec_eval -c.",
         ),
     ] = False,
     condense: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--condense",
-            help="TREC run: remove documents without judgment, instead of taking them as not relevant.",
+            "TREC run: remove documents without judgment, instead of taking them as not relevant.",
         ),
     ] = False,
     per_query: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write every query's values to FILE (tab-separated)."
-        ),
+        Path | None, file_option("Also write every query's values to FILE (tab-separated).")
     ] = None,
     bootstrap: Annotated[
-        int, typer.Option(min=1, help="Resamples of the queries for the 95 % interval.")
+        int, option("Resamples of the queries for the 95 % interval.", min=1)
     ] = 1000,
     seed: Seed = 0,
     as_json: Json = False,
@@ -120,10 +128,7 @@ def evaluate_command(
     result = evaluate(values, judged_data, measure or _DEFAULT_MEASURES, **options)
     if per_query is not None:
         _write_per_query(result, judged_data, per_query)
-    if as_json:
-        printing.show_json(result.to_dict())
-    else:
-        printing.say(str(result))
+    Outputs(as_json=as_json).show(result)
 
 
 def _refuse_missing_scores(scores: str, data: str) -> None:
@@ -199,8 +204,8 @@ def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
     names = [str(row.measure) for row in result]
     columns = [row.per_query.tolist() for row in result]
     lines = ["\t".join(["query", *names])]
-    for place, query in enumerate(data.queries.tolist()):
-        values = (column[place] for column in columns)
+    for number, query in enumerate(data.queries.tolist()):
+        values = (column[number] for column in columns)
         lines.append(
             "\t".join([str(query), *("" if math.isnan(value) else repr(value) for value in values)])
         )
@@ -208,66 +213,51 @@ def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
         temporary.write_text("\n".join(lines) + "\n")
 
 
-# ``rankwood compare``: two or more models or score files on one data set.
-
-
-_TESTS = ["wilcoxon", "t", "randomization"]
-
-
 @with_reading_options
 def compare_command(
     systems: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL_OR_SCORES...",
-            help="Two or more: model files, or scores in the order of DATA's rows, as rankwood score writes them "
+        argument(
+            "MODEL_OR_SCORES...",
+            "Two or more: model files, or scores in the order of DATA's rows, as rankwood score writes them "
             "(TSV, Parquet, numbers).",
         ),
     ],
     *,
-    data: Annotated[
-        str, typer.Option(metavar="DATA", help="LETOR text, Parquet, CSV or Arrow, with labels.")
-    ],
+    data: Annotated[str, option(LABELLED_DATA, metavar="DATA")],
     measure: Annotated[
         list[str] | None,
-        typer.Option(
-            "--measure", "-m", help="Such as ndcg@10 or map; may be repeated. The first decides."
-        ),
+        option("Such as ndcg@10 or map; may be repeated. The first decides.", "--measure", "-m"),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "The model or score file that the others are compared with; the best by default.",
             metavar="NAME",
-            help="The model or score file that the others are compared with; the best by default.",
         ),
     ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="Conventions, as for rankwood evaluate.")
-    ] = None,
+    preset: Annotated[str | None, option("Conventions, as for rankwood evaluate.")] = None,
     by: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "A table per value of this column, which must be the same for all rows of a query.",
             metavar="COLUMN",
-            help="A table per value of this column, which must be the same for all rows of a query.",
         ),
     ] = None,
     tests: Annotated[
         list[str] | None,
-        typer.Option(help="wilcoxon, t or randomization; may be repeated. All by default."),
+        option("wilcoxon, t or randomization; may be repeated. All by default."),
     ] = None,
     correction: Annotated[
-        str, typer.Option(help="For several comparisons: holm, bonferroni or none.")
+        str, option("For several comparisons: holm, bonferroni or none.")
     ] = "holm",
-    level: Annotated[float, typer.Option(help="What p values are compared with.")] = 0.05,
+    level: Level = 0.05,
     queries: Annotated[
-        int, typer.Option(min=0, help="How many of the queries that changed most to show.")
+        int, option("How many of the queries that changed most to show.", min=0)
     ] = 10,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the tests, numbers in full.")
-    ] = None,
+    csv: Annotated[Path | None, file_option("Also write the tests, numbers in full.")] = None,
     html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write a page to explore, query by query."),
+        Path | None, file_option("Also write a page to explore, query by query.")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -281,8 +271,7 @@ def compare_command(
     """
     from rankwood.evaluation.compare import compare
 
-    refuse_other_files("--csv", csv, (".csv",))
-    refuse_other_files("--html", html, (".html", ".htm"))
+    outputs = Outputs(csv=csv, html=html, as_json=as_json)
     names = _names(systems)
     if baseline is not None:
         baseline = _baseline(baseline, names)
@@ -295,20 +284,19 @@ def compare_command(
         baseline=baseline,
         preset=preset,
         by=segments,
-        tests=tests or _TESTS,
+        tests=tests or _DEFAULT_TESTS,
         correction=correction,
         level=level,
         n_changed=queries,
         seed=seed,
         n_threads=reading.options["n_threads"],
     )
-    if csv is not None:
-        result.write_csv(csv)
-    if html is not None:
-        _write_report(
-            result, judged_data, html, baseline, _repeated(systems, data, measure, baseline)
-        )
-    printing.show_result(result, as_json)
+    repeated = _repeated(systems, data, measure, baseline)
+    outputs.show(
+        result,
+        csv=result.write_csv,
+        html=lambda page: _write_report(result, judged_data, page, baseline, repeated),
+    )
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
@@ -380,9 +368,12 @@ def _repeated(
     systems: Sequence[str], data: str, measures: Sequence[str] | None, baseline: str | None
 ) -> str:
     """The call, to be typed again."""
-    words = ["rankwood", "compare", *systems, "--data", data]
-    words += [word for text in measures or () for word in ("-m", text)]
-    return shlex.join(words if baseline is None else [*words, "--baseline", baseline])
+    arguments = ["rankwood", "compare", *systems, "--data", data]
+    for measure in measures or ():
+        arguments += ["-m", measure]
+    if baseline is not None:
+        arguments += ["--baseline", baseline]
+    return shlex.join(arguments)
 
 
 def _write_report(

@@ -1,4 +1,7 @@
-"""``rankwood experiment``: run an experiment's file, or what is left of it."""
+"""``rankwood experiment`` and ``rankwood report``: run an experiment's file, and write its results as a page.
+
+A run that was stopped is continued: only the cells that are missing are run.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
+from rankwood.cli.options import NoNotices, NoProgress, argument, option, switch
 from rankwood.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
@@ -19,55 +21,48 @@ _SHOWN_FAILURES = 5
 
 
 def experiment_command(
-    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The experiment's file.")],
+    file: Annotated[Path, argument("RUN.toml", "The experiment's file.")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="The run's folder; runs/NAME by default."
-        ),
+        option("The run's folder; runs/NAME by default.", "--out", "-o", metavar="FOLDER"),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "Processes to use; one per core by default, 0 for none besides this one. No result depends on it.",
             min=0,
-            help="Processes to use; one per core by default, 0 for none besides this one. No result depends on it.",
         ),
     ] = None,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Run the cells on the Dask cluster of the scheduler at ADDRESS, such as tcp://host:8786; "
+        option(
+            "Run the cells on the Dask cluster of the scheduler at ADDRESS, such as tcp://host:8786; "
             "local: on one started here.",
+            metavar="ADDRESS",
         ),
     ] = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ALGORITHM", help="Run no other algorithm; may be repeated."),
+        list[str] | None, option("Run no other algorithm; may be repeated.", metavar="ALGORITHM")
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Win over what the file says, as data.folds=MSLR-WEB10K or algorithm.RF.n_trees=50; may be repeated.",
             "--set",
             metavar="TABLE.KEY=VALUE",
-            help="Win over what the file says, as data.folds=MSLR-WEB10K or algorithm.RF.n_trees=50; may be repeated.",
         ),
     ] = None,
     small: Annotated[
-        bool,
-        typer.Option(
-            "--small", help="Try the file out: generated data, one repetition, few trees."
-        ),
+        bool, switch("--small", "Try the file out: generated data, one repetition, few trees.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check the file and say what would be run; run nothing."),
+        bool, switch("--dry-run", "Check the file and say what would be run; run nothing.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run cells again that have failed before.")
+        bool, switch("--retry-failed", "Run cells again that have failed before.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notices.")] = False,
+    quiet: NoProgress = False,
 ) -> None:
     """Run an experiment: algorithms × folds × repetitions, measured by query and kept as they are finished.
 
@@ -99,8 +94,57 @@ def experiment_command(
         raise
     results = read_run(plan.folder.path)
     show_results(results)
-    printing.say(f"\n{plan.folder.path}: {_tell(results)}")
+    printing.say(f"\n{plan.folder.path}: {_counts(results)}")
     _raise_for_failures(results, plan)
+
+
+def report_command(
+    run: Annotated[Path, argument("RUN", "The folder of a run, as rankwood experiment writes it.")],
+    *,
+    out: Annotated[
+        Path | None,
+        option(
+            "Where the report goes, RUN/report by default; PAGE.html for the page alone.",
+            "--out",
+            "-o",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    formats: Annotated[
+        str,
+        option(
+            "Some of html, md, tex, csv, svg, png, with commas between; png needs the extra report.",
+            metavar="LIST",
+        ),
+    ] = "html,md,tex,csv,svg,png",
+    open_page: Annotated[
+        bool, switch("--open", "Show the page in a browser when it is written.")
+    ] = False,
+    quiet: NoNotices = False,
+) -> None:
+    """Write the report of a run: one page that needs no network, and its tables and figures as files.
+
+    The page has the results with intervals and tests, charts, every query with the rankings of those that changed
+    most, the conventions, and how to repeat the run. Of a run that is still under way, it shows what is finished.
+
+    Example: rankwood report runs/broof --open
+
+    Example: rankwood report runs/broof --out broof.html
+    """
+    from rankwood.experiments.report import write_report
+    from rankwood.experiments.results import read_run
+
+    chosen = [name.strip() for name in formats.split(",") if name.strip()]
+    target = run / "report" if out is None else out
+    is_page = target.suffix.lower() in (".html", ".htm")
+    if open_page and not is_page and "html" not in chosen:
+        raise ParameterError("--open needs the page: name html among --formats.")
+    page = write_report(read_run(run), target, formats=chosen)
+    if not quiet and not is_page:
+        printing.notice(f"tables and figures are in {target}")
+    printing.say(str(page if is_page or "html" in chosen else target))
+    if open_page:
+        _open_in_browser(page)
 
 
 def _described(plan: Plan, dask: str | None) -> list[str]:
@@ -162,7 +206,9 @@ def show_results(results: RunResults) -> None:
         spent = sum(sum(cell.seconds.values()) for cell in done)
         rows.append([*row, f"{len(done):,}", f"{spent:,.1f}"])
     printing.show_table(["algorithm", *results.measures, "cells", "seconds"], rows)
-    if results.baseline is not None and any(any(found.values()) for found in marks.values()):
+    if results.baseline is not None and any(
+        any(by_algorithm.values()) for by_algorithm in marks.values()
+    ):
         tests = " and ".join(results.tests)
         printing.say(
             f"\nmarks: differs from {results.baseline} (p < 0.05, {results.correction}) by {tests}; "
@@ -206,7 +252,7 @@ def _marks(results: RunResults, measure: str) -> dict[str, str]:
     return {name: compared.marks(name) for name in known}
 
 
-def _tell(results: RunResults) -> str:
+def _counts(results: RunResults) -> str:
     done = sum(cell.status == "done" for cell in results.cells)
     failed = len(results.cells) - done
     return f"{done:,} cells done" + (f", {failed:,} failed" if failed else "")
@@ -233,64 +279,7 @@ def _last_line(cell: Any) -> str:
     return lines[0] if lines else "unknown"
 
 
-# ``rankwood report``: a run as one page, with tables and figures beside it.
-
-
-def report_command(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", help="The folder of a run, as rankwood experiment writes it."
-        ),
-    ],
-    *,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="Where the report goes, RUN/report by default; PAGE.html for the page alone.",
-        ),
-    ] = None,
-    formats: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST",
-            help="Some of html, md, tex, csv, svg, png, with commas between; png needs the extra report.",
-        ),
-    ] = "html,md,tex,csv,svg,png",
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Show the page in a browser when it is written.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notices.")] = False,
-) -> None:
-    """Write the report of a run: one page that needs no network, and its tables and figures as files.
-
-    The page has the results with intervals and tests, charts, every query with the rankings of those that changed
-    most, the conventions, and how to repeat the run. Of a run that is still under way, it shows what is finished.
-
-    Example: rankwood report runs/broof --open
-
-    Example: rankwood report runs/broof --out broof.html
-    """
-    from rankwood.experiments.report import write_report
-    from rankwood.experiments.results import read_run
-
-    chosen = [name.strip() for name in formats.split(",") if name.strip()]
-    target = run / "report" if out is None else out
-    is_page = target.suffix.lower() in (".html", ".htm")
-    if open_page and not is_page and "html" not in chosen:
-        raise ParameterError("--open needs the page: name html among --formats.")
-    page = write_report(read_run(run), target, formats=chosen)
-    if not quiet and not is_page:
-        printing.notice(f"tables and figures are in {target}")
-    printing.say(str(page if is_page or "html" in chosen else target))
-    if open_page:
-        _show(page)
-
-
-def _show(page: Path) -> None:
+def _open_in_browser(page: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(page.resolve().as_uri()):

@@ -6,10 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Csv, Json, Plot, Reading, Seed, with_reading_options
+from rankwood.cli.options import (
+    DATA_FORMATS,
+    Csv,
+    Json,
+    ModelFile,
+    Plot,
+    Reading,
+    Seed,
+    argument,
+    file_option,
+    option,
+    with_reading_options,
+)
 from rankwood.errors import DataError, ParameterError, UnknownName
 
 if TYPE_CHECKING:
@@ -21,53 +31,41 @@ _PART_VALUES = 1 << 24  # 128 MiB of contributions: a part of wide data has fewe
 
 @with_reading_options
 def command(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
-    ],
+    model: ModelFile,
     data: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[DATA]",
-            help="LETOR text, Parquet, CSV or Arrow. Importance by gain, cover and splits needs none.",
-        ),
+        argument("[DATA]", f"{DATA_FORMATS}. Importance by gain, cover and splits needs none."),
     ] = None,
     *,
-    qid: Annotated[
-        str | None, typer.Option(metavar="ID", help="Explain the list of this query.")
-    ] = None,
+    qid: Annotated[str | None, option("Explain the list of this query.", metavar="ID")] = None,
     document: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Explain one document, by its id; without ids, by its place among the query's rows, from 1.",
             metavar="ID",
-            help="Explain one document, by its id; without ids, by its place among the query's rows, from 1.",
         ),
     ] = None,
     why: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="A B", help="Explain why document A is above document B."),
+        option("Explain why document A is above document B.", metavar="A B"),
     ] = None,
     importance: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Which features matter: by gain, cover, splits, permutation or contribution.",
             metavar="KIND",
-            help="Which features matter: by gain, cover, splits, permutation or contribution.",
         ),
     ] = None,
     measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Permutation: what is lost, such as map.")
+        str, option("Permutation: what is lost, such as map.", "--measure", "-m")
     ] = "ndcg@10",
     repetitions: Annotated[
-        int, typer.Option(min=1, help="Permutation: how often each feature is shuffled.")
+        int, option("Permutation: how often each feature is shuffled.", min=1)
     ] = 5,
     background: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Documents to compare with, instead of the training rows."
-        ),
+        str | None, file_option("Documents to compare with, instead of the training rows.")
     ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, help="Features, or documents of a list, to show.")
-    ] = 10,
+    top: Annotated[int, option("Features, or documents of a list, to show.", min=1)] = 10,
     plot: Plot = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -90,22 +88,22 @@ def command(
     if plot is not None:
         refuse_other_plots(plot)
     task = _Task(model, data, background, reading)
-    found: Any
+    result: Any
     if importance is not None:
-        found = task.importance(importance, measure, repetitions, seed)
+        result = task.importance(importance, measure, repetitions, seed)
     elif why is not None:
-        found = task.why(*why, qid)
+        result = task.why(*why, qid)
     elif document is not None:
-        found = task.document(document, qid)
+        result = task.document(document, qid)
     elif qid is not None:
-        found = task.list_of(qid)
+        result = task.list_of(qid)
     else:
-        found = task.mean_sizes()
+        result = task.mean_sizes()
     if csv is not None:
-        found.write_csv(csv)
+        result.write_csv(csv)
     if plot is not None:
-        found.plot(plot, top)
-    _show(found, top, as_json)
+        result.plot(plot, top)
+    _show(result, top, as_json)
 
 
 def _refuse_together(asked: set[str]) -> None:
@@ -119,12 +117,12 @@ def _refuse_together(asked: set[str]) -> None:
             raise ParameterError(f"{one} and {other} ask for different things: choose one.")
 
 
-def _show(found: Any, top: int, as_json: bool) -> None:
+def _show(result: Any, top: int, as_json: bool) -> None:
     if as_json:
-        printing.show_json(found.to_dict(top))
+        printing.show_json(result.to_dict(top))
         return
-    rows = found.texts(top)
-    printing.heading(found.title)
+    rows = result.texts(top)
+    printing.heading(result.title)
     printing.show_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
@@ -177,15 +175,15 @@ class _Task:
         return self._explain(self._rows_of(qid)).query(qid)
 
     def document(self, document: str, qid: str | None) -> Any:
-        found = self._explain(self._documents([document], qid))
-        return found.document(found.find(document, qid))
+        explanation = self._explain(self._documents([document], qid))
+        return explanation.document(explanation.find(document, qid))
 
     def why(self, a: str, b: str, qid: str | None) -> Any:
-        found = self._explain(self._documents([a, b], qid))
-        return found.why(found.find(a, qid), found.find(b, qid))
+        explanation = self._explain(self._documents([a, b], qid))
+        return explanation.why(explanation.find(a, qid), explanation.find(b, qid))
 
     def _documents(self, documents: list[str], qid: str | None) -> RankingData:
-        """The rows among which the documents are found: the query's, or all that have one of the ids."""
+        """The rows that hold the documents: the query's, or all rows with one of the ids."""
         if qid is not None:
             return self._rows_of(qid)
         data: RankingData = self._read(self._path())
@@ -198,7 +196,7 @@ class _Task:
         return data.take_rows([row for row, given in enumerate(ids) if given in documents])
 
     def _rows_of(self, qid: str) -> RankingData:
-        """The rows of one query; reading ends where it is found."""
+        """The rows of one query; reading stops after the part that has it."""
         seen: dict[str, None] = {}
         for part in self._parts():
             if part.query_ids is None:
@@ -213,8 +211,10 @@ class _Task:
         from rankwood.data.reading import is_table
         from rankwood.evaluation.explain import explain
 
-        found = explain(self.model, data, background=self.background, n_threads=self.n_threads)
-        return replace(found, labels=None) if is_table(self._path()) else found
+        explanation = explain(
+            self.model, data, background=self.background, n_threads=self.n_threads
+        )
+        return replace(explanation, labels=None) if is_table(self._path()) else explanation
 
     def _path(self) -> str:
         if self.path is None:
@@ -223,17 +223,10 @@ class _Task:
             )
         return self.path
 
-    def _changes(self) -> dict[str, Any]:
-        """How documents are read: whatever labels they have are left aside."""
-        changes: dict[str, Any] = {"label": None, "n_features": self.n_features}
-        label = self.reading.options["label"]
-        if label != "label":  # a column of this name is no feature in any case
-            changes["drop"] = (*self.reading.options["drop"], label)
-        return changes
-
     def _read(self, path: str) -> Any:
-        return self.reading(path, **self._changes())
+        return self.reading(path, **self.reading.without_labels(self.n_features))
 
     def _parts(self) -> Iterator[RankingData]:
         n_rows = max(1, min(_PART_ROWS, _PART_VALUES // self.n_features))
-        return self.reading.parts(self._path(), n_rows, **self._changes())
+        changes = self.reading.without_labels(self.n_features)
+        return self.reading.parts(self._path(), n_rows, **changes)

@@ -1,4 +1,7 @@
-"""``rankwood export``: a model as a file of another system, with a certificate."""
+"""``rankwood export`` and ``rankwood import``: models of trees, written for other systems and read from them.
+
+An export prints a certificate: how far the file scores as the model does.
+"""
 
 from __future__ import annotations
 
@@ -6,60 +9,59 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.options import (
+    Json,
+    ModelFile,
+    Reading,
+    argument,
+    file_option,
+    option,
+    switch,
+    with_reading_options,
+)
 from rankwood.cli.score import refuse_to_overwrite
 from rankwood.errors import DataError
 
 
 @with_reading_options
 def export_command(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
-    ],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.")],
+    model: ModelFile,
+    out: Annotated[str, argument("OUT", "The file to write.")],
     *,
     to: Annotated[
         str,
-        typer.Option(
+        option(
+            "ranklib, xgboost-json, solr, lightgbm, lightgbm-json, onnx, json or c.",
             "--to",
             metavar="FORMAT",
-            help="ranklib, xgboost-json, solr, lightgbm, lightgbm-json, onnx, json or c.",
         ),
     ],
     verify: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA", help="Score these documents from the file by its reader's exact rules."
-        ),
+        option("Score these documents from the file by its reader's exact rules.", metavar="DATA"),
     ] = None,
     feature_names: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Names to write, one per line; by default the model's own."
-        ),
+        Path | None, file_option("Names to write, one per line; by default the model's own.")
     ] = None,
     model_name: Annotated[
-        str, typer.Option(metavar="NAME", help="solr, onnx: what the model is called there.")
+        str, option("solr, onnx: what the model is called there.", metavar="NAME")
     ] = "rankwood",
     objective: Annotated[
-        str,
-        typer.Option(help="xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa."),
+        str, option("xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa.")
     ] = "rank:ndcg",
     assume_no_missing: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--assume-no-missing",
-            help="ranklib takes a missing value for 0: say that no document lacks a value.",
+            "ranklib takes a missing value for 0: say that no document lacks a value.",
         ),
     ] = False,
     nearest_thresholds: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--nearest-thresholds",
-            help="solr: where it cannot have a threshold to the bit, write the nearest instead of refusing.",
+            "solr: where it cannot have a threshold to the bit, write the nearest instead of refusing.",
         ),
     ] = False,
     as_json: Json = False,
@@ -83,7 +85,7 @@ def export_command(
         out,
         to,
         verify=data,
-        feature_names=None if feature_names is None else names_in(feature_names),
+        feature_names=_names_in(feature_names),
         assume_no_missing=assume_no_missing,
         nearest_thresholds=nearest_thresholds,
         model_name=model_name,
@@ -95,45 +97,28 @@ def export_command(
         printing.show_facts(certificate.facts())
 
 
-def names_in(path: Path) -> list[str]:
-    """The names in a file, one per line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise DataError(f"{path} cannot be read: {reason}.") from None
-    return text.splitlines()
-
-
-# ``rankwood import``: trees that another system has trained, as a model file of ours.
-
-
 def import_command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Another system's model.")],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The model file to write.")],
+    file: Annotated[str, argument("FILE", "Another system's model.")],
+    out: Annotated[str, argument("OUT", "The model file to write.")],
     *,
     source: Annotated[
         str,
-        typer.Option(
+        option(
+            "lightgbm (text), xgboost (JSON of get_dump or save_model), ranklib, solr or json.",
             "--from",
             metavar="FORMAT",
-            help="lightgbm (text), xgboost (JSON of get_dump or save_model), ranklib, solr or json.",
         ),
     ],
     feature_names: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="All features, one name per line, in the order of the data's columns.",
-        ),
+        file_option("All features, one name per line, in the order of the data's columns."),
     ] = None,
     n_features: Annotated[
-        int | None,
-        typer.Option(min=1, help="Features of the data, where FILE names only those it uses."),
+        int | None, option("Features of the data, where FILE names only those it uses.", min=1)
     ] = None,
     base: Annotated[
         float | None,
-        typer.Option(help="Added to every score; a dump of XGBoost leaves its base score out."),
+        option("Added to every score; a dump of XGBoost leaves its base score out."),
     ] = None,
 ) -> None:
     """Read trees of LightGBM, XGBoost, RankLib or Solr into a model file: to evaluate, compare, serve, convert them.
@@ -143,7 +128,7 @@ def import_command(
     from rankwood.exports.exporting import import_model, save_imported
 
     refuse_to_overwrite(out, file)
-    names = None if feature_names is None else names_in(feature_names)
+    names = _names_in(feature_names)
     forest = import_model(file, source, feature_names=names, n_features=n_features, base=base)
     save_imported(forest, file, source, out)
     printing.show_facts(
@@ -155,3 +140,15 @@ def import_command(
             ("features", f"{forest.n_features:,}"),
         ]
     )
+
+
+def _names_in(path: Path | None) -> list[str] | None:
+    """The names in a file, one per line; None without a file."""
+    if path is None:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise DataError(f"{path} cannot be read: {reason}.") from None
+    return text.splitlines()

@@ -1,14 +1,24 @@
-"""``rankwood inspect``: what a data set holds, and whether two parts share queries or documents."""
+"""``rankwood inspect``: what a data set or a model file holds.
+
+Of data: counts, labels, missing and constant features, and what two parts have in common. Of a model: its estimator,
+parameters, training, size and most important features; ``_OF_KIND`` has the two functions that each kind of model is
+described by.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, with_reading_options
+from rankwood.cli.options import (
+    DATA_OR_STDIN,
+    Json,
+    Reading,
+    argument,
+    option,
+    with_reading_options,
+)
 from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,23 +33,18 @@ if TYPE_CHECKING:
     from rankwood.models.linear import LinearModel
     from rankwood.models.neural import NeuralModel
 
-_NAMES_SHOWN = 12
+_NAMES_SHOWN = 12  # of a list of features
+_FEATURES_SHOWN = 15  # of a model, the most important
+_WEIGHT_COLUMNS = ("feature", "weight", "weight × spread", "missing counts as")
 
 
 @with_reading_options
 def command(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA_OR_MODEL", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
-        ),
-    ],
+    path: Annotated[str, argument("DATA_OR_MODEL", DATA_OR_STDIN)],
     *,
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="OTHER", help="Also say which queries and documents are in OTHER too."
-        ),
+        option("Also say which queries and documents are in OTHER too.", metavar="OTHER"),
     ] = None,
     as_json: Json = False,
     reading: Reading,
@@ -57,7 +62,7 @@ def command(
     if is_model_file(path):
         if against is not None:
             raise ParameterError("--against compares data; DATA is a model file.")
-        show(path, as_json)
+        _show_model(path, as_json)
         return
     data = reading(path)
     summary = summarise(data)
@@ -147,13 +152,7 @@ def _shorten(parts: list[str], kind: str) -> str:
     return ", ".join(parts[:_NAMES_SHOWN]) + (f" … and {more:,} more {kind}" if more > 0 else "")
 
 
-# What ``rankwood inspect`` shows of a model file.
-
-
-_FEATURES_SHOWN = 15
-
-
-def show(path: str, as_json: bool) -> None:
+def _show_model(path: str, as_json: bool) -> None:
     """The model's kind, parameters, training, size and most important features."""
     from rankwood.models.format import KINDS, kind_of, load_model
 
@@ -171,7 +170,8 @@ def show(path: str, as_json: bool) -> None:
         }
         if kind == "linear":
             more["weights"] = {
-                row[0]: dict(zip(_COLUMNS[1:], row[1:], strict=True)) for row in _weights(model)
+                row[0]: dict(zip(_WEIGHT_COLUMNS[1:], row[1:], strict=True))
+                for row in _weights(model)
             }
         if hasattr(model, "importance"):
             more["importance"] = dict(_shares(model))
@@ -202,8 +202,8 @@ def _describe_cascade(cascade: Cascade) -> dict[str, Any]:
 
 
 def _describe_family(family: Family) -> dict[str, Any]:
-    found = {"models searched": len(family.explored), "lengths": len(family.front) - 1}
-    return {**found, **_describe_forest(family)}
+    search = {"models searched": len(family.explored), "lengths": len(family.front) - 1}
+    return {**search, **_describe_forest(family)}
 
 
 def _show_gains(forest: Forest) -> None:
@@ -220,11 +220,8 @@ def _describe_linear(model: LinearModel) -> dict[str, Any]:
     }
 
 
-_COLUMNS = ("feature", "weight", "weight × spread", "missing counts as")
-
-
 def _weights(model: LinearModel) -> list[tuple[str, float, float, float]]:
-    """A row of ``_COLUMNS`` per feature with a weight, the heaviest in units of its spread first."""
+    """A row of ``_WEIGHT_COLUMNS`` per feature with a weight, the heaviest in units of its spread first."""
     scaled = model.weights * model.spread
     rows = zip(
         _names(model), model.weights.tolist(), scaled.tolist(), model.fill.tolist(), strict=True
@@ -240,7 +237,7 @@ def _show_weights(model: LinearModel) -> None:
         [name, *(_shown(number) for number in numbers)]
         for name, *numbers in _weights(model)[:_FEATURES_SHOWN]
     ]
-    printing.show_table(_COLUMNS, rows)
+    printing.show_table(_WEIGHT_COLUMNS, rows)
 
 
 def _describe_neural(model: NeuralModel) -> dict[str, Any]:

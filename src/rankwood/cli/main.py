@@ -1,14 +1,13 @@
-"""``rankwood``: the commands, and how their errors reach the user.
+"""``rankwood``: the table of commands, and the console script that runs one of them.
 
 Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -31,10 +30,6 @@ from rankwood.cli import (
 )
 from rankwood.cli.printing import reports_errors
 
-# Stand-ins for the commands whose options come from the estimators: loading those takes a second.
-#
-# The other commands, and the list of commands, need not wait for it.
-
 
 def train() -> None:
     """Train a ranker and write it to a model file."""
@@ -44,18 +39,33 @@ def compare_missing() -> None:
     """Compare the treatments of missing values on your data."""
 
 
-COMMANDS = {"train": train, "compare-missing": compare_missing}
-
-
-def load(app: typer.Typer, arguments: Sequence[str]) -> None:
-    """Put each command that is named in ``arguments`` in its stand-in's place."""
-    from rankwood.cli.printing import reports_errors
-
-    for entry in app.registered_commands:
-        if entry.name in COMMANDS and entry.name in arguments:
-            module = importlib.import_module(f"rankwood.cli.{entry.name.replace('-', '_')}")
-            entry.callback = reports_errors(module.command)
-
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo.command,
+    "inspect": inspect.command,
+    "convert": data.convert_command,
+    "train": train,
+    "score": score.command,
+    "evaluate": evaluate.evaluate_command,
+    "compare": evaluate.compare_command,
+    "explain": explain.command,
+    "export": export.export_command,
+    "import": export.import_command,
+    "cost-curve": studies.cost_curve_command,
+    "front": studies.front_command,
+    "compare-missing": compare_missing,
+    "transfer": transfer.command,
+    "bias-variance": studies.bias_variance_command,
+    "experiment": experiment.experiment_command,
+    "report": experiment.report_command,
+    "learning-curve": studies.learning_curve_command,
+    "convergence": studies.convergence_command,
+    "factorial": studies.factorial_command,
+    "serve": serve.command,
+    "warm-up": maintenance.warm_up_command,
+    "versions": maintenance.versions_command,
+}
+# Stand-ins above: these commands are in ``lazy_commands``, which takes a second to import.
+LAZY_COMMANDS = {"train": "train_command", "compare-missing": "compare_missing_command"}
 
 app = typer.Typer(
     name="rankwood",
@@ -67,32 +77,19 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(reports_errors(demo.command))
-app.command("inspect")(reports_errors(inspect.command))
-app.command("convert")(reports_errors(data.convert_command))
-app.command("train")(train)
-app.command("score")(reports_errors(score.command))
-app.command("evaluate")(reports_errors(evaluate.evaluate_command))
-app.command("compare")(reports_errors(evaluate.compare_command))
-app.command("explain")(reports_errors(explain.command))
-app.command("export")(reports_errors(export.export_command))
-app.command("import")(reports_errors(export.import_command))
-app.command("cost-curve")(reports_errors(studies.cost_curve_command))
-app.command("front")(reports_errors(studies.front_command))
-app.command("compare-missing")(compare_missing)
-app.command("transfer")(reports_errors(transfer.command))
-app.command("bias-variance")(reports_errors(studies.bias_variance_command))
-app.command("experiment")(reports_errors(experiment.experiment_command))
-app.command("report")(reports_errors(experiment.report_command))
-app.command("learning-curve")(reports_errors(studies.learning_curve_command))
-app.command("convergence")(reports_errors(studies.convergence_command))
-app.command("factorial")(reports_errors(studies.factorial_command))
-app.command("serve")(reports_errors(serve.command))
-app.command("experiment")(reports_errors(experiment.experiment_command))
-app.command("report")(reports_errors(experiment.report_command))
 app.add_typer(data.app, name="data")
-app.command("warm-up")(reports_errors(maintenance.warm_up_command))
-app.command("versions")(reports_errors(maintenance.versions_command))
+for _name, _command in COMMANDS.items():
+    app.command(_name)(reports_errors(_command))
+
+
+def load_lazy_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Replace the stand-in of each lazy command that ``arguments`` name by the command itself."""
+    for entry in app.registered_commands:
+        if entry.name in LAZY_COMMANDS and entry.name in arguments:
+            from rankwood.cli import lazy_commands
+
+            command = getattr(lazy_commands, LAZY_COMMANDS[entry.name])
+            entry.callback = reports_errors(command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -118,7 +115,7 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; a user's mistake is a message, never a traceback."""
-    load(app, sys.argv[1:] if arguments is None else arguments)
+    load_lazy_commands(app, sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=arguments, prog_name="rankwood")
     except SystemExit as stop:

@@ -1,14 +1,36 @@
-"""``rankwood versions``: what a bug report needs."""
+"""``rankwood warm-up`` and ``rankwood versions``: compile the kernels now; what a bug report needs."""
 
 from __future__ import annotations
 
 import time
 from typing import Annotated
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Json
+from rankwood.cli.options import Json, switch
+
+
+def warm_up_command(
+    quiet: Annotated[bool, switch("--quiet", "Say nothing.", "-q")] = False,
+) -> None:
+    """Compile all kernels once, so that no later call waits for it.
+
+    Run it when a container is built. The compiled code is kept in NUMBA_CACHE_DIR when that is set, else in the
+    user's cache folder.
+    """
+    from rankwood._core import jit
+    from rankwood.studies.warm_up import warm_up
+
+    start = time.monotonic()
+    n_kernels = warm_up(
+        None if quiet else lambda step: printing.notice(f"compiling (once): {step}")
+    )
+    if quiet:
+        return
+    folder = jit.cache_folder()
+    where = (
+        f"kept in {folder}" if folder else "kept in memory only: the cache folder cannot be written"
+    )
+    printing.say(f"{n_kernels} kernels ready after {time.monotonic() - start:.1f} s, {where}")
 
 
 def versions_command(as_json: Json = False) -> None:
@@ -52,8 +74,8 @@ def _packages() -> list[str]:
     import importlib.metadata
     import re
 
-    wanted = importlib.metadata.requires("rankwood") or []
-    names = [re.match(r"[A-Za-z0-9_.-]+", requirement) for requirement in wanted]
+    requirements = importlib.metadata.requires("rankwood") or []
+    names = [re.match(r"[A-Za-z0-9_.-]+", requirement) for requirement in requirements]
     return list(dict.fromkeys(name.group() for name in names if name))
 
 
@@ -64,30 +86,3 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-# ``rankwood warm-up``: compile the kernels now.
-
-
-def warm_up_command(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")] = False,
-) -> None:
-    """Compile all kernels once, so that no later call waits for it.
-
-    Run it when a container is built. The compiled code is kept in NUMBA_CACHE_DIR when that is set, else in the
-    user's cache folder.
-    """
-    from rankwood._core import jit
-    from rankwood.studies.warm_up import warm_up
-
-    start = time.monotonic()
-    n_kernels = warm_up(
-        None if quiet else lambda step: printing.notice(f"compiling (once): {step}")
-    )
-    if quiet:
-        return
-    folder = jit.cache_folder()
-    place = (
-        f"kept in {folder}" if folder else "kept in memory only: the cache folder cannot be written"
-    )
-    printing.say(f"{n_kernels} kernels ready after {time.monotonic() - start:.1f} s, {place}")

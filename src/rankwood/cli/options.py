@@ -1,10 +1,16 @@
-"""Options that several commands share, written once and spliced into their signatures."""
+"""What several commands share: options, declared once; data and models, read from them; results, shown by them.
+
+An option that more than one command has is an alias (``Csv``, ``ModelFile``), used as the annotation of a parameter;
+the default value stands in the command's signature. ``argument``, ``option``, ``file_option`` and ``switch`` declare
+those that one command alone has. ``with_reading_options`` adds the options of the panel "Reading", which every command
+that reads data takes, and hands them to the command as one object, a ``Reading``.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,15 +20,58 @@ from rankwood._core.files import PLOTS
 from rankwood.cli import printing
 from rankwood.errors import DataError, ParameterError, UnknownName
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
-Csv = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE", help="Also a table (.csv), numbers in full.")
+
+def argument(metavar: str, text: str) -> Any:
+    """Declare an argument: its name in the usage line, and its help."""
+    return typer.Argument(metavar=metavar, help=text)
+
+
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """Declare an option by its help; without ``names`` it is called as its parameter is."""
+    return typer.Option(*names, help=text, **settings)
+
+
+def file_option(text: str, *names: str) -> Any:
+    """Declare an option that takes a file."""
+    return option(text, *names, metavar="FILE")
+
+
+def switch(name: str, text: str, *short: str) -> Any:
+    """Declare an option that takes no value, and has no opposite ``--no-…``."""
+    return option(text, name, *short)
+
+
+DATA_FORMATS = "LETOR text, Parquet, CSV or Arrow"
+DATA_OR_STDIN = f"{DATA_FORMATS}; - is standard input."
+LABELLED_DATA = f"{DATA_FORMATS}, with labels."
+
+ModelFile = Annotated[str, argument("MODEL", "A model file, as rankwood train writes it.")]
+Models = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME:PARAMETERS",
+        help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
+    ),
 ]
+TrainingData = Annotated[str | None, file_option("Training data.")]
+TestData = Annotated[str | None, file_option("Test data.")]
+ValidationData = Annotated[str | None, file_option("Validation data.")]
+StoppingData = Annotated[
+    str | None, file_option("Validation data, for early stopping; used whole.")
+]
+Folds = Annotated[
+    str | None, option("Fold1, Fold2, … instead of --data and --test.", metavar="FOLDER")
+]
+MeasureText = Annotated[str, option("Such as ndcg@10 or map.", "--measure", "-m")]
+Level = Annotated[float, option("What p values are compared with.")]
+Seed = Annotated[int, option("Same data, seed and version: same result.")]
+Csv = Annotated[Path | None, file_option("Also a table (.csv), numbers in full.", "--csv")]
 Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Also a plot: .svg, .png or .pdf (extra report)."),
+    Path | None, file_option("Also a plot: .svg, .png or .pdf (extra report).", "--plot")
 ]
-Seed = Annotated[int, typer.Option(help="Same data, seed and version: same result.")]
+Json = Annotated[bool, switch("--json", "Print JSON for scripts instead of a table.")]
+NoNotices = Annotated[bool, switch("--quiet", "No notices.", "-q")]
+NoProgress = Annotated[bool, switch("--quiet", "No progress, no notices.", "-q")]
 
 
 class Reading:
@@ -59,70 +108,49 @@ class Reading:
             options = ReadOptions(**{**self.options, **changes}, progress=progress)
             yield from read_parts(path, options, n_rows=n_rows)
 
+    def without_labels(self, n_features: int) -> dict[str, Any]:
+        """Changes of the options for documents to be scored: their labels, if they have any, are not read."""
+        changes: dict[str, Any] = {"label": None, "n_features": n_features}
+        label = self.options["label"]
+        if label != "label":  # a column of this name is no feature in any case
+            changes["drop"] = (*self.options["drop"], label)
+        return changes
+
+
+_reading_option = functools.partial(option, rich_help_panel="Reading")
+
 
 def _reading_parameters(
     *,
-    label: Annotated[
-        str, typer.Option(help="Tables: the column of labels.", rich_help_panel="Reading")
-    ] = "label",
-    query: Annotated[
-        str, typer.Option(help="Tables: the column of query ids.", rich_help_panel="Reading")
-    ] = "qid",
-    doc: Annotated[
-        str | None,
-        typer.Option(help="Tables: the column of document ids.", rich_help_panel="Reading"),
-    ] = None,
+    label: Annotated[str, _reading_option("Tables: the column of labels.")] = "label",
+    query: Annotated[str, _reading_option("Tables: the column of query ids.")] = "qid",
+    doc: Annotated[str | None, _reading_option("Tables: the column of document ids.")] = None,
     drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Tables: a column to leave out; may be repeated.", rich_help_panel="Reading"
-        ),
+        list[str] | None, _reading_option("Tables: a column to leave out; may be repeated.")
     ] = None,
     absent_missing: Annotated[
         bool,
-        typer.Option(
-            "--absent-missing",
-            help="LETOR text: features not written in a row are missing, not 0.",
-            rich_help_panel="Reading",
+        _reading_option(
+            "LETOR text: features not written in a row are missing, not 0.", "--absent-missing"
         ),
     ] = False,
     any_order: Annotated[
-        bool,
-        typer.Option(
-            "--any-order",
-            help="LETOR text: feature ids of a row need not ascend.",
-            rich_help_panel="Reading",
-        ),
+        bool, _reading_option("LETOR text: feature ids of a row need not ascend.", "--any-order")
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict",
-            help="Refuse a query whose rows are separated by another query.",
-            rich_help_panel="Reading",
-        ),
+        _reading_option("Refuse a query whose rows are separated by another query.", "--strict"),
     ] = False,
     cache: Annotated[
         bool,
-        typer.Option(
-            help="Keep a binary copy of a large text file, so that the next read is fast.",
-            rich_help_panel="Reading",
-        ),
+        _reading_option("Keep a binary copy of a large text file, so that the next read is fast."),
     ] = True,
     threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Threads to use; every core by default.", rich_help_panel="Reading"
-        ),
+        int | None, _reading_option("Threads to use; every core by default.", min=1)
     ] = None,
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet", "-q", help="No progress and no notices.", rich_help_panel="Reading"
-        ),
-    ] = False,
+    quiet: Annotated[bool, _reading_option("No progress and no notices.", "--quiet", "-q")] = False,
 ) -> None:
-    """Carry the parameters that ``with_reading_options`` splices in."""
+    """Carry the parameters that ``with_reading_options`` adds to a command."""
 
 
 def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -143,47 +171,29 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-# What commands that fit rankers share: models named on the command line, and data in parts or folds.
-
-
-Models = Annotated[
-    list[str],
-    typer.Option(
-        metavar="NAME:PARAMETERS",
-        help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
-    ),
-]
-TrainingData = Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")]
-TestData = Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")]
-ValidationData = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Validation data, for early stopping; used whole."),
-]
-Folds = Annotated[
-    str | None, typer.Option(metavar="FOLDER", help="Fold1, Fold2, … instead of --data and --test.")
-]
-MeasureText = Annotated[str, typer.Option("--measure", "-m", help="Such as ndcg@10 or map.")]
-
-
 def estimators_of(texts: Sequence[str]) -> dict[str, Any]:
     """Estimators from ``NAME:parameter=value,…``; two of one name are told apart by their parameters."""
     from rankwood.rankers.save import estimators
 
     names = [text.partition(":")[0] for text in texts]
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for text, name in zip(texts, names, strict=True):
         shown = name if names.count(name) == 1 else text
-        if shown in found:
+        if shown in named:
             raise ParameterError(f"--model {text} is given twice.")
-        found[shown] = estimators()[kind_of(text)](**parameters_of(text))
-    return found
+        named[shown] = estimators()[kind_of(text)](**parameters_of(text))
+    return named
 
 
 def kind_of(text: str) -> str:
     """The estimator that ``NAME:parameter=value,…`` names."""
+    return known_estimator(text.partition(":")[0])
+
+
+def known_estimator(name: str) -> str:
+    """The name of an estimator as it was given; an error where there is none of this name."""
     from rankwood.rankers.save import estimators
 
-    name = text.partition(":")[0]
     if name not in estimators():
         raise UnknownName("model", name, estimators())
     return name
@@ -210,8 +220,6 @@ def read_parts(
     data: str | None, valid: str | None, test: str | None, folds: str | None, reading: Reading
 ) -> Any:
     """The folds of a folder, or one fold of the files given, all with the same features."""
-    from rankwood.data.folds import same_width
-
     if folds is not None:
         if data or test or valid:
             raise ParameterError("--folds has all three parts; leave out --data, --test, --valid.")
@@ -219,9 +227,7 @@ def read_parts(
     if data is None or test is None:
         name = "data" if data is None else "test"
         raise ParameterError(f"--{name} is missing. Name the file, or --folds; see --help.")
-    parts = [reading(path) for path in (data, valid, test) if path is not None]
-    if not any(part.feature_names for part in parts):
-        parts = same_width(parts, reading.options["absent"])
+    parts = read_alike((path for path in (data, valid, test) if path is not None), reading)
     return [(parts[0], parts[1] if valid is not None else None, parts[-1])]
 
 
@@ -234,14 +240,51 @@ def _read_folds(folder: str, reading: Reading) -> Any:
     return read_folds(folder, **asked)
 
 
-def refuse_other_files(option: str, path: Path | None, endings: Sequence[str]) -> None:
-    """Say now what would otherwise be said after an hour of training."""
-    if path is None:
-        return
+def read_alike(paths: Iterable[str], reading: Reading, **changes: Any) -> list[Any]:
+    """The data of each file, all with as many features as the widest; tables have theirs by name."""
+    from rankwood.data.folds import same_width
+
+    parts = [reading(path, **changes) for path in paths]
+    if any(part.feature_names for part in parts):
+        return parts
+    return list(same_width(parts, reading.options["absent"]))
+
+
+_ENDINGS = {"csv": (".csv",), "plot": PLOTS, "html": (".html", ".htm")}
+
+
+class Outputs:
+    """How a result is shown, and the files it is written to besides.
+
+    File names are checked when this is made: before hours of training, not after them.
+    """
+
+    def __init__(self, *, as_json: bool, **files: Path | None) -> None:
+        self.as_json = as_json
+        self.files = {kind: path for kind, path in files.items() if path is not None}
+        for kind, path in self.files.items():
+            _refuse_other_endings(f"--{kind}", path, _ENDINGS[kind])
+
+    def write(self, **writers: Callable[[Path], None]) -> None:
+        """Write each file that was asked for, by the function given for its kind."""
+        for kind, write in writers.items():
+            if kind in self.files:
+                write(self.files[kind])
+
+    def show(self, result: Any, **writers: Callable[[Path], None]) -> None:
+        """Write the files as ``write`` does, and print ``result.to_dict()`` as JSON, or the result as text."""
+        self.write(**writers)
+        if self.as_json:
+            printing.show_json(result.to_dict())
+        else:
+            printing.say(str(result))
+
+
+def _refuse_other_endings(option_name: str, path: Path, endings: Sequence[str]) -> None:
     *first, last = endings
     if path.suffix.lower() not in endings:
         listed = f"{', '.join(first)} or {last}" if first else last
-        raise ParameterError(f"{option} {path} must end in {listed}.")
+        raise ParameterError(f"{option_name} {path} must end in {listed}.")
     if not path.absolute().parent.is_dir():
         raise DataError(f"the folder of {path} does not exist: make it first, or choose another.")
     if path.suffix.lower() in PLOTS:

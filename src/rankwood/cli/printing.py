@@ -1,4 +1,9 @@
-"""Everything the command line shows goes through here: results to standard output, the rest to standard error."""
+"""All output of the command line: results to standard output; notices, progress, warnings and errors to standard error.
+
+No other module of the package prints. ``say``, ``heading``, ``show_table``, ``show_facts`` and ``show_json`` show
+results. ``reading``, ``training``, ``cells`` and ``building`` are context managers that give a callback for progress.
+``reports_errors`` wraps every command: what it raises becomes a message and an exit code.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,6 +29,10 @@ from rankwood.errors import InputError, RankwoodError, RankwoodWarning
 _PLAIN_WIDTH = 200  # a pipe has no width of its own; do not fold what a script will read
 _PLAIN_LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
 _BAR_AFTER = 0.5  # seconds; shorter work needs no bar
+
+BytesCallback = Callable[[int, int | None], None]  # bytes read, bytes in all
+NewsCallback = Callable[[Any], None]
+_Callback = TypeVar("_Callback")
 
 
 def output() -> Console:
@@ -74,20 +83,6 @@ def show_json(value: Any) -> None:
     sys.stdout.write(text + "\n")
 
 
-def show_result(
-    result: Any, as_json: bool, *, csv: Path | None = None, plot: Path | None = None
-) -> None:
-    """Write a result to the files that were asked for, then print it as JSON or as text."""
-    if csv is not None:
-        result.write_csv(csv)
-    if plot is not None:
-        result.plot(plot)
-    if as_json:
-        show_json(result.to_dict())
-    else:
-        say(str(result))
-
-
 def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nan(part) for name, part in value.items()}
@@ -105,9 +100,9 @@ def show_table(
 ) -> None:
     """A table; the first ``left`` columns are text, the others numbers."""
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
-    for place, column in enumerate(columns):
+    for number, column in enumerate(columns):
         table.add_column(
-            escape(column), justify="left" if place < left else "right", overflow="fold"
+            escape(column), justify="left" if number < left else "right", overflow="fold"
         )
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
@@ -124,9 +119,48 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
     output().print(table)
 
 
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what ``command`` raises into a message on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def wrapper(*arguments: Any, **options: Any) -> None:
+        try:
+            with warnings_as_lines():
+                command(*arguments, **options)
+                sys.stdout.flush()
+        except (Exception, KeyboardInterrupt) as error:
+            code = _report(error)
+            if code is None:
+                raise  # a defect of ours: the traceback is what a bug report needs
+            sys.exit(code)
+
+    return wrapper
+
+
+def _report(error: BaseException) -> int | None:
+    """Print what went wrong and return the exit code; None for an error that the user cannot mend."""
+    if isinstance(error, BrokenPipeError):  # `rankwood … | head`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, KeyboardInterrupt):
+        complain("interrupted.")
+        return 130
+    if isinstance(error, RankwoodError):
+        complain(str(error))
+        return 2 if isinstance(error, InputError) else 1
+    if isinstance(error, MemoryError):
+        complain("not enough memory for this. Try fewer rows, or fewer features.")
+        return 1
+    if isinstance(error, OSError):
+        file = f" ({error.filename})" if error.filename else ""
+        complain(f"{error.strerror or error}{file}.")
+        return 1
+    return None
+
+
 @contextlib.contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Warnings, shown as our own lines; ours always, however Python's filters stand."""
+    """Show warnings as lines of ours; those of Rankwood always, whatever Python's filters say."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         warn(str(message))
@@ -155,20 +189,79 @@ def be_quiet() -> None:
     logging.getLogger("rankwood._core.jit").setLevel(logging.WARNING)
 
 
-@contextlib.contextmanager
-def reading(what: str, quiet: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+def reading(what: str, quiet: bool) -> AbstractContextManager[BytesCallback | None]:
     """A callback for bytes read: a bar with the time left on a terminal, plain lines elsewhere, nothing if quiet."""
+    return _progress(quiet, lambda: _byte_bar(what), lambda: _byte_lines(what))
+
+
+def training(what: str, measure: str, quiet: bool) -> AbstractContextManager[NewsCallback | None]:
+    """A callback for trees or rounds done: a bar with time left and validation figure, plain lines, or nothing."""
+    return _progress(quiet, lambda: _tree_bar(what, measure), lambda: _tree_lines(what, measure))
+
+
+def cells(measure: str, quiet: bool) -> AbstractContextManager[NewsCallback | None]:
+    """A callback for an experiment's cells: a bar with the time left, plain lines, or nothing."""
+    return _progress(quiet, lambda: _cell_bar(measure), lambda: _cell_lines(measure))
+
+
+@contextlib.contextmanager
+def building(what: str, quiet: bool) -> Iterator[Callable[[int, int, float], None] | None]:
+    """A callback for things made, things wanted and the seconds left; shown like training."""
+    from types import SimpleNamespace
+
+    with training(what, "", quiet) as show:
+        if show is None:
+            yield None
+            return
+
+        def update(done: int, total: int, seconds_left: float) -> None:
+            show(
+                SimpleNamespace(
+                    iteration=done,
+                    total=total,
+                    seconds_left=seconds_left,
+                    measure=None,
+                    unit="position",
+                    notes={},
+                )
+            )
+
+        yield update
+
+
+@contextlib.contextmanager
+def _progress(
+    quiet: bool,
+    bar: Callable[[], AbstractContextManager[_Callback]],
+    lines: Callable[[], _Callback],
+) -> Iterator[_Callback | None]:
+    """The callback of ``bar`` on a terminal, of ``lines`` elsewhere; None if quiet."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        with _bar(what) as callback:
+        with bar() as callback:
             yield callback
     else:
-        yield _plain_lines(what)
+        yield lines()
+
+
+class _Interval:
+    """Tells when the next plain line is due."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def has_passed(self) -> bool:
+        """Whether ``_PLAIN_LINE_EVERY`` seconds have passed since the last line."""
+        return time.monotonic() - self._last >= _PLAIN_LINE_EVERY
+
+    def restart(self) -> None:
+        """Count from now on."""
+        self._last = time.monotonic()
 
 
 @contextlib.contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
+def _byte_bar(what: str) -> Iterator[BytesCallback]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -188,29 +281,16 @@ def _bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
         yield update
 
 
-def _plain_lines(what: str) -> Callable[[int, int | None], None]:
-    last = time.monotonic()
+def _byte_lines(what: str) -> BytesCallback:
+    interval = _Interval()
 
     def update(done: int, total: int | None) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _PLAIN_LINE_EVERY:
-            last = time.monotonic()
+        if interval.has_passed():
+            interval.restart()
             share = f" ({done / total:.0%})" if total else ""
             notice(f"reading {what}: {done / 2**20:,.0f} MiB{share}")
 
     return update
-
-
-@contextlib.contextmanager
-def training(what: str, measure: str, quiet: bool) -> Iterator[Callable[[Any], None] | None]:
-    """A callback for trees or rounds done: a bar with time left and validation figure, plain lines, or nothing."""
-    if quiet:
-        yield None
-    elif sys.stderr.isatty():
-        with _tree_bar(what, measure) as callback:
-            yield callback
-    else:
-        yield _tree_lines(what, measure)
 
 
 def _figure(measure: str, news: Any) -> str:
@@ -221,7 +301,7 @@ def _figure(measure: str, news: Any) -> str:
 
 
 @contextlib.contextmanager
-def _tree_bar(what: str, measure: str) -> Iterator[Callable[[Any], None]]:
+def _tree_bar(what: str, measure: str) -> Iterator[NewsCallback]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -247,13 +327,12 @@ def _tree_bar(what: str, measure: str) -> Iterator[Callable[[Any], None]]:
         yield update
 
 
-def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
-    last = time.monotonic()
+def _tree_lines(what: str, measure: str) -> NewsCallback:
+    interval = _Interval()
 
     def update(news: Any) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _PLAIN_LINE_EVERY:
-            last = time.monotonic()
+        if interval.has_passed():
+            interval.restart()
             figure = _figure(measure, news)
             notice(
                 f"{what}: {news.unit} {news.iteration:,} of {news.total:,}, {news.seconds_left:,.0f} s left {figure}"
@@ -262,19 +341,7 @@ def _tree_lines(what: str, measure: str) -> Callable[[Any], None]:
     return update
 
 
-@contextlib.contextmanager
-def cells(measure: str, quiet: bool) -> Iterator[Callable[[Any], None] | None]:
-    """A callback for an experiment's cells: a bar with the time left, plain lines, or nothing."""
-    if quiet:
-        yield None
-    elif sys.stderr.isatty():
-        with _cell_bar(measure) as callback:
-            yield callback
-    else:
-        yield _cell_lines(measure)
-
-
-def _about(news: Any, measure: str) -> str:
+def _finished_cell(news: Any, measure: str) -> str:
     """The cell that was finished last, with its value."""
     if news.cell is None:
         return ""
@@ -285,7 +352,7 @@ def _about(news: Any, measure: str) -> str:
 
 
 @contextlib.contextmanager
-def _cell_bar(measure: str) -> Iterator[Callable[[Any], None]]:
+def _cell_bar(measure: str) -> Iterator[NewsCallback]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (
@@ -302,89 +369,21 @@ def _cell_bar(measure: str) -> Iterator[Callable[[Any], None]]:
             left = "" if news.seconds_left is None else f"{news.seconds_left:,.0f} s left"
             left += f", {news.failed:,} failed" if news.failed else ""
             done = news.done + news.failed
-            last = escape(_about(news, measure))
+            last = escape(_finished_cell(news, measure))
             bar.update(task, completed=done, total=news.total, left=left, last=last)
 
         yield update
 
 
-def _cell_lines(measure: str) -> Callable[[Any], None]:
-    last = time.monotonic()
+def _cell_lines(measure: str) -> NewsCallback:
+    interval = _Interval()
 
     def update(news: Any) -> None:
-        nonlocal last
         is_failed = news.record.get("status") == "failed"
-        if is_failed or (news.cell and time.monotonic() - last >= _PLAIN_LINE_EVERY):
-            last = time.monotonic()
+        if is_failed or (news.cell and interval.has_passed()):
+            interval.restart()
             left = "" if news.seconds_left is None else f", {news.seconds_left:,.0f} s left"
             done = news.done + news.failed
-            notice(f"{done:,} of {news.total:,} cells{left}; {_about(news, measure)}")
+            notice(f"{done:,} of {news.total:,} cells{left}; {_finished_cell(news, measure)}")
 
     return update
-
-
-@contextlib.contextmanager
-def building(what: str, quiet: bool) -> Iterator[Callable[[int, int, float], None] | None]:
-    """A callback for things made of things wanted and the seconds left; shown like training."""
-    from types import SimpleNamespace
-
-    with training(what, "", quiet) as show:
-        if show is None:
-            yield None
-            return
-
-        def update(done: int, total: int, seconds_left: float) -> None:
-            show(
-                SimpleNamespace(
-                    iteration=done,
-                    total=total,
-                    seconds_left=seconds_left,
-                    measure=None,
-                    unit="position",
-                    notes={},
-                )
-            )
-
-        yield update
-
-
-# How errors of a command reach the user: a message and an exit code.
-
-
-def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what ``command`` raises into a message on standard error and an exit code."""
-
-    @functools.wraps(command)
-    def wrapper(*arguments: Any, **options: Any) -> None:
-        try:
-            with warnings_as_lines():
-                command(*arguments, **options)
-                sys.stdout.flush()
-        except (Exception, KeyboardInterrupt) as error:
-            code = _report(error)
-            if code is None:
-                raise  # a defect of ours: the traceback is what a bug report needs
-            sys.exit(code)
-
-    return wrapper
-
-
-def _report(error: BaseException) -> int | None:
-    """Say what went wrong and give the exit code; None for what is not the user's to mend."""
-    if isinstance(error, BrokenPipeError):  # `rankwood … | head`: the reader has what it wanted
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    if isinstance(error, KeyboardInterrupt):
-        complain("interrupted.")
-        return 130
-    if isinstance(error, RankwoodError):
-        complain(str(error))
-        return 2 if isinstance(error, InputError) else 1
-    if isinstance(error, MemoryError):
-        complain("not enough memory for this. Try fewer rows, or fewer features.")
-        return 1
-    if isinstance(error, OSError):
-        place = f" ({error.filename})" if error.filename else ""
-        complain(f"{error.strerror or error}{place}.")
-        return 1
-    return None

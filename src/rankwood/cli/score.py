@@ -6,10 +6,16 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Reading, with_reading_options
+from rankwood.cli.options import (
+    DATA_OR_STDIN,
+    ModelFile,
+    Reading,
+    argument,
+    option,
+    switch,
+    with_reading_options,
+)
 from rankwood.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -23,43 +29,35 @@ _PART_VALUES = 1 << 26  # 256 MiB of features: a part of wide data has fewer row
 
 @with_reading_options
 def command(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
-    ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="LETOR text, Parquet, CSV or Arrow; - is standard input."
-        ),
-    ],
+    model: ModelFile,
+    data: Annotated[str, argument("DATA", DATA_OR_STDIN)],
     *,
     out: Annotated[
-        str,
-        typer.Option("--out", "-o", metavar="OUT", help="Where to write; - is standard output."),
+        str, option("Where to write; - is standard output.", "--out", "-o", metavar="OUT")
     ] = "-",
     form: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            help="tsv (document, query, score, rank), parquet (the same), trec (a run file) or numbers (one "
+        option(
+            "tsv (document, query, score, rank), parquet (the same), trec (a run file) or numbers (one "
             "score per line); by default from OUT's name: .parquet, .trec and .run, .txt for numbers, else tsv.",
+            "--format",
         ),
     ] = None,
     run_tag: Annotated[
-        str, typer.Option(metavar="NAME", help="TREC run: the name of the system.")
+        str, option("TREC run: the name of the system.", metavar="NAME")
     ] = "rankwood",
     whole: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--whole",
-            help="Read DATA as a whole instead of part by part: for queries whose rows are not together.",
+            "Read DATA as a whole instead of part by part: for queries whose rows are not together.",
         ),
     ] = False,
     early_exit: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Let the documents with the lowest scores leave early, as every=100,drop=0.1,scope=query: faster.",
             metavar="EXITS",
-            help="Let the documents with the lowest scores leave early, as every=100,drop=0.1,scope=query: faster.",
         ),
     ] = None,
     reading: Reading,
@@ -105,7 +103,7 @@ def refuse_to_overwrite(out: str, *inputs: str) -> None:
 def _predictor(
     model: Any, early_exit: str | None, whole: bool, n_threads: int | None
 ) -> Callable[[RankingData], Floats]:
-    """What gives the scores of data, on so many threads."""
+    """The function that scores data, on ``n_threads`` threads."""
     from rankwood.models.format import kind_of
 
     if early_exit is not None:
@@ -125,11 +123,8 @@ def _predictor(
 
 
 def _parts(path: str, n_features: int, whole: bool, reading: Reading) -> Iterator[RankingData]:
-    """The data to be scored; their labels, if they have any, are left aside."""
-    changes: dict[str, Any] = {"label": None, "n_features": n_features}
-    label = reading.options["label"]
-    if label != "label":  # a column of this name is no feature in any case
-        changes["drop"] = (*reading.options["drop"], label)
+    """The data to be scored, without labels, as a whole or in parts."""
+    changes = reading.without_labels(n_features)
     if whole:
         yield reading(path, **changes)
     else:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rankwood.cli import printing
+from rankwood.cli.options import argument, file_option, option, switch
 from rankwood.errors import MissingExtra, ParameterError, RunError
 
 _TOKEN_VARIABLE = "RANKWOOD_TOKEN"
@@ -18,45 +19,36 @@ _TOKEN_VARIABLE = "RANKWOOD_TOKEN"
 def command(
     models: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="MODEL", help="Model files; each is served under its name without .rankwood."
-        ),
+        argument("MODEL", "Model files; each is served under its name without .rankwood."),
     ],
     *,
     host: Annotated[
-        str, typer.Option(help="The address to listen at; 0.0.0.0 lets other machines in.")
+        str, option("The address to listen at; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[int, option("0 takes a free one.", min=0, max=65535)] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=f"A file that holds the token every request must bring; or set {_TOKEN_VARIABLE}.",
+        file_option(
+            f"A file that holds the token every request must bring; or set {_TOKEN_VARIABLE}."
         ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Requests that are scored at once.")] = 1,
-    max_documents: Annotated[
-        int, typer.Option(min=1, help="The most documents of a request.")
-    ] = 1000,
-    max_body_mb: Annotated[
-        float, typer.Option(min=0.001, help="The largest body of a request.")
-    ] = 16,
+    threads: Annotated[int, option("Requests that are scored at once.", min=1)] = 1,
+    max_documents: Annotated[int, option("The most documents of a request.", min=1)] = 1000,
+    max_body_mb: Annotated[float, option("The largest body of a request.", min=0.001)] = 16,
     queue: Annotated[
-        int, typer.Option(min=0, help="Requests that may wait; one more is answered with 503.")
+        int, option("Requests that may wait; one more is answered with 503.", min=0)
     ] = 64,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds until a request is given up.")
-    ] = 10,
+    timeout: Annotated[float, option("Seconds until a request is given up.", min=0.1)] = 10,
     reload_seconds: Annotated[
-        float, typer.Option(min=0, help="How often to look for changed model files; 0: never.")
+        float, option("How often to look for changed model files; 0: never.", min=0)
     ] = 1,
     drain_seconds: Annotated[
-        int, typer.Option(min=0, help="How long to finish what was begun when told to stop.")
+        int, option("How long to finish what was begun when told to stop.", min=0)
     ] = 30,
     refuse_missing: Annotated[
-        bool, typer.Option("--refuse-missing", help="Refuse documents that lack a feature.")
+        bool, switch("--refuse-missing", "Refuse documents that lack a feature.")
     ] = False,
-    access_log: Annotated[bool, typer.Option("--access-log", help="A line per request.")] = False,
+    access_log: Annotated[bool, switch("--access-log", "A line per request.")] = False,
 ) -> None:
     """Answer POST /rank with the order of a query's documents.
 
@@ -95,12 +87,13 @@ def command(
         server_header=False,
     )
     listening = _listen(config, host, port)
-    place = f"http://{host}:{listening.getsockname()[1]}"
+    address = f"http://{host}:{listening.getsockname()[1]}"
     names = ", ".join(entry.served.name for entry in store.entries())
-    printing.notice(f"serving {names} at {place}   ({place}/docs explains requests; Ctrl-C stops)")
-    signal.signal(
-        signal.SIGTERM, _end
-    )  # what is left to do when the server has drained and passes the signal on
+    printing.notice(
+        f"serving {names} at {address}   ({address}/docs explains requests; Ctrl-C stops)"
+    )
+    # uvicorn finishes what was begun, then raises the signal again: that one ends the process.
+    signal.signal(signal.SIGTERM, _end)
     uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -119,7 +112,7 @@ def _token(path: Path | None) -> str | None:
 
 
 def _listen(config: Any, host: str, port: int) -> Any:
-    """A socket at this address, bound before anything is said to be served."""
+    """A socket that listens at this address; binding fails before the address is printed."""
     import socket
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,4 +1,9 @@
-"""``rankwood bias-variance``: how far rankers are off on average, and how much that depends on their training data."""
+"""Commands that study rankers: how their error, quality and cost depend on data, parameters and size.
+
+``bias-variance``, ``learning-curve`` and ``factorial`` train rankers many times, ``convergence`` where asked to;
+``cost-curve`` and ``front`` look at a model file. Each command reads its data, calls a function of
+``rankwood.studies``, and shows the result.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +11,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood._core.files import PLOTS
 from rankwood.cli import printing
 from rankwood.cli.options import (
+    LABELLED_DATA,
     Csv,
     Folds,
     Json,
+    Level,
     MeasureText,
+    ModelFile,
     Models,
+    Outputs,
     Plot,
     Reading,
     Seed,
+    StoppingData,
     TestData,
     TrainingData,
     ValidationData,
+    argument,
     estimators_of,
+    file_option,
     kind_of,
+    option,
+    read_alike,
     read_parts,
-    refuse_other_files,
+    switch,
     with_reading_options,
 )
 from rankwood.errors import ParameterError
@@ -41,19 +53,17 @@ def bias_variance_command(
     model: Models,
     data: TrainingData = None,
     test: TestData = None,
-    valid: ValidationData = None,
+    valid: StoppingData = None,
     folds: Folds = None,
     trainings: Annotated[
-        int, typer.Option(help="Trainings of each model, in each fold, on resampled queries.")
+        int, option("Trainings of each model, in each fold, on resampled queries.")
     ] = 5,
     pairs: Annotated[
-        str, typer.Option(help="Pairs of documents: 'different' labels, or 'all'.")
+        str, option("Pairs of documents: 'different' labels, or 'all'.")
     ] = "different",
-    ties: Annotated[
-        str, typer.Option(help="Equal scores are 'half' above; 'strict': not above.")
-    ] = "half",
+    ties: Annotated[str, option("Equal scores are 'half' above; 'strict': not above.")] = "half",
     max_pairs: Annotated[
-        int, typer.Option(help="The most pairs of a query; of more, so many are drawn.")
+        int, option("The most pairs of a query; of more, so many are drawn.")
     ] = 10_000,
     csv: Csv = None,
     plot: Plot = None,
@@ -69,8 +79,7 @@ def bias_variance_command(
     """
     from rankwood.studies.bias_variance import bias_variance
 
-    refuse_other_files("--csv", csv, (".csv",))
-    refuse_other_files("--plot", plot, PLOTS)
+    outputs = Outputs(csv=csv, plot=plot, as_json=as_json)
     algorithms = estimators_of(model)
     parts = read_parts(data, valid, test, folds, reading)
     with printing.training("trainings", "", reading.quiet) as progress:
@@ -85,35 +94,28 @@ def bias_variance_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    printing.show_result(result, as_json, csv=csv, plot=plot)
-
-
-# ``rankwood convergence``: a measure by tree, round or layer.
+    outputs.show(result, csv=result.write, plot=result.plot)
 
 
 @with_reading_options
 def convergence_command(
     models: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="MODEL...", help="Model files, as rankwood train writes them."),
+        list[str] | None, argument("MODEL...", "Model files, as rankwood train writes them.")
     ] = None,
     *,
     model: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Also a model that is trained now, on --data; may be repeated.",
             metavar="NAME:PARAMETERS",
-            help="Also a model that is trained now, on --data; may be repeated.",
         ),
     ] = None,
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Validation data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")] = None,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Such as ndcg@10 or map.")
-    ] = "ndcg@10",
+    data: TrainingData = None,
+    valid: ValidationData = None,
+    test: TestData = None,
+    measure: MeasureText = "ndcg@10",
     every: Annotated[
-        int | None,
-        typer.Option(min=1, help="Trees, rounds or layers from one point to the next."),
+        int | None, option("Trees, rounds or layers from one point to the next.", min=1)
     ] = None,
     plot: Plot = None,
     csv: Csv = None,
@@ -131,8 +133,7 @@ def convergence_command(
     """
     from rankwood.studies.convergence import convergence
 
-    refuse_other_files("--plot", plot, PLOTS)
-    refuse_other_files("--csv", csv, (".csv",))
+    outputs = Outputs(plot=plot, csv=csv, as_json=as_json)
     _refuse_contradictions(models or (), model or (), data, (data, valid, test))
     unfitted = estimators_of(model or ())
     named = _loaded(models or (), unfitted)
@@ -147,7 +148,7 @@ def convergence_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    printing.show_result(result, as_json, csv=csv, plot=plot)
+    outputs.show(result, csv=result.write_csv, plot=result.plot)
 
 
 def _refuse_contradictions(
@@ -180,18 +181,12 @@ def _read_parts(
     paths: Mapping[str, str | None], models: Mapping[str, Any], reading: Reading
 ) -> dict[str, RankingData]:
     """The parts that were named, all with the same features, as many as the models know."""
-    from rankwood.data.folds import same_width
     from rankwood.rankers.save import n_features_of
 
     widest = max((n_features_of(model) for model in models.values()), default=None)
-    parts = {
-        part: reading(path, n_features=widest) for part, path in paths.items() if path is not None
-    }
-    if any(each.feature_names for each in parts.values()):
-        return parts
-    return dict(
-        zip(parts, same_width(list(parts.values()), reading.options["absent"]), strict=True)
-    )
+    given = {part: path for part, path in paths.items() if path is not None}
+    parts = read_alike(given.values(), reading, n_features=widest)
+    return dict(zip(given, parts, strict=True))
 
 
 def _fitted(name: str, ranker: Any, parts: Mapping[str, RankingData], reading: Reading) -> Any:
@@ -201,45 +196,34 @@ def _fitted(name: str, ranker: Any, parts: Mapping[str, RankingData], reading: R
     return ranker.set_params(progress=None)
 
 
-# ``rankwood cost-curve``: what each further tree of a model costs, and what it gives.
-
-
 @with_reading_options
 def cost_curve_command(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model file, as rankwood train writes it.")
-    ],
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="LETOR text, Parquet, CSV or Arrow, with labels.")
-    ],
+    model: ModelFile,
+    data: Annotated[str, argument("DATA", LABELLED_DATA)],
     *,
     costs: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A feature (name or number) and its cost per line; without it every feature costs 1.",
+        file_option(
+            "A feature (name or number) and its cost per line; without it every feature costs 1."
         ),
     ] = None,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="Such as ndcg@10 or p@5.")
-    ] = "ndcg@10",
+    measure: Annotated[str, option("Such as ndcg@10 or p@5.", "--measure", "-m")] = "ndcg@10",
     early_exit: Annotated[
         str,
-        typer.Option(
-            metavar="EXITS",
-            help="Where the documents with the lowest scores leave, as every=100,drop=0.1,scope=query; none for "
+        option(
+            "Where the documents with the lowest scores leave, as every=100,drop=0.1,scope=query; none for "
             "a curve without exits.",
+            metavar="EXITS",
         ),
     ] = "every=100,drop=0.1",
     every: Annotated[
-        int | None,
-        typer.Option(min=1, help="Trees from one line to the next; about 20 lines by default."),
+        int | None, option("Trees from one line to the next; about 20 lines by default.", min=1)
     ] = None,
     path_costs: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--path-costs",
-            help="Count the features a document meets on its own way, not all features of the trees it passes.",
+            "Count the features a document meets on its own way, not all features of the trees it passes.",
         ),
     ] = False,
     csv: Csv = None,
@@ -257,8 +241,7 @@ def cost_curve_command(
     from rankwood.rankers.save import load, n_features_of
     from rankwood.studies.cost_curve import quality_cost_curve
 
-    refuse_other_files("--csv", csv, (".csv",))
-    refuse_other_files("--plot", plot, PLOTS)
+    outputs = Outputs(csv=csv, plot=plot, as_json=as_json)
     exits = None if early_exit == "none" else EarlyExit.parse(early_exit)
     loaded = load(model)
     curve = quality_cost_curve(
@@ -271,10 +254,7 @@ def cost_curve_command(
         cost="path" if path_costs else "all",
         n_threads=reading.options["n_threads"],
     )
-    if csv is not None:
-        curve.write_csv(csv)
-    if plot is not None:
-        curve.plot(plot)
+    outputs.write(csv=curve.write_csv, plot=curve.plot)
     _show_points(curve, as_json)
 
 
@@ -286,47 +266,38 @@ def _show_points(result: QualityCostCurve | Front, as_json: bool) -> None:
     printing.show_table(list(rows[0]), [list(row.values()) for row in rows], left=0)
 
 
-# ``rankwood factorial``: what two parameters of a ranker do, and whether they depend on each other.
-
-
 @with_reading_options
 def factorial_command(
     *,
     model: Annotated[
         str,
-        typer.Option(
-            metavar="NAME:PARAMETERS", help="Such as BROOF, or BROOF:n_rounds=20,n_trees=10."
-        ),
+        option("Such as BROOF, or BROOF:n_rounds=20,n_trees=10.", metavar="NAME:PARAMETERS"),
     ],
     factor: Annotated[
         list[str],
-        typer.Option(
+        option(
+            "A parameter of the model and the values to try; give two of them.",
             metavar="PARAMETER=VALUE,…",
-            help="A parameter of the model and the values to try; give two of them.",
         ),
     ],
     data: TrainingData = None,
     test: TestData = None,
-    valid: ValidationData = None,
+    valid: StoppingData = None,
     folds: Folds = None,
     repetitions: Annotated[
-        int, typer.Option(help="Fits of each pair of values in each fold, with different seeds.")
+        int, option("Fits of each pair of values in each fold, with different seeds.")
     ] = 5,
     replicates: Annotated[
         str,
-        typer.Option(
-            help="What repeats a measurement: 'all' fits, 'repetitions' (mean over folds), 'folds' (mean over "
+        option(
+            "What repeats a measurement: 'all' fits, 'repetitions' (mean over folds), 'folds' (mean over "
             "repetitions)."
         ),
     ] = "all",
     measure: MeasureText = "ndcg@10",
-    level: Annotated[float, typer.Option(help="What p values are compared with.")] = 0.05,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the value of every fit.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the tables as a page.")
-    ] = None,
+    level: Level = 0.05,
+    csv: Annotated[Path | None, file_option("Also write the value of every fit.")] = None,
+    html: Annotated[Path | None, file_option("Also write the tables as a page.")] = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
@@ -339,8 +310,7 @@ def factorial_command(
     """
     from rankwood.studies.factorial import factorial_design
 
-    refuse_other_files("--csv", csv, (".csv",))
-    refuse_other_files("--html", html, (".html", ".htm"))
+    outputs = Outputs(csv=csv, html=html, as_json=as_json)
     (ranker,) = estimators_of([model]).values()
     factors = _factors(kind_of(model), factor)
     parts = read_parts(data, valid, test, folds, reading)
@@ -356,9 +326,7 @@ def factorial_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    if html is not None:
-        result.write_html(html)
-    printing.show_result(result, as_json, csv=csv)
+    outputs.show(result, csv=result.write_csv, html=result.write_html)
 
 
 def _factors(kind: str, texts: list[str]) -> dict[str, list[Any]]:
@@ -367,7 +335,7 @@ def _factors(kind: str, texts: list[str]) -> dict[str, list[Any]]:
 
     if len(texts) != 2:
         raise ParameterError(f"a design has two factors, got {len(texts)}: give --factor twice.")
-    found: dict[str, list[Any]] = {}
+    factors: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -375,48 +343,37 @@ def _factors(kind: str, texts: list[str]) -> dict[str, list[Any]]:
             raise ParameterError(
                 f"--factor must be written as parameter=value,value; got '{text}'."
             )
-        if name in found:
+        if name in factors:
             raise ParameterError(f"--factor {name} is given twice.")
-        found[name] = [
+        factors[name] = [
             parameters.read(kind, {name: value.strip()})[name] for value in values.split(",")
         ]
-    return found
-
-
-# ``rankwood front``: the best models of a search by their number of trees.
+    return factors
 
 
 @with_reading_options
 def front_command(
     model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A BoostingTree, as rankwood train --model BoostingTree writes it.",
-        ),
+        str, argument("MODEL", "A BoostingTree, as rankwood train --model BoostingTree writes it.")
     ],
     *,
     data: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Labelled data to measure the models on as well."),
+        str | None, file_option("Labelled data to measure the models on as well.")
     ] = None,
     every_length: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--every-length",
-            help="A line for every number of trees, not only where a longer model is better.",
+            "A line for every number of trees, not only where a longer model is better.",
         ),
     ] = False,
     plot: Plot = None,
     max_trees: Annotated[
-        int | None,
-        typer.Option(min=0, help="With --out: the most trees of the model that is written."),
+        int | None, option("With --out: the most trees of the model that is written.", min=0)
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Write the best model of at most --max-trees trees."
-        ),
+        file_option("Write the best model of at most --max-trees trees.", "--out", "-o"),
     ] = None,
     as_json: Json = False,
     reading: Reading,
@@ -449,28 +406,23 @@ def front_command(
     _show_points(front, as_json)
 
 
-# ``rankwood learning-curve``: what rankers make of growing shares of the training queries.
-
-
 @with_reading_options
 def learning_curve_command(
     *,
     model: Models,
     data: TrainingData = None,
     test: TestData = None,
-    valid: ValidationData = None,
+    valid: StoppingData = None,
     folds: Folds = None,
     measure: MeasureText = "ndcg@10",
     steps: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many shares: 10 are 10 %, 20 %, … 100 %.")
+        int, option("How many shares: 10 are 10 %, 20 %, … 100 %.", min=1, max=1000)
     ] = 10,
     share: Annotated[
         list[float] | None,
-        typer.Option(help="A share of the training queries instead; may be repeated."),
+        option("A share of the training queries instead; may be repeated."),
     ] = None,
-    repetitions: Annotated[
-        int, typer.Option(help="How often the queries are drawn, in each fold.")
-    ] = 1,
+    repetitions: Annotated[int, option("How often the queries are drawn, in each fold.")] = 1,
     plot: Plot = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -485,8 +437,7 @@ def learning_curve_command(
     """
     from rankwood.studies.learning_curve import learning_curve
 
-    refuse_other_files("--plot", plot, PLOTS)
-    refuse_other_files("--csv", csv, (".csv",))
+    outputs = Outputs(plot=plot, csv=csv, as_json=as_json)
     if share and steps != 10:
         raise ParameterError("--steps and --share both say which shares: give one of them.")
     rankers = estimators_of(model)
@@ -502,4 +453,4 @@ def learning_curve_command(
             n_threads=reading.options["n_threads"],
             progress=progress,
         )
-    printing.show_result(curve, as_json, csv=csv, plot=plot)
+    outputs.show(curve, csv=curve.write_csv, plot=curve.plot)

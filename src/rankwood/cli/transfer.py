@@ -6,11 +6,17 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwood.cli import printing
-from rankwood.cli.options import Json, Reading, Seed, with_reading_options
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.cli.options import (
+    Json,
+    Reading,
+    Seed,
+    file_option,
+    known_estimator,
+    option,
+    with_reading_options,
+)
+from rankwood.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
@@ -20,31 +26,26 @@ if TYPE_CHECKING:
 @with_reading_options
 def command(
     *,
-    source: Annotated[
-        str, typer.Option(metavar="FILE", help="The collection that documents are taken from.")
-    ],
-    target: Annotated[
-        str, typer.Option(metavar="FILE", help="Training data of the collection to be ranked.")
-    ],
-    valid: Annotated[str, typer.Option(metavar="FILE", help="Validation data of the target.")],
-    share: Annotated[float, typer.Option(help="How much of the source is added, in (0, 1].")] = 0.2,
+    source: Annotated[str, file_option("The collection that documents are taken from.")],
+    target: Annotated[str, file_option("Training data of the collection to be ranked.")],
+    valid: Annotated[str, file_option("Validation data of the target.")],
+    share: Annotated[float, option("How much of the source is added, in (0, 1].")] = 0.2,
     model: Annotated[
-        str, typer.Option(help="The ranker to train without and with the added documents.")
+        str, option("The ranker to train without and with the added documents.")
     ] = "RandomForest",
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "A parameter of the ranker, as in --set n_trees=100; may be repeated.",
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the ranker, as in --set n_trees=100; may be repeated.",
         ),
     ] = None,
-    measure: Annotated[str, typer.Option(help="What is compared.")] = "ndcg@10",
+    measure: Annotated[str, option("What is compared.")] = "ndcg@10",
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where the target with the added documents goes, written by its name as rankwood convert does.",
+        file_option(
+            "Where the target with the added documents goes, written by its name as rankwood convert does."
         ),
     ] = None,
     seed: Seed = 0,
@@ -65,7 +66,7 @@ def command(
         )
     ranker = _ranker(model, parameter or [], seed, reading.options["n_threads"])
     parts = _named([reading(path) for path in (source, target, valid)], reading.options["absent"])
-    found = select_similar(
+    selection = select_similar(
         parts[0],
         parts[1],
         share,
@@ -78,14 +79,14 @@ def command(
     if out is not None:
         from rankwood.data.reading import write_data
 
-        write_data(found.data, out)
+        write_data(selection.data, out)
     if json:
-        printing.show_json(_record(found))
+        printing.show_json(_record(selection))
     else:
-        printing.say(str(found))
+        printing.say(str(selection))
     if out is not None and not reading.quiet:
         printing.notice(
-            f"{out}: {found.data.n_documents:,} documents, {found.data.n_queries:,} queries"
+            f"{out}: {selection.data.n_documents:,} documents, {selection.data.n_queries:,} queries"
         )
 
 
@@ -94,8 +95,7 @@ def _ranker(kind: str, texts: list[str], seed: int, n_threads: int | None) -> An
     from rankwood.cli import parameters
     from rankwood.rankers.save import estimators
 
-    if kind not in estimators():
-        raise UnknownName("model", kind, estimators())
+    known_estimator(kind)
     given: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -119,13 +119,13 @@ def _named(parts: list[RankingData], absent: str) -> list[RankingData]:
     return [dataclasses.replace(part, feature_names=part.names) for part in parts]
 
 
-def _record(found: Selection) -> dict[str, Any]:
-    report = found.report
+def _record(selection: Selection) -> dict[str, Any]:
+    report = selection.report
     return {
-        "added": int(found.rows.size),
-        "source": int(found.similarity.size),
-        "target": int(found.data.n_documents - found.rows.size),
-        "features": len(found.features),
-        "auc": found.auc,
+        "added": int(selection.rows.size),
+        "source": int(selection.similarity.size),
+        "target": int(selection.data.n_documents - selection.rows.size),
+        "features": len(selection.features),
+        "auc": selection.auc,
         "report": None if report is None else report.to_dict(),
     }

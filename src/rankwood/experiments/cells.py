@@ -1,6 +1,9 @@
-"""What a worker does for one cell: tune, fit, score, measure. Everything it needs comes in one plain ``Task``.
+"""One cell on one worker: read its fold, tune, fit, score, measure. All that a worker must know is in a ``Task``.
 
-The order is the promise: the test part is read after the parameters have been chosen and the model fitted.
+The test part is read after the parameters have been chosen and the model fitted. Features that only the test part has
+are left out, and those that it lacks are added: training does not depend on the test part in any way.
+
+A worker keeps one fold at a time in a ``FoldCache``, read once and binned once for all the cells of the fold.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from rankwood.experiments.tuning import tune
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
 
+BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
+
 
 @dataclass(frozen=True)
 class Task:
@@ -47,6 +52,20 @@ class Task:
     seed: int
     threads: int | None
     keeps_scores: bool
+
+    def record(self) -> dict[str, Any]:
+        """What is known of the cell before it is run."""
+        return {
+            "algorithm": self.cell.algorithm,
+            "fold": self.cell.fold,
+            "repetition": self.cell.repetition,
+            "fingerprint": self.fingerprint,
+            "kind": self.algorithm.kind,
+            "seed": self.seed,
+            "version": __version__,
+            "parameters": dict(self.algorithm.parameters),
+            "seconds": {},
+        }
 
 
 @dataclass
@@ -66,19 +85,8 @@ class Outcome:
 
 
 def run_cell(task: Task, cache: FoldCache) -> Outcome:
-    """The results of a cell, or of a cell that failed the record with its traceback."""
-    record: dict[str, Any] = {
-        "algorithm": task.cell.algorithm,
-        "fold": task.cell.fold,
-        "repetition": task.cell.repetition,
-        "fingerprint": task.fingerprint,
-        "kind": task.algorithm.kind,
-        "seed": task.seed,
-        "version": __version__,
-        "parameters": dict(task.algorithm.parameters),
-        "seconds": {},
-        "stage": "read",
-    }
+    """The results of a cell; of a cell that failed, its record with the traceback."""
+    record = {**task.record(), "stage": "read"}
     outcome = Outcome(task.cell, record)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
@@ -86,7 +94,7 @@ def run_cell(task: Task, cache: FoldCache) -> Outcome:
         try:
             _work(task, cache, outcome)
             record["status"] = "done"
-        except Exception as error:  # whatever it is: it belongs to this cell, and the rest goes on
+        except Exception as error:  # of whatever kind: the cell has failed, the others are run
             record |= {"status": "failed", "message": traceback.format_exc()}
             record["error"] = f"{type(error).__name__}: {error}"
     record["warnings"] = sorted({str(one.message) for one in caught})
@@ -100,7 +108,7 @@ def _work(task: Task, cache: FoldCache, outcome: Outcome) -> None:
         fold = cache.get(task.data, task.cell.fold, task.digest, task.threads)
     model = _fitted(task, fold, record, clock)
     record["parameters"] = plain_parameters(model)
-    record |= _found(model)
+    record |= _model_facts(model)
     with clock.stage("read test"):
         test = fold.test()
     with clock.stage("score"):
@@ -145,18 +153,18 @@ def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -
     return choice.model
 
 
-def _found(model: Any) -> dict[str, Any]:
-    """What a fit tells of its rounds and its size."""
-    found: dict[str, Any] = {"history": _history(model)}
+def _model_facts(model: Any) -> dict[str, Any]:
+    """The history of a fitted model's rounds, and its size."""
+    facts: dict[str, Any] = {"history": _history(model)}
     for name in ("best_iteration_", "stopped_because_", "oob_ndcg_"):
         value = getattr(model, name, None)
         if value is not None:
-            found[name.rstrip("_")] = value
+            facts[name.rstrip("_")] = value
     learned = getattr(model, model._model)
     for name in ("n_trees", "n_leaves"):
         if hasattr(learned, name):
-            found[name] = int(getattr(learned, name))
-    return found
+            facts[name] = int(getattr(learned, name))
+    return facts
 
 
 def _history(model: Any) -> dict[str, list[float | None]]:
@@ -176,10 +184,10 @@ def _documents(test: RankingData, scores: Floats) -> dict[str, Array | list[str]
     if test.doc_ids is not None:
         names = [str(name) for name in test.doc_ids.tolist()]
     else:  # the line within the query, from 1
-        place: Array = np.empty(test.n_documents, np.int64)
+        line_of_row: Array = np.empty(test.n_documents, np.int64)
         starts = np.repeat(test.query_offsets[:-1], np.diff(test.query_offsets))
-        place[test.row_order] = np.arange(test.n_documents) - starts + 1
-        names = [str(one) for one in place.tolist()]
+        line_of_row[test.row_order] = np.arange(test.n_documents) - starts + 1
+        names = [str(line) for line in line_of_row.tolist()]
     queries = [str(query) for query in test.queries.tolist()]
     return {
         "query": [queries[number] for number in number_of_query.tolist()],
@@ -196,7 +204,7 @@ def peak_memory() -> int:
 
 
 class _Clock:
-    """Seconds by stage, written into a record; the stage at hand is named there until it is over."""
+    """Seconds by stage, written into a record together with the name of the current stage."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self._record = record
@@ -211,15 +219,6 @@ class _Clock:
 
     def __exit__(self, *_: object) -> None:
         self._record["seconds"][self._name] = time.perf_counter() - self._start
-
-
-# The data of a fold where a cell needs them: read once, binned once, the test part last.
-#
-# A worker keeps one fold at a time. Features that only the test part has are left out, and those that it lacks are
-# added: what training sees must not depend on the test part in any way.
-
-
-BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
 
 
 class FoldData:
@@ -246,8 +245,8 @@ class FoldData:
     def test(self) -> RankingData:
         """The test part; a file is read when this is first called."""
         if self._test is None:
-            found = self._read(self._files["test"])
-            self._test = self._prepared(self._as_wide_as_train(found))
+            test = self._read(self._files["test"])
+            self._test = self._prepared(self._as_wide_as_train(test))
         return self._test
 
     def for_training(self, max_bins: int | None) -> RankingData | BinnedData:
@@ -311,7 +310,7 @@ class Wholes:
 
 
 class FoldCache:
-    """The fold that a worker has in memory; asking for another one lets it go."""
+    """The fold that a worker has in memory; asking for another one releases it."""
 
     def __init__(self) -> None:
         self._key: Any = None

@@ -1,9 +1,13 @@
-"""From TOML to an ``Experiment``: every mistake is found here, before the first model is fitted."""
+"""From TOML to an ``Experiment``: ``read_experiment`` reports every mistake before the first model is fitted.
+
+Changes from outside the file, ``--set run.repetitions=1`` and ``--small``, are made in the parsed tables before these
+are checked, so that they are checked like the file itself. The tables ``[data]`` and ``[[algorithm]]`` are read in
+``sections``.
+"""
 
 from __future__ import annotations
 
 import copy
-import difflib
 import os
 import pathlib
 import shlex
@@ -15,7 +19,7 @@ from rankwood.errors import DataError, ParameterError, RankwoodError, UnknownNam
 from rankwood.experiments.sections import KEYS as DATA_KEYS
 from rankwood.experiments.sections import PATH_KEYS, read_algorithms, read_data_table
 from rankwood.experiments.settings import Algorithm, Experiment
-from rankwood.experiments.toml_positions import Section, TomlSource
+from rankwood.experiments.toml_positions import Section, TomlSource, did_you_mean
 from rankwood.measures.measure import PRESETS, parse_measure, squeeze
 
 TESTS = ("wilcoxon", "t", "randomization")
@@ -28,6 +32,35 @@ _KEYS = {
 }
 _TABLES = (*_KEYS, "algorithm")
 _MOST_SEED = 2**63 - 1
+_SMALL_DATA = {"generate": {"queries": 40, "docs": 12, "features": 12, "seed": 1}}
+_SMALL_COSTS = (1.0, 4.0, 16.0) * 4  # of the 12 features
+_SMALL_NUMBERS = {  # the most that a small trial grows, whatever the file says
+    "n_trees": 4,
+    "n_rounds": 3,
+    "n_runs": 2,
+    "forest_trees": 4,
+    "n_forests": 2,
+    "max_layers": 2,
+    "n_epochs": 2,
+    "budget": 20,
+    "tune_trials": 2,
+}
+_HAS_MANY = {  # what stays as large as the default where the file does not say it
+    "AdaRank": ("n_rounds",),
+    "AveragedGBRT": ("n_trees", "n_runs"),
+    "BROOF": ("n_rounds", "n_trees"),
+    "InitializedGBRT": ("n_trees", "forest_trees"),
+    "DeepForest": ("n_forests", "n_trees", "max_layers"),
+    "MLPRanker": ("n_epochs",),
+    "NDCGBoost": ("n_rounds",),
+    "RankBoost": ("n_rounds",),
+    "AdaBoost": ("n_rounds",),
+    "Exp3P": ("n_rounds",),
+    **dict.fromkeys(
+        ("CompletelyRandomForest", "ExtraTrees", "GBRT", "LambdaMART", "RandomForest"),
+        ("n_trees",),
+    ),
+}
 
 
 def read_experiment(
@@ -141,8 +174,7 @@ def _unknown_table(root: Section, key: str) -> ParameterError:
             f"there is no such table; it is a key of [{owners[0]}], and must stand below that line."
         )
         return root.error(key, message)
-    near = difflib.get_close_matches(key, _TABLES, n=1, cutoff=0.5)
-    hint = f" Did you mean [{near[0]}]?" if near else ""
+    hint = did_you_mean(key, _TABLES, "[{}]")
     return root.error(key, f"there is no such table.{hint} Known: {', '.join(_TABLES)}.")
 
 
@@ -180,40 +212,6 @@ def _compare(
     return baseline, tuple(dict.fromkeys(tests)), correction
 
 
-# Changes to an experiment from outside its file: ``--set run.repetitions=1``, and ``--small``.
-
-
-_SMALL_DATA = {"generate": {"queries": 40, "docs": 12, "features": 12, "seed": 1}}
-_SMALL_COSTS = (1.0, 4.0, 16.0) * 4  # of the 12 features
-_SMALL_NUMBERS = {  # the most that a small trial grows, whatever the file says
-    "n_trees": 4,
-    "n_rounds": 3,
-    "n_runs": 2,
-    "forest_trees": 4,
-    "n_forests": 2,
-    "max_layers": 2,
-    "n_epochs": 2,
-    "budget": 20,
-    "tune_trials": 2,
-}
-_HAS_MANY = {  # what stays as large as the default where the file does not say it
-    "AdaRank": ("n_rounds",),
-    "AveragedGBRT": ("n_trees", "n_runs"),
-    "BROOF": ("n_rounds", "n_trees"),
-    "InitializedGBRT": ("n_trees", "forest_trees"),
-    "DeepForest": ("n_forests", "n_trees", "max_layers"),
-    "MLPRanker": ("n_epochs",),
-    "NDCGBoost": ("n_rounds",),
-    "RankBoost": ("n_rounds",),
-    "AdaBoost": ("n_rounds",),
-    "Exp3P": ("n_rounds",),
-    **dict.fromkeys(
-        ("CompletelyRandomForest", "ExtraTrees", "GBRT", "LambdaMART", "RandomForest"),
-        ("n_trees",),
-    ),
-}
-
-
 def with_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> None:
     """Put ``table.key=value`` texts into the tables; a value that is not TOML is text."""
     for text in overrides:
@@ -232,10 +230,10 @@ def with_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> None:
             target = target.setdefault(part, {})
         if not isinstance(target, dict):
             raise ParameterError(f"--set '{text}': there is no such table to set a key in.")
-        found = _value(value.strip())
-        if parts[0] == "data" and parts[-1] in PATH_KEYS and isinstance(found, str):
-            found = os.path.abspath(found)  # typed in a shell: relative to where one is
-        target[parts[-1]] = found
+        setting = _value(value.strip())
+        if parts[0] == "data" and parts[-1] in PATH_KEYS and isinstance(setting, str):
+            setting = os.path.abspath(setting)  # typed in a shell: relative to where one is
+        target[parts[-1]] = setting
 
 
 def _algorithm(tables: dict[str, Any], name: str, text: str) -> dict[str, Any]:
@@ -284,7 +282,7 @@ def _shrink(values: dict[str, Any]) -> None:
         if most is not None and isinstance(value, int):
             values[name] = min(value, most)
         elif most is not None and isinstance(value, list):
-            values[name] = sorted({min(one, most + place) for place, one in enumerate(value)})[:2]
+            values[name] = sorted({min(one, most + index) for index, one in enumerate(value)})[:2]
         elif isinstance(value, dict):
             _shrink(value)
         elif isinstance(value, list):

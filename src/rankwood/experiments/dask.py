@@ -26,23 +26,23 @@ def run_on_dask(
 ) -> Iterator[Outcome]:
     """The outcome of each task as it is finished, on the cluster at ``address``, or on a local one.
 
-    A task whose worker is lost is given to another. Dask gives up those that were waiting on workers that died again
-    and again, the guilty with the innocent; each of them is tried once more, alone.
+    A task whose worker is lost is given to another. Dask gives up all tasks that were waiting on workers that died
+    repeatedly, not only the one that killed them; each of these is tried once more, alone.
     """
     distributed = _need_distributed()
     with _client(distributed, address, jobs, threads) as client:
         suspects = []
-        for task, outcome in _side_by_side(distributed, client, tasks):
+        for task, outcome in _outcomes_in_parallel(distributed, client, tasks):
             if outcome is None:
                 suspects.append(task)
             else:
                 yield outcome
         for task in suspects:
-            for _, outcome in _side_by_side(distributed, client, [task]):
+            for _, outcome in _outcomes_in_parallel(distributed, client, [task]):
                 yield outcome or failed(task, "KilledWorker: it ended every worker it was given to")
 
 
-def _side_by_side(
+def _outcomes_in_parallel(
     distributed: Any, client: Any, tasks: Sequence[Task]
 ) -> Iterator[tuple[Task, Outcome | None]]:
     """Each task with its outcome, None where Dask has lost too many workers over it."""
@@ -61,11 +61,11 @@ def _side_by_side(
 
 
 def _finished(distributed: Any, client: Any, futures: list[Any]) -> list[Any]:
-    """Those of the futures that are done, as soon as one is; an error where nobody is left to do them."""
+    """The futures that are done, as soon as one is; an error where the cluster has no workers left."""
     alone_since: float | None = None
     while True:
         try:
-            found = distributed.wait(futures, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
+            status = distributed.wait(futures, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
         except TimeoutError:
             has_workers = bool(client.scheduler_info(n_workers=-1)["workers"])
             alone_since = None if has_workers else alone_since or time.monotonic()
@@ -75,7 +75,7 @@ def _finished(distributed: Any, client: Any, futures: list[Any]) -> list[Any]:
                     "command goes on with the rest."
                 ) from None
         else:
-            return list(found.done)
+            return list(status.done)
 
 
 def run_on_worker(task: Task) -> Outcome:
@@ -89,16 +89,16 @@ def run_on_worker(task: Task) -> Outcome:
 
 
 def _outcome(distributed: Any, future: Any, task: Task) -> Outcome | None:
-    """A finished task's outcome, None if its workers died; what else Dask could not do is a failed cell."""
+    """A finished task's outcome, None if its workers died; any other error of Dask is a failed cell."""
     try:
-        found: Outcome = future.result()
+        outcome: Outcome = future.result()
     except distributed.KilledWorker:
         return None
     except (
         Exception
     ) as error:  # such as a worker of another version, which cannot unpickle the task
         return failed(task, f"{type(error).__name__}: {error}")
-    return found
+    return outcome
 
 
 @contextlib.contextmanager

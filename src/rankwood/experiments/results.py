@@ -1,6 +1,9 @@
-"""What a run has found: its cells, and every measure by query.
+"""The results of a run: its cells, and every measure by query.
 
-Words used here
+``read_run`` reads them from the run's folder, complete or not. ``run_results`` makes the same of a comparison of
+systems on one data set, as a run with one fold and one repetition, so that both have the same report.
+
+Terms
     cell         one algorithm on one fold in one repetition
     query        a test query of one fold; ``queries`` numbers those of all folds through
     values       a measure by query, averaged over the repetitions of an algorithm
@@ -24,6 +27,8 @@ from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.compare import SystemComparison
 from rankwood.experiments.settings import Cell
 from rankwood.experiments.store import FORMAT, RECORD, RunFolder
+
+_ONLY_FOLD = "all"  # of a comparison that was no experiment
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,6 @@ class RunResults:
         return means
 
 
-# ``read_run``: the results of a run from its folder, whole or still under way.
-
-
 def read_run(folder: str | os.PathLike[str]) -> RunResults:
     """The results of the run in ``folder``; cells that have not been run yet are left out.
 
@@ -138,8 +140,51 @@ def read_run(folder: str | os.PathLike[str]) -> RunResults:
             for algorithm in algorithms
             for measure in measures
         },
-        cells=[_cell_record(found) for found in records.values()],
+        cells=[_cell_record(each) for each in records.values()],
         rankings=_rankings(run, algorithms, queries),
+    )
+
+
+def run_results(
+    comparison: SystemComparison,
+    data: RankingData,
+    *,
+    name: str,
+    record: Mapping[str, Any],
+    baseline: str | None = None,
+) -> RunResults:
+    """What a report reads, of systems that were measured already; measures without values per query are left out."""
+    evaluations, kept = comparison.evaluations, _by_query(comparison)
+    one = next(iter(evaluations.values()))
+    measures = list(kept)
+    first = comparison.comparisons[measures[0]]
+    return RunResults(
+        name=name,
+        record=record,
+        conventions={text: dict(one.results[number].conventions) for text, number in kept.items()},
+        algorithms=list(evaluations),
+        folds=[_ONLY_FOLD],
+        measures=measures,
+        baseline=first.baseline if baseline is None else baseline,
+        tests=list(first.tests),
+        correction=first.correction,
+        queries=[(_ONLY_FOLD, str(query)) for query in data.queries.tolist()],
+        values_by_repetition={
+            (system, text): evaluation.results[number].per_query[np.newaxis, :]
+            for system, evaluation in evaluations.items()
+            for text, number in kept.items()
+        },
+        cells=[
+            CellRecord(
+                system,
+                _ONLY_FOLD,
+                1,
+                "done",
+                means={t: e.results[p].value for t, p in kept.items()},
+            )
+            for system, e in evaluations.items()
+        ],
+        rankings=functools.partial(_ranking, comparison, data),
     )
 
 
@@ -166,21 +211,21 @@ def _cell_records(
 ) -> dict[Cell, dict[str, Any]]:
     """The records that there are, of the cells of the run as it stands."""
     most = {one["name"]: int(one["repetitions"]) for one in configuration["algorithms"]}
-    found: dict[Cell, dict[str, Any]] = {}
+    records: dict[Cell, dict[str, Any]] = {}
     for fold in folds:
         for algorithm in algorithms:
             for repetition in range(1, most[algorithm] + 1):
                 cell = Cell(algorithm, fold, repetition)
                 record = run.cell_record(cell)
                 if record is not None:
-                    found[cell] = record
-    return found
+                    records[cell] = record
+    return records
 
 
 def _values(
     run: RunFolder, records: Mapping[Cell, Mapping[str, Any]], measures: list[str]
 ) -> tuple[list[tuple[str, str]], dict[tuple[str, str, int], Floats]]:
-    """The test queries of all folds, and each finished cell's values in their place among them.
+    """The test queries of all folds, and each finished cell's values, aligned with them.
 
     The values are by algorithm, measure and repetition, NaN for queries of folds where that cell is not finished.
     """
@@ -191,8 +236,8 @@ def _values(
         (fold, query) for fold in dict.fromkeys(c.fold for c in done) for query in queries_of[fold]
     ]
     first_of: dict[str, int] = {}
-    for place, (fold, _) in enumerate(queries):
-        first_of.setdefault(fold, place)
+    for number, (fold, _) in enumerate(queries):
+        first_of.setdefault(fold, number)
     values: dict[tuple[str, str, int], Floats] = {}
     for cell, (names, of_measure) in read.items():
         if names != queries_of[cell.fold]:
@@ -208,27 +253,27 @@ def _values(
     return queries, values
 
 
-def _cell_record(found: Mapping[str, Any]) -> CellRecord:
+def _cell_record(record: Mapping[str, Any]) -> CellRecord:
     return CellRecord(
-        algorithm=found["algorithm"],
-        fold=found["fold"],
-        repetition=int(found["repetition"]),
-        status=found["status"],
-        parameters=found["parameters"],
-        seconds=found["seconds"],
-        peak_memory=int(found["peak_memory"]),
+        algorithm=record["algorithm"],
+        fold=record["fold"],
+        repetition=int(record["repetition"]),
+        status=record["status"],
+        parameters=record["parameters"],
+        seconds=record["seconds"],
+        peak_memory=int(record["peak_memory"]),
         means={
-            name: np.nan if mean is None else mean for name, mean in found.get("means", {}).items()
+            name: np.nan if mean is None else mean for name, mean in record.get("means", {}).items()
         },
         history={
             name: [np.nan if value is None else float(value) for value in values]
-            for name, values in found.get("history", {}).items()
+            for name, values in record.get("history", {}).items()
         },
-        message=found.get("message", ""),
-        tuned=found.get("tuned", []),
-        chosen=found.get("chosen", {}),
-        warnings=found.get("warnings", []),
-        error=found.get("error", ""),
+        message=record.get("message", ""),
+        tuned=record.get("tuned", []),
+        chosen=record.get("chosen", {}),
+        warnings=record.get("warnings", []),
+        error=record.get("error", ""),
     )
 
 
@@ -277,56 +322,11 @@ def _rankings(
     return ranking
 
 
-# A comparison of systems on one data set, as the results of a run with one fold and one repetition: for reports.
-
-
-_FOLD = "all"
-
-
-def run_results(
-    comparison: SystemComparison,
-    data: RankingData,
-    *,
-    name: str,
-    record: Mapping[str, Any],
-    baseline: str | None = None,
-) -> RunResults:
-    """What a report reads, of systems that were measured already; measures without values per query are left out."""
-    found, kept = comparison.evaluations, _by_query(comparison)
-    one = next(iter(found.values()))
-    measures = list(kept)
-    first = comparison.comparisons[measures[0]]
-    return RunResults(
-        name=name,
-        record=record,
-        conventions={text: dict(one.results[p].conventions) for text, p in kept.items()},
-        algorithms=list(found),
-        folds=[_FOLD],
-        measures=measures,
-        baseline=first.baseline if baseline is None else baseline,
-        tests=list(first.tests),
-        correction=first.correction,
-        queries=[(_FOLD, str(query)) for query in data.queries.tolist()],
-        values_by_repetition={
-            (system, text): evaluation.results[place].per_query[np.newaxis, :]
-            for system, evaluation in found.items()
-            for text, place in kept.items()
-        },
-        cells=[
-            CellRecord(
-                system, _FOLD, 1, "done", means={t: e.results[p].value for t, p in kept.items()}
-            )
-            for system, e in found.items()
-        ],
-        rankings=functools.partial(_ranking, comparison, data),
-    )
-
-
 def _by_query(comparison: SystemComparison) -> dict[str, int]:
-    """The measures that have a value per query, with their places."""
+    """The measures that have a value per query, with their numbers among the results."""
     results = next(iter(comparison.evaluations.values())).results
     texts = enumerate(comparison.comparisons)
-    kept = {text: place for place, text in texts if not results[place].measure.is_pooled}
+    kept = {text: number for number, text in texts if not results[number].measure.is_pooled}
     if not kept:
         raise ParameterError(
             "a report shows queries, and none of these measures has a value per query. Add one, such as ndcg@10."

@@ -1,4 +1,9 @@
-"""``run_experiment``: plan the cells, run those that are not there yet, keep each as it is finished."""
+"""``run_experiment``: plan the cells, run those that have no results yet, write each as soon as it is finished.
+
+A cell has results if its file is there with the same fingerprint: a hash of the algorithm, the seed, the measures and
+the data of its fold. Only this module writes to the run's folder, whatever runs the cells: this process,
+others, or Dask.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,9 @@ from rankwood.experiments.store import RunFolder, make_record, now
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
 
-RUNS = "runs"  # where a run goes if nobody says where
+RUNS = "runs"  # the default folder of runs
 Listener = Callable[["RunNews"], None]
+FileStates = Mapping[str, Mapping[str, Any]]  # path -> size, time and sha256 at the last look
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class RunNews:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do, found out before anything is done."""
+    """What a run will do, determined before anything is written."""
 
     experiment: Experiment
     folder: RunFolder
@@ -252,19 +258,13 @@ class _Tally:
         return total / max(1, min(self._plan.jobs, len(self._left)))
 
 
-# What tells one state of the data, or of a cell's settings, from another.
-
-
-Known = Mapping[str, Mapping[str, Any]]  # path -> size, time and sha256 when last looked at
-
-
 def digest_of(value: Any) -> str:
     """A hash of plain values, whatever the order of mappings."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def file_states(source: DataSource, known: Known) -> dict[str, dict[str, Any]]:
+def file_states(source: DataSource, known: FileStates) -> dict[str, dict[str, Any]]:
     """Size, time and sha256 of every file of the data; a file that looks untouched is not read again."""
     paths = [path for fold in source.folds for path in fold.files.values()]
     paths += [source.whole["data"]] if "data" in source.whole else []
@@ -274,12 +274,12 @@ def file_states(source: DataSource, known: Known) -> dict[str, dict[str, Any]]:
         seen = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
         before = known.get(path, {})
         is_same = all(before.get(name) == value for name, value in seen.items())
-        found = before["sha256"] if is_same else full_hash(Path(path))
-        states[path] = {**seen, "sha256": found}
+        sha256 = before["sha256"] if is_same else full_hash(Path(path))
+        states[path] = {**seen, "sha256": sha256}
     return states
 
 
-def fold_digests(source: DataSource, states: Known) -> dict[str, str]:
+def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
     """For each fold, a hash of all that its data follow from."""
     common = {
         "cut": source.cut,
@@ -319,10 +319,10 @@ def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
 
 def _cost_files(parameters: Mapping[str, Any]) -> list[str]:
     """Hashes of the files that parameters name: of feature costs, also those of inner estimators."""
-    found = []
+    hashes = []
     for name, value in parameters.items():
         if name == "feature_costs" and isinstance(value, str):
-            found.append(full_hash(Path(value)))
+            hashes.append(full_hash(Path(value)))
         elif isinstance(value, dict):
-            found += _cost_files(value)
-    return found
+            hashes += _cost_files(value)
+    return hashes

@@ -1,4 +1,8 @@
-"""The tables ``[[algorithm]]`` of an experiment, each an estimator with parameters, perhaps tuned."""
+"""The tables ``[data]`` and ``[[algorithm]]`` of an experiment's file.
+
+``read_data_table`` says where the folds are, without reading them. ``read_algorithms`` gives the estimators with their
+parameters; each estimator checks its own values, and every value that is to be tried in tuning.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,42 @@ from rankwood.experiments.settings import (
 )
 from rankwood.experiments.toml_positions import Path, Section, TomlSource
 
+PARTS = ("train", "vali", "test")
+_ORIGINS = ("folds", "train", "data", "bundled", "generate")
+_READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
+KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", "binarise", *_READING)
+PATH_KEYS = ("folds", "train", "vali", "test", "data")
+_SHARES = [0.6, 0.2, 0.2]
+_GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
+_NORMALISE = ("minmax", "zscore")
 _OWN = ("name", "kind", "tune", "tune_method", "tune_trials", "repetitions")
 _METHODS = ("grid", "optuna")
 _RANGE = ("low", "high", "log", "step")
 _LONGEST_NAME = 80
 _MOST_CHECKED = 500  # combinations of a grid; of a larger one each value is checked by itself
+
+
+def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
+    """The data source that ``[data]`` describes; relative paths start from ``folder``."""
+    origin = _origin(section)
+    reading = _reading_options(section)
+    normalise = section.one_of("normalise", "none", ("none", *_NORMALISE))
+    common: dict[str, Any] = {
+        "reading": reading,
+        "normalise": None if normalise == "none" else normalise,
+        "binarise": _least_relevant(section),
+    }
+    if origin == "folds":
+        return DataSource(_fold_files(section, folder), **common)
+    if origin == "train":
+        files = {part: _file(section, part, folder) for part in PARTS if part in section}
+        name = pathlib.Path(files["train"]).resolve().parent.name or "data"
+        return DataSource((FoldSource(name, files),), has_vali="vali" in files, **common)
+    whole = _whole(section, origin, folder)
+    cut, names, has_vali = _cut(section, origin, whole)
+    return DataSource(
+        tuple(FoldSource(name) for name in names), whole, cut, has_vali=has_vali, **common
+    )
 
 
 def read_algorithms(
@@ -33,17 +68,17 @@ def read_algorithms(
     """The algorithms of an experiment, in their order; paths are relative to ``folder``."""
     if not isinstance(tables, list) or not tables:
         raise source.error(("algorithm",), "an experiment needs at least one [[algorithm]] table.")
-    found: dict[str, Algorithm] = {}
-    for place, values in enumerate(tables):
-        section = Section(source, ("algorithm", place), values, None)
+    algorithms: dict[str, Algorithm] = {}
+    for index, values in enumerate(tables):
+        section = Section(source, ("algorithm", index), values, None)
         _find_cost_files(source, section.path, section.values, folder)
         algorithm = _algorithm(section, repetitions, has_vali)
-        if algorithm.name in found:
+        if algorithm.name in algorithms:
             raise section.error(
                 "name", f"'{algorithm.name}' is the name of another algorithm too; choose another."
             )
-        found[algorithm.name] = algorithm
-    return tuple(found.values())
+        algorithms[algorithm.name] = algorithm
+    return tuple(algorithms.values())
 
 
 def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
@@ -90,7 +125,7 @@ def _find_cost_files(
 
 def _tuned(section: Section, method: str) -> dict[str, Any]:
     """What is tuned, with names such as ``base.n_trees`` for the parameters of an inner estimator."""
-    found: dict[str, Any] = {}
+    tuned: dict[str, Any] = {}
 
     def gather(values: Any, names: tuple[str, ...]) -> None:
         path: Path = (*section.path, "tune", *names)
@@ -99,7 +134,7 @@ def _tuned(section: Section, method: str) -> dict[str, Any]:
             for name, value in values.items():
                 gather(value, (*names, name))
         elif is_range and method == "optuna":
-            found[".".join(names)] = _range(section.source, path, values)
+            tuned[".".join(names)] = _range(section.source, path, values)
         elif is_range:
             message = 'is a range, which a grid cannot try: give a list, or tune_method = "optuna".'
             raise section.source.error(path, message)
@@ -107,12 +142,12 @@ def _tuned(section: Section, method: str) -> dict[str, Any]:
             message = "must be a list of the values to try, such as [0.05, 0.1]."
             raise section.source.error(path, message)
         else:
-            found[".".join(names)] = values
+            tuned[".".join(names)] = values
 
     if not isinstance(section.values.get("tune", {}), dict):
         raise section.error("tune", "must be a table, such as { learning_rate = [0.05, 0.1] }.")
     gather(section.values.get("tune", {}), ())
-    return found
+    return tuned
 
 
 def _range(source: TomlSource, path: Path, values: dict[str, Any]) -> dict[str, Any]:
@@ -193,42 +228,6 @@ def _check_reach(section: Section, algorithm: Algorithm, name: str) -> None:
             raise section.source.error((*section.path, "tune", *name.split(".")), message)
 
 
-# The table ``[data]`` of an experiment: where its folds are, found out without reading them.
-
-
-PARTS = ("train", "vali", "test")
-_ORIGINS = ("folds", "train", "data", "bundled", "generate")
-_READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
-KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", "binarise", *_READING)
-PATH_KEYS = ("folds", "train", "vali", "test", "data")
-_SHARES = [0.6, 0.2, 0.2]
-_GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
-_NORMALISE = ("minmax", "zscore")
-
-
-def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
-    """The data source that ``[data]`` describes; relative paths start from ``folder``."""
-    origin = _origin(section)
-    reading = _reading_options(section)
-    normalise = section.one_of("normalise", "none", ("none", *_NORMALISE))
-    common: dict[str, Any] = {
-        "reading": reading,
-        "normalise": None if normalise == "none" else normalise,
-        "binarise": _least_relevant(section),
-    }
-    if origin == "folds":
-        return DataSource(_fold_files(section, folder), **common)
-    if origin == "train":
-        files = {part: _file(section, part, folder) for part in PARTS if part in section}
-        name = pathlib.Path(files["train"]).resolve().parent.name or "data"
-        return DataSource((FoldSource(name, files),), has_vali="vali" in files, **common)
-    whole = _whole(section, origin, folder)
-    cut, names, has_vali = _cut(section, origin, whole)
-    return DataSource(
-        tuple(FoldSource(name) for name in names), whole, cut, has_vali=has_vali, **common
-    )
-
-
 def _origin(section: Section) -> str:
     """Which of the ways to say where data come from is used: exactly one."""
     if isinstance(section.values.get("folds"), int):  # how many to make, not where they are
@@ -301,12 +300,12 @@ def _fold_files(section: Section, folder: pathlib.Path) -> tuple[FoldSource, ...
 
     names = tuple(section.texts("names")) if "names" in section else None
     try:
-        found = fold_files(folder / section.text("folds"), names)  # type: ignore[arg-type]
+        paths_of_fold = fold_files(folder / section.text("folds"), names)  # type: ignore[arg-type]
     except RankwoodError as error:
         raise section.error("folds", str(error)) from None
     return tuple(
         FoldSource(name, {part: _absolute(path) for part, path in zip(PARTS, paths, strict=True)})
-        for name, paths in found.items()
+        for name, paths in paths_of_fold.items()
     )
 
 

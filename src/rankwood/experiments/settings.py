@@ -1,8 +1,16 @@
-"""An experiment as its file describes it, once everything in it has been found right."""
+"""An experiment after its file was checked, and the estimators that it describes.
+
+The classes are plain values: other processes and other machines get them pickled. ``build`` makes an estimator from a
+kind and parameters, which may be estimators themselves::
+
+    kind = "OrdinalRanker"                            base is an estimator with parameters of its own
+    base = { kind = "RandomForest", n_trees = 300 }
+    layer = [{ kind = "GBRT" }, { kind = "GBRT" }]    and so may the items of a list be
+    max_leaves = "none"                               TOML has no null
+"""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import itertools
 from collections.abc import Iterator, Mapping
@@ -13,13 +21,19 @@ from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.binning.fit import checked_parameters
 from rankwood.errors import RankwoodError
-from rankwood.experiments.toml_positions import Path, TomlSource
+from rankwood.experiments.toml_positions import Path, TomlSource, did_you_mean
 from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 from rankwood.trees.policies import MISSING_RULES
 
 Tuned = Mapping[str, Any]  # parameter -> its values, or for Optuna a range {low, high, log, step}
 _MOST_SEED = 2**31
+NOTHING = "none"  # TOML has no null
+_KIND = "kind"
+_SET_BY_THE_RUN = dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment") | {
+    "seed": "seeds follow from [run] seed, the fold and the repetition",
+    "n_threads": "threads are set by [run] threads",
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,7 @@ class FoldSource:
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where an experiment's data come from, in words that another process understands."""
+    """Where an experiment's data come from, as plain values that another process can read."""
 
     folds: tuple[FoldSource, ...]
     whole: Mapping[str, Any] = field(default_factory=dict)  # {"data": …}, {"generate": …}, …
@@ -64,7 +78,7 @@ class Algorithm:
         ]
 
     def with_values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters with tuned ones in their place."""
+        """The parameters with the tuned values ``changes``."""
         return with_values(self.parameters, changes)
 
 
@@ -125,36 +139,17 @@ class Experiment:
         return int(stream(self.seed, f"cell {cell.fold}", cell.repetition).integers(_MOST_SEED))
 
 
-# Estimators from an experiment's words: ``kind`` and parameters, which may be estimators themselves.
-#
-# ::
-#
-#     kind = "OrdinalRanker"                            base is an estimator with parameters of its own
-#     base = { kind = "RandomForest", n_trees = 300 }
-#     layer = [{ kind = "GBRT" }, { kind = "GBRT" }]    and so may the items of a list be
-#     max_leaves = "none"                               TOML has no null
-
-
-NOTHING = "none"  # TOML has no null
-_KIND = "kind"
-_NOT_YOURS = dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment") | {
-    "seed": "seeds follow from [run] seed, the fold and the repetition",
-    "n_threads": "threads are set by [run] threads",
-}
-
-
 def parameters_of(kind: str) -> list[str]:
     """The parameters of an estimator that an experiment may set."""
     known = inspect.signature(estimators()[kind]).parameters
-    return [name for name in known if name not in _NOT_YOURS]
+    return [name for name in known if name not in _SET_BY_THE_RUN]
 
 
 def check_kind(source: TomlSource, path: Path, kind: Any) -> str:
     """``kind`` if it names an estimator, else an error with the nearest name."""
     names = list(estimators())
     if not isinstance(kind, str) or kind not in names:
-        near = difflib.get_close_matches(str(kind), names, n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        hint = did_you_mean(str(kind), names)
         known = ", ".join(sorted(names))
         raise source.error(path, f"'{kind}' is no algorithm.{hint} Known: {known}.")
     return kind
@@ -193,11 +188,10 @@ def check_names(source: TomlSource, path: Path, kind: str, parameters: Mapping[s
     """Raise for a parameter that ``kind``, or an estimator among its parameters, does not have."""
     known = parameters_of(kind)
     for name in parameters:
-        if name in _NOT_YOURS:
-            raise source.error((*path, name), f"cannot be set here: {_NOT_YOURS[name]}.")
+        if name in _SET_BY_THE_RUN:
+            raise source.error((*path, name), f"cannot be set here: {_SET_BY_THE_RUN[name]}.")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
+            hint = did_you_mean(name, known)
             message = f"{kind} has no such parameter.{hint} Known: {', '.join(sorted(known))}."
             raise source.error((*path, name), message)
     for at, inner, others in _inner_estimators(path, parameters):
@@ -207,16 +201,16 @@ def check_names(source: TomlSource, path: Path, kind: str, parameters: Mapping[s
 def _inner_estimators(
     path: Path, parameters: Mapping[str, Any]
 ) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-    """Where each estimator among the parameters stands, its kind, and its own parameters."""
+    """The path of each estimator among the parameters, its kind, and its own parameters."""
     for name, value in parameters.items():
-        for place, item in enumerate(value if isinstance(value, list) else [value]):
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
             if _is_estimator(item):
-                at = (*path, name, place) if isinstance(value, list) else (*path, name)
+                at = (*path, name, index) if isinstance(value, list) else (*path, name)
                 yield at, item[_KIND], {key: part for key, part in item.items() if key != _KIND}
 
 
 def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with others in their place; a name such as ``base.n_trees`` reaches into an estimator."""
+    """The parameters with ``changes`` applied; a name such as ``base.n_trees`` reaches into an estimator."""
     changed = dict(parameters)
     for name, value in changes.items():
         first, _, rest = name.partition(".")
@@ -247,9 +241,9 @@ def prepare(estimator: Any, seed: int, threads: int | None) -> Any:
 def max_bins_of(estimator: Any) -> int | None:
     """Into how many bins an estimator, or the one it is built on, cuts a feature; None where it does not."""
     for one in (estimator, getattr(estimator, "base", None)):
-        found = getattr(one, "max_bins", None)
-        if found is not None:
-            return int(found)
+        max_bins = getattr(one, "max_bins", None)
+        if max_bins is not None:
+            return int(max_bins)
     return None
 
 

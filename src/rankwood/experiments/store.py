@@ -1,4 +1,7 @@
-"""The folder of a run: what is in it, and how it is written so that a killed run leaves nothing half done.
+"""The folder of a run, and the record in it.
+
+Every file is written under another name and renamed when it is complete, so that a killed run leaves no half-written
+file. The record has all that is needed to know what was done, on what data, and how to repeat it.
 
 ::
 
@@ -45,8 +48,10 @@ RECORD, FILE, CELLS, SCORES, REPLACED, LOCK = (
     "replaced",
     "lock",
 )
+FORMAT = 1  # of the record
 _METADATA = b"rankwood"
 _QUERY = "query"
+_PACKAGES = ("numpy", "numba", "pyarrow", "scipy", "scikit-learn", "optuna", "distributed", "torch")
 
 
 class RunFolder:
@@ -68,7 +73,7 @@ class RunFolder:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def remove_unfinished(self) -> None:
-        """Take away what a killed process had begun to write; call it while the run is locked."""
+        """Remove the unfinished files of a killed process; the run must be locked."""
         for name in ("", CELLS, SCORES):
             for path in (self.path / name).glob(".*.part"):
                 path.unlink(missing_ok=True)
@@ -100,10 +105,10 @@ class RunFolder:
     def record(self) -> dict[str, Any]:
         """The run's record; empty where there is none yet, or none that can be read."""
         try:
-            found = json.loads((self.path / RECORD).read_text())
+            record = json.loads((self.path / RECORD).read_text())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return record if isinstance(record, dict) else {}
 
     def write_record(self, record: Mapping[str, Any], text: str) -> None:
         """Replace the record, and the copy of the experiment's file if there is one."""
@@ -122,7 +127,7 @@ class RunFolder:
         return self.path / SCORES / f"{_name(algorithm, fold)}.parquet"
 
     def write(self, outcome: Outcome) -> None:
-        """Keep what became of a cell, at once and whole; the scores first, since the cell says they are there."""
+        """Write the outcome of a cell; the scores first, since the file of a finished cell implies them."""
         with explained_writing(self.path):
             if outcome.documents is not None:
                 path = self.scores_path(outcome.cell.algorithm, outcome.cell.fold)
@@ -141,10 +146,10 @@ class RunFolder:
 
         try:
             metadata = pq.read_schema(self.cell_path(cell)).metadata or {}
-            found = json.loads(metadata[_METADATA])
+            record = json.loads(metadata[_METADATA])
         except (OSError, ValueError, KeyError):  # pyarrow's errors are ValueErrors and OSErrors
-            found = self._failed_record(cell)
-        return found if isinstance(found, dict) else None
+            record = self._failed_record(cell)
+        return record if isinstance(record, dict) else None
 
     def _failed_record(self, cell: Cell) -> Any:
         try:
@@ -156,10 +161,8 @@ class RunFolder:
         """The queries of a finished cell, and each measure's values."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(
-            self.cell_path(cell)
-        ) as file:  # small: threads would cost more than they save
-            table = file.read(use_threads=False)
+        with pq.ParquetFile(self.cell_path(cell)) as file:
+            table = file.read(use_threads=False)  # small: threads would cost more than they save
         values = {
             name: table.column(name).to_numpy() for name in table.column_names if name != _QUERY
         }
@@ -211,18 +214,11 @@ def _write_table(path: Path, columns: Mapping[str, Any], record: Mapping[str, An
         pq.write_table(table, temporary, compression="zstd")
 
 
-# The record of a run: all that someone needs to know what was done, on what, and how to do it again.
-
-
-FORMAT = 1
-_PACKAGES = ("numpy", "numba", "pyarrow", "scipy", "scikit-learn", "optuna", "distributed", "torch")
-
-
 def configuration(experiment: Experiment) -> dict[str, Any]:
     """The experiment as resolved: every default filled in."""
-    found = asdict(experiment)
-    del found["text"], found["repeat"], found["algorithms"]
-    found["algorithms"] = [
+    settings = asdict(experiment)
+    del settings["text"], settings["repeat"], settings["algorithms"]
+    settings["algorithms"] = [
         {
             "name": one.name,
             "kind": one.kind,
@@ -239,7 +235,7 @@ def configuration(experiment: Experiment) -> dict[str, Any]:
         }
         for one in experiment.algorithms
     ]
-    return found
+    return settings
 
 
 def make_record(
@@ -278,13 +274,13 @@ def now() -> str:
 
 def versions() -> dict[str, str]:
     """Of Python, Rankwood and what it computes with."""
-    found = {"python": platform.python_version(), "rankwood": __version__}
+    version_of = {"python": platform.python_version(), "rankwood": __version__}
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            version_of[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return version_of
 
 
 def machine() -> dict[str, Any]:

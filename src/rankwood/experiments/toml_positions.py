@@ -1,7 +1,9 @@
-"""Where a key stands in an experiment's file, so that every message can name its table and its line.
+"""The line of each key in an experiment's file, so that every error message can name its table and its line.
 
-Words used here
-    path     from the file's root to a key: ``("algorithm", 1, "tune", "learning_rate")``; a number is a place in a list
+``Section`` reads the keys of one table, with a check of each value; ``TomlSource`` turns a path into a line.
+
+Terms
+    path     from the file's root to a key: ``("algorithm", 1, "tune", "learning_rate")``; a number is a list's index
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ class TomlSource:
         return cls(name, find_lines(text))
 
     def error(self, path: Path, message: str) -> ParameterError:
-        """An error about the key at ``path``, which says where it stands."""
-        return ParameterError(f"{self._place(path)}{_table_and_key(path)}{message}")
+        """An error about the key at ``path``, with its file, line, table and name."""
+        return ParameterError(f"{self._position(path)}{_table_and_key(path)}{message}")
 
-    def _place(self, path: Path) -> str:
+    def _position(self, path: Path) -> str:
         if not self.name:
             return ""
         for length in range(len(path), 0, -1):
@@ -99,8 +101,14 @@ def _table_and_key(path: Path) -> str:
     return f"{table}{', ' if key and path[1:] != rest else ' '}{key}: " if key else f"{table}: "
 
 
+def did_you_mean(given: str, known: Iterable[str], form: str = "'{}'") -> str:
+    """A sentence that names the nearest of the known names; empty where none is near."""
+    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {form.format(near[0])}?" if near else ""
+
+
 class Section:
-    """One table of an experiment: its keys are taken one by one, and what is not known is refused first."""
+    """One table of an experiment: unknown keys are refused first, the others are read one by one."""
 
     def __init__(
         self, source: TomlSource, path: Path, values: Any, known: Iterable[str] | None
@@ -115,10 +123,9 @@ class Section:
                 raise self.unknown(key, known or ())
 
     def unknown(self, key: str, known: Iterable[str]) -> ParameterError:
-        """An error for a key that nobody knows, with the nearest known one."""
+        """An error for an unknown key, with the nearest known one."""
         names = sorted(known)
-        near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        hint = did_you_mean(key, names)
         return self.error(key, f"there is no such key.{hint} Known: {', '.join(names)}.")
 
     def error(self, key: str, message: str) -> ParameterError:
@@ -165,8 +172,7 @@ class Section:
         value = str(self.text(key, default))
         names = list(known)
         if value not in names:
-            near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
+            hint = did_you_mean(value, names)
             raise self.error(key, f"must be one of {', '.join(names)}, got '{value}'.{hint}")
         return value
 

@@ -1,6 +1,6 @@
 """Choosing parameters on the validation queries: by trying all, or by Optuna's search.
 
-The test part does not exist here: nothing in this module is ever given it.
+No function of this module is given the test part.
 """
 
 from __future__ import annotations
@@ -87,15 +87,15 @@ def _search(
 
 def _suggested(trial: Any, tuned: Mapping[str, Any]) -> dict[str, Any]:
     """A value for each parameter: one of a list, or a number of a range."""
-    found: dict[str, Any] = {}
+    values_of: dict[str, Any] = {}
     for name, values in tuned.items():
         if isinstance(values, list):
-            # by place: Optuna takes numbers and texts as choices, but no lists
-            found[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
+            # by index: Optuna takes numbers and texts as choices, but no lists
+            values_of[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
             continue
         ends = (values["low"], values["high"])
         is_whole = all(isinstance(end, int) for end in ends)
         suggest = trial.suggest_int if is_whole else trial.suggest_float
         options = {key: values[key] for key in ("log", "step") if key in values}
-        found[name] = suggest(name, *ends, **options)
-    return found
+        values_of[name] = suggest(name, *ends, **options)
+    return values_of

@@ -1,8 +1,10 @@
-"""Cells on local processes. A worker that dies takes one attempt at one cell with it, and nothing else.
+"""Cells in this process, or on local worker processes. A worker that dies loses one attempt at one cell, no more.
 
-Workers are started as programs of their own and not by ``multiprocessing``: the caller's script is not run a second
-time, whether it is a notebook, a pipe or a program without a guard. A worker is told one task at a time over a pipe,
-and ends when the pipe does.
+Workers are started as ``python -m rankwood.experiments.workers DESCRIPTOR`` and not by ``multiprocessing``: the
+caller's script is not run a second time, whether it is a notebook, a pipe or a program without a guard.
+
+The protocol, over a pipe: a worker sends "ready" once. It is then given one task at a time and answers each with an
+outcome. It ends when the pipe is closed, or when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from rankwood.errors import RunError
 from rankwood.experiments.cells import FoldCache, Outcome, Task, run_cell
 
 ATTEMPTS = 2  # a cell whose worker died is tried once more
+_MODULE = "rankwood.experiments.workers"  # this one; under ``python -m`` its name is __main__
 _MOST_DEAD_AT_START = 3  # workers that end before their first task: something is wrong with all
+_LOOK_EVERY = 1.0  # seconds between a worker's looks at whether its parent is alive
 
 
 def run_here(tasks: Sequence[Task]) -> Iterator[Outcome]:
@@ -47,10 +51,10 @@ def run_on_processes(tasks: Sequence[Task], jobs: int, threads: int) -> Iterator
                 workers[worker.connection] = worker
             for connection in wait(list(workers)):
                 worker = workers[connection]  # type: ignore[index]
-                found = worker.receive()
-                if isinstance(found, Outcome):
-                    yield found
-                elif found == "dead":
+                message = worker.receive()
+                if isinstance(message, Outcome):
+                    yield message
+                elif message == "dead":
                     del workers[worker.connection]
                     how = worker.bury()
                     n_dead_at_start += not worker.was_ready
@@ -74,27 +78,9 @@ def run_on_processes(tasks: Sequence[Task], jobs: int, threads: int) -> Iterator
 
 
 def failed(task: Task, message: str) -> Outcome:
-    """The record of a cell that could not even say why."""
-    cell = task.cell
-    return Outcome(
-        cell,
-        {
-            "algorithm": cell.algorithm,
-            "fold": cell.fold,
-            "repetition": cell.repetition,
-            "fingerprint": task.fingerprint,
-            "kind": task.algorithm.kind,
-            "seed": task.seed,
-            "version": rankwood.__version__,
-            "parameters": dict(task.algorithm.parameters),
-            "seconds": {},
-            "status": "failed",
-            "error": message,
-            "message": message,
-            "warnings": [],
-            "peak_memory": 0,
-        },
-    )
+    """The outcome of a cell that ended without one, such as by the death of its worker."""
+    failure = {"status": "failed", "error": message, "message": message}
+    return Outcome(task.cell, {**task.record(), **failure, "warnings": [], "peak_memory": 0})
 
 
 class _Worker:
@@ -108,7 +94,7 @@ class _Worker:
             "OMP_NUM_THREADS": str(threads),
             "PYTHONPATH": os.pathsep.join(_import_paths()),
         }
-        command = [sys.executable, "-P", "-m", "rankwood.experiments.workers", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -124,12 +110,12 @@ class _Worker:
     def receive(self) -> Outcome | str:
         """An outcome, "ready", or "dead"."""
         try:
-            found: Outcome | str = self.connection.recv()
+            message: Outcome | str = self.connection.recv()
         except (EOFError, OSError):
             return "dead"
         self.was_ready = True
         self.task = None
-        return found
+        return message
 
     def give(self, task: Task, attempt: int) -> None:
         self.task = (task, attempt)
@@ -152,39 +138,25 @@ class _Worker:
 
 
 def _import_paths() -> list[str]:
-    """Where a worker finds this very Rankwood, and what else the environment says."""
+    """The folder of this Rankwood, so that a worker imports the same one, and those of PYTHONPATH."""
     own = str(pathlib.Path(rankwood.__file__).parents[1])
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return [own, *(path for path in others if path != own)]
 
 
-# ``python -m rankwood.experiments.workers DESCRIPTOR``: a process that runs the cells it is told to.
-#
-# It says "ready" once, then answers every task with an outcome. It ends with the pipe, and with the process that
-# started it.
-
-
-_LOOK_EVERY = 1.0  # seconds
-
-
 def main(descriptor: int) -> None:
-    """Serve until the pipe is closed."""
+    """Run the tasks that come over the pipe with this file descriptor, until it is closed."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    from rankwood.experiments.cells import FoldCache, run_cell
-
     connection: Connection = Connection(descriptor)
     cache = FoldCache()
-    connection.send("ready")
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        connection.send(run_cell(task, cache))
+    with contextlib.suppress(EOFError, BrokenPipeError):  # the other end is closed
+        connection.send("ready")
+        while True:
+            connection.send(run_cell(connection.recv(), cache))
 
 
 def _end_with(parent: int) -> None:
-    """End this process at once when the one that started it is gone: nobody waits for the cell at hand."""
+    """End this process at once when its parent is gone: nobody waits for the current cell."""
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY)
     os._exit(1)

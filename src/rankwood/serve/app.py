@@ -1,4 +1,9 @@
-"""The scoring service as an ASGI application."""
+"""The scoring service as an ASGI application.
+
+``make_app`` builds it: the gate in front of every request, the paths, the answers to errors. ``rank`` turns the body of
+a request into the body of its answer, on a worker's thread. ``Metrics`` counts for Prometheus. ``documentation_page``
+explains the service, from its own schema; the page loads nothing from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +57,29 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     422: {"model": ErrorAnswer, "description": "A field cannot be used; the answer names it."},
     503: {"model": ErrorAnswer, "description": "Too many requests are waiting."},
 }
+_BOUNDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)  # seconds, of the histogram
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
+h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
+"""
 
 
 def make_app(
@@ -89,7 +117,7 @@ async def _watch(store: ModelStore, seconds: float) -> None:
         await asyncio.sleep(seconds)
         try:
             await asyncio.to_thread(store.refresh)
-        except Exception:  # whatever it was, the next look may go well, and the old models serve
+        except Exception:  # of whatever kind: the old models serve, and the next look may succeed
             _LOG.exception("looking for changed models failed")
 
 
@@ -111,15 +139,15 @@ def _add_rank(
         try:
             async with asyncio.timeout(limits.timeout):
                 content = await read_body(request, limits.max_body)
-                found = await workers.run(
+                answered = await workers.run(
                     lambda: rank(
                         content, store, limits.max_documents, refuse_missing=limits.refuse_missing
                     )
                 )
         except TimeoutError:
             raise Refusal(408, f"it took longer than {limits.timeout:g} s.") from None
-        metrics.documents[found.model] += found.n_documents
-        return Response(found.body, media_type="application/json")
+        metrics.documents[answered.model] += answered.n_documents
+        return Response(answered.body, media_type="application/json")
 
 
 def _add_reports(app: FastAPI, store: ModelStore, workers: Workers, metrics: Metrics) -> None:
@@ -220,9 +248,6 @@ def _share_definitions(app: FastAPI, definitions: dict[str, Any]) -> None:
     app.openapi = with_definitions  # type: ignore[method-assign]
 
 
-# From the body of a request to the body of its answer, on a worker's thread.
-
-
 @dataclass(frozen=True)
 class Answered:
     """An answer, ready to be sent, and what is counted of it."""
@@ -244,40 +269,40 @@ def rank(body: bytes, store: ModelStore, max_documents: int, *, refuse_missing: 
     matrix = served.matrix(request.documents, refuse_missing=refuse_missing)
     scores = served.score(matrix)
     order = order_of(scores, request.top_k)
-    found = RankAnswer(
+    answer = RankAnswer(
         model=served.name,
         version=served.digest,
         query_id=request.query_id,
         documents=[
-            Ranked(rank=place + 1, id=request.documents[number].id, score=float(scores[number]))
-            for place, number in enumerate(order)
+            Ranked(rank=rank, id=request.documents[number].id, score=float(scores[number]))
+            for rank, number in enumerate(order, start=1)
         ],
     )
     if request.explain:
-        _explain(found, request, served, matrix[order])
-    text = found.model_dump_json(exclude_none=True)
+        _explain(answer, request, served, matrix[order])
+    text = answer.model_dump_json(exclude_none=True)
     return Answered(text.encode(), served.name, len(request.documents))
 
 
 def _explain(
-    found: RankAnswer, request: RankRequest, served: ServedModel, matrix: Features
+    answer: RankAnswer, request: RankRequest, served: ServedModel, matrix: Features
 ) -> None:
     """Add the largest contributions to each score."""
     try:
         values, base = contributions(served.model, matrix, n_threads=1)
     except ModelError as error:
         raise FieldError("explain", f"model '{served.name}': {error}") from None
-    found.base = float(base)
-    for document, row, added in zip(found.documents, matrix, values, strict=True):
-        largest = sorted(range(len(added)), key=lambda place: -abs(added[place]))
+    answer.base = float(base)
+    for document, row, added in zip(answer.documents, matrix, values, strict=True):
+        largest = sorted(range(len(added)), key=lambda feature: -abs(added[feature]))
         document.contributions = [
             Contribution(
-                feature=served.features[place],
-                value=None if isnan(row[place]) else float(row[place]),
-                contribution=float(added[place]),
+                feature=served.features[feature],
+                value=None if isnan(row[feature]) else float(row[feature]),
+                contribution=float(added[feature]),
             )
-            for place in largest[: request.explain]
-            if added[place] != 0.0
+            for feature in largest[: request.explain]
+            if added[feature] != 0.0
         ]
 
 
@@ -294,12 +319,6 @@ def describe(entry: ModelSlot) -> ModelAnswer:
         n_trees=getattr(served.model, "n_trees", None),
         problem=entry.problem,
     )
-
-
-# What the service has done so far, as Prometheus reads it.
-
-
-_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 
 
 class Metrics:
@@ -336,13 +355,13 @@ class Metrics:
         lines.append(f'rankwood_rank_seconds_bucket{{le="+Inf"}} {self._answers}')
         lines.append(f"rankwood_rank_seconds_sum {self._seconds:.6f}")
         lines.append(f"rankwood_rank_seconds_count {self._answers}")
-        for name, value in {**gauges, "process_resident_memory_bytes": memory()}.items():
+        for name, value in {**gauges, "process_resident_memory_bytes": _resident_memory()}.items():
             kind = "counter" if name.endswith("_total") else "gauge"
             lines += [f"# TYPE {name} {kind}", f"{name} {value:g}"]
         return "\n".join(lines) + "\n"
 
 
-def memory() -> int:
+def _resident_memory() -> int:
     """Bytes of this process that are in memory; 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -353,19 +372,6 @@ def memory() -> int:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-# A page that explains the service, made from its own schema; it loads nothing from elsewhere.
-
-
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
-h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
-"""
 
 
 def documentation_page(schema: dict[str, Any], store: ModelStore) -> str:

@@ -1,4 +1,4 @@
-"""Bounds around a request: how large its body may be, how many may wait, how long one may take, who may ask."""
+"""Limits of a request: the size of its body, the length of the queue, the time it may take, and the token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What the service puts up with."""
+    """The limits of the service."""
 
     max_documents: int = 1000
     max_body: int = 16 * 2**20  # bytes

@@ -1,4 +1,4 @@
-"""Documents to an order: one model as the service holds it, between a request and the model's arrays."""
+"""One model of the service: it turns the documents of a request into a matrix, and the matrix into scores."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ServedModel:
     model: Any
     meta: Mapping[str, Any]
     features: tuple[str, ...]
-    place_of_feature: Mapping[str, int]
-    digest: str  # of the file's bytes: which version is this?
+    column_of_feature: Mapping[str, int]
+    digest: str  # of the file's bytes, which the service shows as the version
 
     def matrix(self, documents: Sequence[Any], *, refuse_missing: bool = False) -> Features:
         """The features of documents as rows, in the model's order.
@@ -53,27 +53,27 @@ class ServedModel:
         scores: Floats = self.model.predict(matrix, n_threads=1)
         return scores
 
-    def _fill_in_order(self, values: list[float | None], row: Floats, place: str) -> None:
+    def _fill_in_order(self, values: list[float | None], row: Floats, path: str) -> None:
         if len(values) != len(row):
             raise FieldError(
-                f"{place}.features",
+                f"{path}.features",
                 f"model '{self.name}' knows {len(row)} features, but there are {len(values)} values.",
             )
         row[:] = values  # None becomes NaN
 
-    def _fill_by_name(self, values: dict[str, float | None], row: Floats, place: str) -> None:
+    def _fill_by_name(self, values: dict[str, float | None], row: Floats, path: str) -> None:
         row.fill(np.nan)
         for name, value in values.items():
-            at = self.place_of_feature.get(name)
-            if at is None:
+            column = self.column_of_feature.get(name)
+            if column is None:
                 problem = UnknownName("feature", name, self.features)
-                raise FieldError(f"{place}.features.{name}", str(problem))
+                raise FieldError(f"{path}.features.{name}", str(problem))
             if value is not None:
-                row[at] = value
+                row[column] = value
 
 
 class FieldError(DataError):
-    """What a request says in one field cannot be used."""
+    """The value of one field of a request cannot be used."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -86,8 +86,8 @@ def read_served(path: str | os.PathLike[str], name: str) -> ServedModel:
     names = model.feature_names or tuple(str(number + 1) for number in range(model.n_features))
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    places = {feature: place for place, feature in enumerate(names)}
-    served = ServedModel(name, model, meta, tuple(names), places, digest)
+    columns = {feature: column for column, feature in enumerate(names)}
+    served = ServedModel(name, model, meta, tuple(names), columns, digest)
     for n_rows in _WARM_UP_ROWS:
         rows = np.zeros((n_rows, len(names)), np.float32)
         served.score(rows)
@@ -105,20 +105,21 @@ def order_of(scores: Floats, top_k: int | None) -> list[int]:
 def _refuse_huge(rows: Floats, features: Sequence[str]) -> None:
     """Raise for a value that float32 cannot hold: a model's thresholds are float32."""
     with np.errstate(invalid="ignore"):
-        found = np.argwhere(np.abs(rows) > LARGEST)
-    if len(found):
-        number, place = found[0].tolist()
+        huge = np.argwhere(np.abs(rows) > LARGEST)
+    if len(huge):
+        number, column = huge[0].tolist()
         raise FieldError(
             f"documents.{number}.features",
-            f"feature '{features[place]}' is {rows[number, place]:g}; values must be within ±{LARGEST:.4g} (float32).",
+            f"feature '{features[column]}' is {rows[number, column]:g}; "
+            f"values must be within ±{LARGEST:.4g} (float32).",
         )
 
 
 def _refuse_missing(rows: Floats, features: Sequence[str]) -> None:
-    found = np.argwhere(np.isnan(rows))
-    if len(found):
-        number, place = found[0].tolist()
+    missing = np.argwhere(np.isnan(rows))
+    if len(missing):
+        number, column = missing[0].tolist()
         raise FieldError(
             f"documents.{number}.features",
-            f"feature '{features[place]}' is missing, and this service refuses missing values.",
+            f"feature '{features[column]}' is missing, and this service refuses missing values.",
         )

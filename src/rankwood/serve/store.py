@@ -85,7 +85,7 @@ class ModelStore:
 def _stamp(path: Path) -> Stamp | None:
     """What changes when a file does; None where there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

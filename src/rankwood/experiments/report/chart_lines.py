@@ -1,14 +1,14 @@
-"""The chart of rounds: a line per algorithm, by boosting round or tree."""
+"""Charts with two axes: a measure by boosting round or tree, and quality against training time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from rankwood.dtypes import Floats
-from rankwood.experiments.report import words
+from rankwood.experiments.report import formatting
 from rankwood.experiments.report.chart_rows import NARROW_BELOW
 from rankwood.experiments.report.drawing import (
     Drawing,
@@ -32,19 +32,21 @@ from rankwood.experiments.report.tables import Column, Table, TableCell, name_ce
 _MOST_POINTS = 300  # of a line
 _MARKS = 6  # on a line
 _ROWS = 12  # of the table
-_KEY_LINE = 18.0
+_KEY_LINE = 18.0  # height of a line of the key
+_LABEL, _LABEL_LINE = 11.5, 14.0  # size and height of the names in the chart of times
+_Spot = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def mean_histories(findings: Findings) -> dict[str, dict[str, Floats]]:
     """By what was recorded, then by algorithm: the mean over its cells, as long as the shortest of them."""
-    found: dict[str, dict[str, list[list[float]]]] = {}
+    histories: dict[str, dict[str, list[list[float]]]] = {}
     for cell in findings.results.cells:
         for key, values in cell.history.items():
             if len(values) > 1:
-                found.setdefault(key, {}).setdefault(cell.algorithm, []).append(values)
+                histories.setdefault(key, {}).setdefault(cell.algorithm, []).append(values)
     return {
         key: {name: _mean(by_name[name]) for name in findings.results.algorithms if name in by_name}
-        for key, by_name in found.items()
+        for key, by_name in histories.items()
     }
 
 
@@ -69,7 +71,7 @@ def rounds_chart(findings: Findings, key: str, width: float) -> Drawing:
     up = Scale(*value_range(v for h in lines.values() for v in h), plot_bottom, 16.0)
     _draw_round_axes(sheet, across, up, key)
     for name, history in lines.items():
-        _draw_line(sheet, across, up, findings.place(name), history)
+        _draw_line(sheet, across, up, findings.index_of(name), history)
     if is_narrow:
         _draw_key(sheet, findings, lines, plot_bottom + 58.0)
     else:
@@ -78,9 +80,7 @@ def rounds_chart(findings: Findings, key: str, width: float) -> Drawing:
 
 
 def _draw_round_axes(sheet: Drawing, across: Scale, up: Scale, key: str) -> None:
-    for tick in up.ticks(6):
-        sheet.line(across.start, up(tick), across.end, up(tick), "grid")
-        sheet.text(across.start - 8, up(tick) + 4, tick_text(tick), "end", role="muted", size=11)
+    _draw_value_ticks(sheet, across, up, tick_text)
     for tick in across.ticks(5 if sheet.width < NARROW_BELOW else 8):
         if tick >= 1 and tick == int(tick):
             sheet.text(
@@ -88,11 +88,24 @@ def _draw_round_axes(sheet: Drawing, across: Scale, up: Scale, key: str) -> None
             )
     sheet.line(across.start, up.start, across.end, up.start, "axis")
     sheet.text(across.start, 10, shorten(key, 40), role="muted", size=11)
+    _draw_title_below(sheet, across, up, "round")
+
+
+def _draw_value_ticks(
+    sheet: Drawing, across: Scale, up: Scale, text_of: Callable[[float], str]
+) -> None:
+    """A line across the plot and a number beside it for each tick of the vertical axis."""
+    for tick in up.ticks(6):
+        sheet.line(across.start, up(tick), across.end, up(tick), "grid")
+        sheet.text(across.start - 8, up(tick) + 4, text_of(tick), "end", role="muted", size=11)
+
+
+def _draw_title_below(sheet: Drawing, across: Scale, up: Scale, title: str) -> None:
     middle = (across.start + across.end) / 2
-    sheet.text(middle, up.start + 36, "round", "middle", role="muted")
+    sheet.text(middle, up.start + 36, title, "middle", role="muted")
 
 
-def _draw_line(sheet: Drawing, across: Scale, up: Scale, place: int, history: Floats) -> None:
+def _draw_line(sheet: Drawing, across: Scale, up: Scale, index: int, history: Floats) -> None:
     chosen = np.unique(
         np.linspace(0, history.size - 1, min(history.size, _MOST_POINTS)).astype(int)
     )
@@ -101,12 +114,12 @@ def _draw_line(sheet: Drawing, across: Scale, up: Scale, place: int, history: Fl
         for round_ in chosen
         if math.isfinite(history[round_])
     ]
-    sheet.add(Line(tuple(points), series(place), 2.0, dash_of(place)))
+    sheet.add(Line(tuple(points), series(index), 2.0, dash_of(index)))
     # Marks of neighbouring lines stand at different rounds.
-    shift = (place % 4) / 4
+    shift = (index % 4) / 4
     for share in (np.arange(_MARKS) + shift) / _MARKS:
         x, y = points[int(share * (len(points) - 1))]
-        sheet.add(Mark(x, y, shape_of(place), series(place), 4.0))
+        sheet.add(Mark(x, y, shape_of(index), series(index), 4.0))
 
 
 def _draw_names(
@@ -115,27 +128,28 @@ def _draw_names(
     """The name of each line at its end, moved up or down where names would meet."""
     last = {name: history[np.isfinite(history)] for name, history in lines.items()}
     ends = [up(float(values[-1])) for values in last.values()]
-    places = spread(ends, 15.0, up.end, up.start)
-    for (name, values), end, y in zip(last.items(), ends, places, strict=True):
-        role = series(findings.place(name))
+    positions = spread(ends, 15.0, up.end, up.start)
+    for (name, values), end, y in zip(last.items(), ends, positions, strict=True):
+        role = series(findings.index_of(name))
         sheet.line(across(values.size), end, across.end + 10, y, "axis", width=0.8)
-        sheet.add(Mark(across.end + 10, y, shape_of(findings.place(name)), role, 4.0))
+        sheet.add(Mark(across.end + 10, y, shape_of(findings.index_of(name)), role, 4.0))
         sheet.text(across.end + 20, y + 4, shorten(name, 22))
 
 
 def _draw_key(sheet: Drawing, findings: Findings, lines: Mapping[str, Floats], top: float) -> None:
     """Below a narrow plot: a piece of each line, its mark, its name."""
     for line, name in enumerate(lines):
-        place, y = findings.place(name), top + line * _KEY_LINE
-        style = {"width": 2.0, "dash": dash_of(place)}
-        sheet.line(16, y - 4, 52, y - 4, series(place), **style)
-        sheet.add(Mark(34, y - 4, shape_of(place), series(place), 4.0))
+        index, y = findings.index_of(name), top + line * _KEY_LINE
+        style = {"width": 2.0, "dash": dash_of(index)}
+        sheet.line(16, y - 4, 52, y - 4, series(index), **style)
+        sheet.add(Mark(34, y - 4, shape_of(index), series(index), 4.0))
         sheet.text(62, y, shorten(name, 36))
 
 
 def _describe_rounds(key: str, lines: Mapping[str, Floats]) -> str:
     parts = [
-        f"{name} goes from {words.number(history[0])} to {words.number(history[-1])} in {history.size:,} rounds"
+        f"{name} goes from {formatting.number(history[0])} to {formatting.number(history[-1])} "
+        f"in {history.size:,} rounds"
         for name, history in list(lines.items())[:25]
     ]
     return f"{key} by round: {'; '.join(parts)}."
@@ -158,15 +172,7 @@ def rounds_table(findings: Findings, key: str) -> Table:
 
 def _value_at(history: Floats, round_: int) -> TableCell:
     value = float(history[round_]) if round_ < history.size else math.nan
-    return number_cell(words.number(value), value)
-
-
-# The chart of times: what training took against what it gave.
-
-
-_LABEL = 11.5  # size
-_LINE = 14.0
-_Spot = tuple[float, float, float, float]  # left, top, right, bottom
+    return number_cell(formatting.number(value), value)
 
 
 def _points(findings: Findings) -> dict[str, tuple[float, float]]:
@@ -190,10 +196,10 @@ def times_chart(findings: Findings, width: float) -> Drawing:
     across = Scale(*log_range(s for s, _ in points.values()), 54.0, width - 14.0, is_log=True)
     up = Scale(*value_range((mean for _, mean in points.values()), 0.12), bottom, 18.0)
     _draw_time_axes(sheet, findings.primary, across, up)
-    places = {name: (across(seconds), up(mean)) for name, (seconds, mean) in points.items()}
-    taken = [(x - 8, y - 8, x + 8, y + 8) for x, y in places.values()]
-    for name, (x, y) in places.items():
-        place = findings.place(name)
+    positions = {name: (across(seconds), up(mean)) for name, (seconds, mean) in points.items()}
+    taken = [(x - 8, y - 8, x + 8, y + 8) for x, y in positions.values()]
+    for name, (x, y) in positions.items():
+        index = findings.index_of(name)
         label = shorten(name, 16 if is_narrow else 24)
         spot = _free_spot(x, y, label, taken, (across.start, up.end, width - 6, bottom))
         taken.append(spot)
@@ -201,22 +207,22 @@ def times_chart(findings: Findings, width: float) -> Drawing:
         edge = spot[0] if spot[0] > x else spot[2] if spot[2] < x else (spot[0] + spot[2]) / 2
         if math.hypot(edge - x, middle - y) > 24:
             sheet.line(x, y, edge, middle, "axis", width=0.8)
-        sheet.add(Mark(x, y, shape_of(place), series(place), 5.5, hint=_hint(points[name])))
+        sheet.add(Mark(x, y, shape_of(index), series(index), 5.5, hint=_hint(points[name])))
         is_best = name == findings.best
         sheet.text(spot[0] + 2, spot[3] - 3, label, size=_LABEL, is_bold=is_best)
     return sheet
 
 
 def _free_spot(x: float, y: float, label: str, taken: list[_Spot], limits: _Spot) -> _Spot:
-    """Where a label stands: the nearest place around its mark where it hides nothing."""
+    """Where a label stands: the nearest position around its mark where it hides nothing."""
     width = width_of(label, _LABEL) + 4
     for distance in (10.0, 18.0, 30.0, 44.0, 60.0, 80.0, 104.0):
         for across, down in ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)):
             left = (
                 x + distance * across - (width if across < 0 else width / 2 if across == 0 else 0)
             )
-            top = y + distance * down - _LINE / 2
-            spot = (left, top, left + width, top + _LINE)
+            top = y + distance * down - _LABEL_LINE / 2
+            spot = (left, top, left + width, top + _LABEL_LINE)
             is_inside = (
                 spot[0] >= limits[0]
                 and spot[1] >= limits[1]
@@ -225,7 +231,7 @@ def _free_spot(x: float, y: float, label: str, taken: list[_Spot], limits: _Spot
             )
             if is_inside and not any(_meet(spot, other) for other in taken):
                 return spot
-    return (x + 10, y - _LINE / 2, x + 10 + width, y + _LINE / 2)
+    return (x + 10, y - _LABEL_LINE / 2, x + 10 + width, y + _LABEL_LINE / 2)
 
 
 def _meet(one: _Spot, other: _Spot) -> bool:
@@ -233,12 +239,10 @@ def _meet(one: _Spot, other: _Spot) -> bool:
 
 
 def _draw_time_axes(sheet: Drawing, measure: str, across: Scale, up: Scale) -> None:
-    for tick in up.ticks(6):
-        sheet.line(across.start, up(tick), across.end, up(tick), "grid")
-        sheet.text(across.start - 8, up(tick) + 4, f"{tick:.6g}", "end", role="muted", size=11)
+    _draw_value_ticks(sheet, across, up, "{:.6g}".format)
     last = -math.inf
     for tick in across.ticks():
-        x, text = across(tick), words.duration(tick).replace(".0 s", " s")
+        x, text = across(tick), formatting.duration(tick).replace(".0 s", " s")
         room = width_of(text, 11) / 2
         if x - last > 2 * room + 8 and x + room < sheet.width:
             sheet.line(x, up.end, x, up.start, "grid")
@@ -246,12 +250,11 @@ def _draw_time_axes(sheet: Drawing, measure: str, across: Scale, up: Scale) -> N
             last = x
     sheet.line(across.start, up.start, across.end, up.start, "axis")
     sheet.text(across.start, 11, f"mean {measure}", role="muted", size=11)
-    middle = (across.start + across.end) / 2
-    sheet.text(middle, up.start + 36, "median time to fit a cell", "middle", role="muted")
+    _draw_title_below(sheet, across, up, "median time to fit a cell")
 
 
 def _hint(point: tuple[float, float]) -> str:
-    return f"{words.duration(point[0])}, {words.number(point[1])}"
+    return f"{formatting.duration(point[0])}, {formatting.number(point[1])}"
 
 
 def _describe_times(findings: Findings, points: dict[str, tuple[float, float]]) -> str:
@@ -263,7 +266,7 @@ def times_table(findings: Findings) -> Table:
     """The numbers of the chart."""
     columns = [Column("algorithm", is_number=False), Column("seconds"), Column(findings.primary)]
     rows = [
-        [name_cell(name), number_cell(f"{s:.3f}", s), number_cell(words.number(mean), mean)]
+        [name_cell(name), number_cell(f"{s:.3f}", s), number_cell(formatting.number(mean), mean)]
         for name, (s, mean) in _points(findings).items()
     ]
     return Table("times", "Time to fit and quality", columns, rows)

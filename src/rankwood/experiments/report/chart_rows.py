@@ -1,4 +1,8 @@
-"""The chart of means: a row per algorithm, its mean as a mark on its interval."""
+"""Charts with a row or a panel per algorithm: means with intervals, folds, and differences from the baseline.
+
+``Rows`` lays out the rows, with names beside them on a wide sheet and above them on a narrow one. The chart of
+differences has a panel per algorithm, with its queries from the largest gain to the largest loss.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwood.dtypes import Floats
-from rankwood.experiments.report import words
+from rankwood.experiments.report import formatting
 from rankwood.experiments.report.drawing import (
     SIZE,
     Drawing,
@@ -27,6 +31,12 @@ from rankwood.experiments.report.tables import Column, Table, name_cell, number_
 _HEAD, _FOOT = 14.0, 46.0
 _VALUE_ROOM = 92.0  # right of the plot, for the mean and its marks
 NARROW_BELOW = 560.0  # pixels: names stand above their rows, not beside
+_RADIUS = 7.5  # of a fold's mark
+_KEY_LINE = 16.0  # height of a line of the folds' key
+_PANEL_HEIGHT, _GAP = 196.0, 22.0  # of the chart of differences
+_TOP, _BOTTOM, _LEFT = 40.0, 26.0, 44.0  # margins of a panel
+_MOST_STEPS = 160  # more queries than this are drawn by their quantiles
+_SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 @dataclass(frozen=True)
@@ -59,9 +69,9 @@ class Rows:
         """Of the drawing, with the axis below."""
         return self.bottom + _FOOT
 
-    def middle(self, place: int) -> float:
+    def middle(self, row: int) -> float:
         """The line on which the marks of a row stand."""
-        return self.top + self.step * (place + (0.68 if self.is_narrow else 0.5))
+        return self.top + self.step * (row + (0.68 if self.is_narrow else 0.5))
 
     def draw_axis(self, sheet: Drawing, scale: Scale, title: str) -> None:
         """The grid, its ticks and what is measured."""
@@ -74,10 +84,10 @@ class Rows:
         sheet.text(middle, self.bottom + 38, title, "middle", role="muted")
 
     def draw_name(
-        self, sheet: Drawing, place: int, is_bold: bool, value: str, above: float = 12.0
+        self, sheet: Drawing, row: int, is_bold: bool, value: str, above: float = 12.0
     ) -> None:
         """The name of a row and its value: beside it, or ``above`` its line on a narrow sheet."""
-        shown, y = shorten(self.names[place]), self.middle(place)
+        shown, y = shorten(self.names[row]), self.middle(row)
         if self.is_narrow:
             sheet.text(self.left, y - above, shown, is_bold=is_bold)
             sheet.text(self.right, y - above, value, "end", role="muted")
@@ -101,11 +111,11 @@ def means_chart(findings: Findings, measure: str, width: float) -> Drawing:
     if baseline is not None:
         x = scale(findings.standings[baseline, measure].mean)
         sheet.line(x, rows.top - 4, x, rows.bottom + 4, "muted", dash="4 3")
-    for place, (name, standing) in enumerate(zip(names, standings, strict=True)):
-        value = f"{words.number(standing.mean)} {standing.marks}".strip()
-        rows.draw_name(sheet, place, standing.is_best, value)
+    for row, (name, standing) in enumerate(zip(names, standings, strict=True)):
+        value = f"{formatting.number(standing.mean)} {standing.marks}".strip()
+        rows.draw_name(sheet, row, standing.is_best, value)
         if not math.isnan(standing.mean):
-            _draw_standing(sheet, scale, rows.middle(place), standing, name == baseline)
+            _draw_standing(sheet, scale, rows.middle(row), standing, name == baseline)
     return sheet
 
 
@@ -120,7 +130,7 @@ def _draw_standing(
         for end in (low, high):
             sheet.line(end, y - 4, end, y + 4, role, width=2.0)
     shape = "square" if is_baseline else "diamond" if standing.is_best else "circle"
-    hint = f"{words.number(standing.mean)} ({words.interval(standing.interval)})"
+    hint = f"{formatting.number(standing.mean)} ({formatting.interval(standing.interval)})"
     size = SIZE * 0.42
     sheet.add(Mark(scale(standing.mean), y, shape, role, size, is_filled, hint))
 
@@ -129,8 +139,10 @@ def _describe_means(findings: Findings, measure: str) -> str:
     lines = []
     for name in findings.ranked(measure)[:25]:
         standing = findings.standings[name, measure]
-        bounds = words.interval(standing.interval)
-        lines.append(f"{name} {words.number(standing.mean)}" + (f" ({bounds})" if bounds else ""))
+        bounds = formatting.interval(standing.interval)
+        lines.append(
+            f"{name} {formatting.number(standing.mean)}" + (f" ({bounds})" if bounds else "")
+        )
     return f"{measure}, from the best to the worst: {'; '.join(lines)}."
 
 
@@ -141,15 +153,8 @@ def means_table(findings: Findings, measure: str) -> Table:
     for name in findings.ranked(measure):
         standing = findings.standings[name, measure]
         ends = [standing.mean, *standing.interval]
-        rows.append([name_cell(name), *(number_cell(words.number(end), end) for end in ends)])
+        rows.append([name_cell(name), *(number_cell(formatting.number(end), end) for end in ends)])
     return Table(f"means-{measure}", f"Mean {measure}", columns, rows)
-
-
-# The chart of folds: a row per algorithm, each fold a numbered mark.
-
-
-_RADIUS = 7.5
-_KEY_LINE = 16.0
 
 
 def folds_chart(findings: Findings, width: float) -> Drawing:
@@ -163,9 +168,9 @@ def folds_chart(findings: Findings, width: float) -> Drawing:
     sheet = Drawing(width, rows.height + _KEY_LINE * len(key), f"Mean {measure} by fold", "")
     sheet.description = _describe_folds(findings)
     rows.draw_axis(sheet, scale, measure)
-    for place, name in enumerate(names):
-        standing, y = findings.standings[name, measure], rows.middle(place)
-        rows.draw_name(sheet, place, standing.is_best, words.number(standing.mean), 27.0)
+    for row, name in enumerate(names):
+        standing, y = findings.standings[name, measure], rows.middle(row)
+        rows.draw_name(sheet, row, standing.is_best, formatting.number(standing.mean), 27.0)
         sheet.line(rows.left, y, rows.right, y, "grid")
         if not math.isnan(standing.mean):
             x = scale(standing.mean)
@@ -185,7 +190,7 @@ def _draw_folds(sheet: Drawing, scale: Scale, y: float, values: list[float]) -> 
         x = scale(value)
         height = next((h for h in (0.0, -15.0, 15.0) if _is_free(x, h, taken)), 0.0)
         taken.append((x, height))
-        hint = f"fold {fold + 1}: {words.number(value)}"
+        hint = f"fold {fold + 1}: {formatting.number(value)}"
         sheet.add(Mark(x, y + height, "circle", "ink", _RADIUS, is_filled=False, hint=hint))
         sheet.text(x, y + height + 3.4, str(fold + 1), "middle", size=9.5)
 
@@ -197,11 +202,11 @@ def _is_free(x: float, height: float, taken: list[tuple[float, float]]) -> bool:
 def _key(findings: Findings, width: float) -> list[str]:
     """Which number is which fold, in lines that fit; nothing where the names are the numbers."""
     folds = findings.results.folds
-    if all(fold in (str(place + 1), f"Fold{place + 1}") for place, fold in enumerate(folds)):
+    if all(fold in (str(index + 1), f"Fold{index + 1}") for index, fold in enumerate(folds)):
         return []
     lines: list[str] = []
-    for place, fold in enumerate(folds):
-        entry = f"{place + 1} {shorten(fold, 20)}"
+    for index, fold in enumerate(folds):
+        entry = f"{index + 1} {shorten(fold, 20)}"
         if lines and len(lines[-1]) + len(entry) + 3 < width / 6.5:
             lines[-1] += f" · {entry}"
         else:
@@ -212,7 +217,7 @@ def _key(findings: Findings, width: float) -> list[str]:
 def _describe_folds(findings: Findings) -> str:
     parts = []
     for name in findings.ranked()[:25]:
-        values = ", ".join(words.number(v) for v in findings.by_fold(name, findings.primary))
+        values = ", ".join(formatting.number(v) for v in findings.by_fold(name, findings.primary))
         parts.append(f"{name}: {values}")
     return f"{findings.primary} in folds 1 to {len(findings.results.folds)}. {'; '.join(parts)}."
 
@@ -223,36 +228,31 @@ def folds_table(findings: Findings) -> Table:
     rows = [
         [
             name_cell(name),
-            *(number_cell(words.number(v), v) for v in findings.by_fold(name, findings.primary)),
+            *(
+                number_cell(formatting.number(v), v)
+                for v in findings.by_fold(name, findings.primary)
+            ),
         ]
         for name in findings.ranked()
     ]
     return Table("folds", f"Mean {findings.primary} by fold", columns, rows)
 
 
-# The chart of differences: a panel per algorithm, its queries from the largest gain to the largest loss.
-
-
-_PANEL_HEIGHT = 196.0
-_GAP = 22.0
-_TOP, _BOTTOM, _LEFT = 40.0, 26.0, 44.0
-_MOST_STEPS = 160  # more queries than this are drawn by their quantiles
-_SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-
-
 def sorted_differences(findings: Findings, name: str) -> Floats:
     """The differences from the baseline over the queries both have a value of, the largest first."""
     assert findings.baseline is not None
     measure = findings.primary
-    found = findings.values[name, measure] - findings.values[findings.baseline, measure]
-    return np.sort(found[~np.isnan(found)])[::-1]
+    differences = findings.values[name, measure] - findings.values[findings.baseline, measure]
+    return np.sort(differences[~np.isnan(differences)])[::-1]
 
 
 def differences_chart(findings: Findings, width: float) -> Drawing:
     """A panel per algorithm other than the baseline, the best first."""
     names = _compared(findings)
-    found = {name: sorted_differences(findings, name) for name in names}
-    extreme = max((float(np.abs(each).max(initial=0.0)) for each in found.values()), default=0.0)
+    differences = {name: sorted_differences(findings, name) for name in names}
+    extreme = max(
+        (float(np.abs(each).max(initial=0.0)) for each in differences.values()), default=0.0
+    )
     n_columns = (
         1 if width < NARROW_BELOW else 2 if len(names) in (2, 4) else min(3, len(names) or 1)
     )
@@ -261,9 +261,9 @@ def differences_chart(findings: Findings, width: float) -> Drawing:
     height = n_lines * (_PANEL_HEIGHT + _GAP)
     sheet = Drawing(width, height, "", _describe_differences(findings))
     sheet.title = f"{findings.primary} of each query, less that of {findings.baseline}"
-    for place, name in enumerate(names):
-        line, column = divmod(place, n_columns)
-        panel = _panel(findings, name, found[name], panel_width, extreme or 1.0)
+    for index, name in enumerate(names):
+        line, column = divmod(index, n_columns)
+        panel = _panel(findings, name, differences[name], panel_width, extreme or 1.0)
         sheet.paste(panel, column * (panel_width + _GAP), line * (_PANEL_HEIGHT + _GAP))
     return sheet
 
@@ -274,7 +274,9 @@ def _compared(findings: Findings) -> list[str]:
     return [name for name in findings.ranked() if name in known]
 
 
-def _panel(findings: Findings, name: str, found: Floats, width: float, extreme: float) -> Drawing:
+def _panel(
+    findings: Findings, name: str, differences: Floats, width: float, extreme: float
+) -> Drawing:
     """The sorted differences of one algorithm around a line at 0."""
     assert findings.comparison is not None
     panel = Drawing(width, _PANEL_HEIGHT, "", "")
@@ -282,39 +284,41 @@ def _panel(findings: Findings, name: str, found: Floats, width: float, extreme: 
     scale = Scale(-extreme * 1.05, extreme * 1.05, bottom, _TOP)
     panel.text(_LEFT, 14, shorten(name, 32), is_bold=True)
     pair = findings.comparison[name]
-    panel.text(_LEFT, 30, f"mean {words.signed(pair.difference)}", role="muted", size=11)
+    panel.text(_LEFT, 30, f"mean {formatting.signed(pair.difference)}", role="muted", size=11)
     for tick in linear_ticks(-extreme, extreme, 5):
         y = scale(tick)
         panel.line(_LEFT, y, width, y, "axis" if tick == 0 else "grid")
         text = tick_text(tick).replace("-", "−")
         panel.text(_LEFT - 6, y + 4, text, "end", role="muted", size=11)
     roles = ("worse", "better") if is_lower_better(findings.primary) else ("better", "worse")
-    for role, part in zip(roles, (np.maximum(found, 0.0), np.minimum(found, 0.0)), strict=True):
+    for role, part in zip(
+        roles, (np.maximum(differences, 0.0), np.minimum(differences, 0.0)), strict=True
+    ):
         if part.any():
             outline = _steps(part, scale, _LEFT, width)
             panel.add(Line(outline, role, is_filled=True))
     panel.text(width, _TOP + 12, f"better {pair.wins:,}", "end", role="better", is_bold=True)
     panel.text(_LEFT + 6, bottom - 4, f"worse {pair.losses:,}", role="worse", is_bold=True)
-    ties = f"{words.count(pair.n_queries, 'query')}, {pair.ties:,} equal"
+    ties = f"{formatting.count(pair.n_queries, 'query')}, {pair.ties:,} equal"
     panel.text(width, _PANEL_HEIGHT - 8, ties, "end", role="muted", size=11)
     return panel
 
 
 def _steps(
-    found: Floats, scale: Scale, left: float, right: float
+    differences: Floats, scale: Scale, left: float, right: float
 ) -> tuple[tuple[float, float], ...]:
     """The outline of a bar per query; of many queries, of as many quantiles as can be told apart."""
-    n_steps = min(found.size, _MOST_STEPS)
-    heights = np.quantile(found, 1.0 - (np.arange(n_steps) + 0.5) / n_steps)
-    if found.size <= _MOST_STEPS:
-        heights = found
+    n_steps = min(differences.size, _MOST_STEPS)
+    heights = np.quantile(differences, 1.0 - (np.arange(n_steps) + 0.5) / n_steps)
+    if differences.size <= _MOST_STEPS:
+        heights = differences
     heights = heights.copy()
-    heights[[0, -1]] = found[[0, -1]]  # the extremes are shown as they are
+    heights[[0, -1]] = differences[[0, -1]]  # the extremes are shown as they are
     edges = np.linspace(left, right, n_steps + 1)
     points = [(left, scale(0.0))]
-    for place, height in enumerate(heights):
+    for step, height in enumerate(heights):
         y = scale(float(height))
-        points += [(float(edges[place]), y), (float(edges[place + 1]), y)]
+        points += [(float(edges[step]), y), (float(edges[step + 1]), y)]
     return (*points, (right, scale(0.0)))
 
 
@@ -324,7 +328,7 @@ def _describe_differences(findings: Findings) -> str:
     pairs = [comparison[name] for name in _compared(findings)[:25]]
     parts = [
         f"{pair.name}: better for {pair.wins:,}, equal for {pair.ties:,}, worse for {pair.losses:,}, "
-        f"mean {words.signed(pair.difference)}"
+        f"mean {formatting.signed(pair.difference)}"
         for pair in pairs
     ]
     return f"Compared with {comparison.baseline}. {'; '.join(parts)}."
@@ -336,8 +340,11 @@ def differences_table(findings: Findings) -> Table:
     columns = [Column("algorithm", is_number=False), *map(Column, names)]
     rows = []
     for name in _compared(findings):
-        found = sorted_differences(findings, name)
-        shares = [float(np.quantile(found, share)) if found.size else np.nan for share in _SHARES]
-        rows.append([name_cell(name), *(number_cell(words.signed(v), v) for v in shares)])
+        differences = sorted_differences(findings, name)
+        shares = [
+            float(np.quantile(differences, share)) if differences.size else np.nan
+            for share in _SHARES
+        ]
+        rows.append([name_cell(name), *(number_cell(formatting.signed(v), v) for v in shares)])
     title = f"Quantiles over queries of the difference in {findings.primary}"
     return Table("differences", title, columns, rows)

@@ -1,8 +1,9 @@
-"""A chart as shapes, before it is SVG or PNG: the same drawing serves the page, the paper and a slide.
+"""A chart as shapes, before it is SVG or PNG, and the scales that map values to positions on it.
 
-Words used here
-    role    what a shape is for: ``grid``, ``ink``, ``series0`` …; the page's style sheet or a palette gives its colour
-    place   x and y in pixels, from the upper left corner
+Terms
+    role      what a shape is for: ``grid``, ``ink``, ``series0`` …; the page's style sheet or a palette colours it
+    position  x or y in pixels, from the upper left corner
+    index     the number of an algorithm in the run, which gives its colour, mark and dashes
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Text:
-    """Words; ``anchor`` says which part of them is at x: start, middle, end."""
+    """A line of text; ``anchor`` says which part of it is at x: start, middle, end."""
 
     x: float
-    y: float  # of the line they stand on
+    y: float  # of the baseline
     text: str
     anchor: str = "start"
     role: str = "ink"
@@ -76,7 +77,7 @@ Shape = Line | Box | Mark | Text
 
 @dataclass
 class Drawing:
-    """Shapes on a sheet, the last on top, and what they show in words."""
+    """Shapes on a sheet, the last on top, with a title and a description for those who cannot see it."""
 
     width: float
     height: float
@@ -93,11 +94,11 @@ class Drawing:
         self.add(Line(((x1, y1), (x2, y2)), role, **style))
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", **style: Any) -> None:
-        """Add words."""
+        """Add a line of text."""
         self.add(Text(x, y, text, anchor, **style))
 
     def paste(self, other: Drawing, x: float, y: float) -> None:
-        """Add the shapes of another drawing, its upper left corner at a place."""
+        """Add the shapes of another drawing, its upper left corner at (x, y)."""
         self.add(*(_moved(shape, x, y) for shape in other.shapes))
 
 
@@ -107,19 +108,19 @@ def _moved(shape: Shape, x: float, y: float) -> Shape:
     return replace(shape, x=shape.x + x, y=shape.y + y)
 
 
-def series(place: int) -> str:
-    """The role of an algorithm, by its place in the run."""
-    return f"series{place % N_COLOURS}"
+def series(index: int) -> str:
+    """The role of an algorithm."""
+    return f"series{index % N_COLOURS}"
 
 
-def shape_of(place: int) -> str:
-    """The mark of an algorithm, by its place in the run; colour and mark together differ for 56 of them."""
-    return SHAPES[place % len(SHAPES)]
+def shape_of(index: int) -> str:
+    """The mark of an algorithm; colour and mark together differ for 56 of them."""
+    return SHAPES[index % len(SHAPES)]
 
 
-def dash_of(place: int) -> str:
+def dash_of(index: int) -> str:
     """The dashes of an algorithm's line."""
-    return DASHES[place % len(DASHES)]
+    return DASHES[index % len(DASHES)]
 
 
 def width_of(text: str, size: float = SIZE) -> float:
@@ -149,12 +150,9 @@ def shorten(text: str, most: int = 28) -> str:
     return f"{text[: most - 1 - tail]}…{text[-tail:]}"
 
 
-# From values to places: ranges, round ticks, linear and logarithmic scales.
-
-
 @dataclass(frozen=True)
 class Scale:
-    """Maps values between ``low`` and ``high`` to places between ``start`` and ``end``."""
+    """Maps values between ``low`` and ``high`` to positions between ``start`` and ``end``."""
 
     low: float
     high: float
@@ -163,7 +161,7 @@ class Scale:
     is_log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The place of a value."""
+        """The position of a value."""
         low, high = self.low, self.high
         if self.is_log:
             value, low, high = math.log(value), math.log(low), math.log(high)
@@ -201,7 +199,7 @@ def linear_ticks(low: float, high: float, most: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(place * step, 12) for place in range(first, last + 1)]
+    return [round(multiple * step, 12) for multiple in range(first, last + 1)]
 
 
 def log_ticks(scale: Scale) -> list[float]:
@@ -213,22 +211,22 @@ def log_ticks(scale: Scale) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """A tick without digits that say nothing."""
+    """The text of a tick, without superfluous digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
 
 
-def spread(places: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Places moved as little as needed so that neighbours are ``gap`` apart, inside ``low`` … ``high`` if they fit."""
-    order = np.argsort(places, kind="stable")
-    moved = np.array(places, float)[order]
-    for place in range(1, moved.size):
-        moved[place] = max(moved[place], moved[place - 1] + gap)
+def spread(positions: list[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions moved as little as needed: ``gap`` apart, and all within ``low`` … ``high`` if they fit."""
+    order = np.argsort(positions, kind="stable")
+    moved = np.array(positions, float)[order]
+    for index in range(1, moved.size):
+        moved[index] = max(moved[index], moved[index - 1] + gap)
     if moved.size and moved[-1] > high:
         moved[-1] = high
-        for place in range(moved.size - 2, -1, -1):
-            moved[place] = min(moved[place], moved[place + 1] - gap)
+        for index in range(moved.size - 2, -1, -1):
+            moved[index] = min(moved[index], moved[index + 1] - gap)
     if moved.size and moved[0] < low:
         moved += low - moved[0]
     result = np.empty_like(moved)
     result[order] = moved
-    return [float(place) for place in result]
+    return [float(position) for position in result]

@@ -1,4 +1,4 @@
-"""What a run's results say: means with intervals, comparisons, times; the numbers of every table and chart."""
+"""The statistics of a run: means with intervals, comparisons, times. Every table and chart takes its numbers here."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Findings:
 
         return sorted(self.results.algorithms, key=order)
 
-    def place(self, algorithm: str) -> int:
-        """Its place in the run, which gives its mark and its colour in every chart."""
+    def index_of(self, algorithm: str) -> int:
+        """Its number in the run, which gives its mark and its colour in every chart."""
         return self.results.algorithms.index(algorithm)
 
     def cells_of(self, algorithm: str, status: str = "done") -> list[CellRecord]:
@@ -92,18 +92,18 @@ class Findings:
 
     def seconds(self, algorithm: str, stage: str) -> float:
         """The median over its finished cells of what a stage took; NaN where none tells."""
-        found = [cell.seconds[stage] for cell in self.cells_of(algorithm) if stage in cell.seconds]
-        return float(np.median(found)) if found else math.nan
+        times = [cell.seconds[stage] for cell in self.cells_of(algorithm) if stage in cell.seconds]
+        return float(np.median(times)) if times else math.nan
 
     def by_fold(self, algorithm: str, measure: str) -> list[float]:
         """The mean over the queries of each fold; NaN where none has a value."""
         values, known = self.values[algorithm, measure], self._fold_of_query
-        return [mean_of(values[known == place]) for place in range(len(self.results.folds))]
+        return [mean_of(values[known == index]) for index in range(len(self.results.folds))]
 
     @property
     def _fold_of_query(self) -> Floats:
-        places = {fold: place for place, fold in enumerate(self.results.folds)}
-        return np.array([places.get(fold, -1) for fold, _ in self.results.queries])
+        index_of_fold = {fold: index for index, fold in enumerate(self.results.folds)}
+        return np.array([index_of_fold.get(fold, -1) for fold, _ in self.results.queries])
 
     @property
     def n_repetitions(self) -> int:
@@ -179,11 +179,11 @@ def _plain_standings(
         known = np.where(is_known, values, 0.0)
         intervals = resampling.ratio_intervals(known, is_known.astype(np.float64))
     standings = {}
-    for place, name in enumerate(names):
-        mean, n_known = mean_of(values[:, place]), int(is_known[:, place].sum())
+    for index, name in enumerate(names):
+        mean, n_known = mean_of(values[:, index]), int(is_known[:, index].sum())
         if not n_known:
             mean = _mean_of_cells(results, name, measure)
-        interval = intervals[place] if n_known > 1 else NO_INTERVAL
+        interval = intervals[index] if n_known > 1 else NO_INTERVAL
         is_partial = 0 < n_known < int(is_known.sum(axis=0).max())
         standings[name] = Standing(mean, interval, n_known, is_partial=is_partial)
     return standings
@@ -191,12 +191,12 @@ def _plain_standings(
 
 def _mean_of_cells(results: RunResults, algorithm: str, measure: str) -> float:
     """The mean over cells of a measure that has no values by query, such as an area over all documents."""
-    found = [
+    means = [
         cell.means[measure]
         for cell in results.cells
         if cell.algorithm == algorithm and cell.status == "done" and measure in cell.means
     ]
-    return mean_of(np.array(found, np.float64))
+    return mean_of(np.array(means, np.float64))
 
 
 def _best_of(

@@ -1,4 +1,8 @@
-"""Tables as HTML: sortable by click and by key, and scrolling by themselves where they are too wide."""
+"""HTML that is safe by construction, and tables made of it.
+
+Plain text is escaped wherever it goes in; only ``Markup`` passes as it is. Tables can be sorted by click and by key,
+and scroll in a frame of their own where they are too wide.
+"""
 
 from __future__ import annotations
 
@@ -13,88 +17,6 @@ from rankwood.experiments.report.tables import Column, Table, TableCell
 
 _LONGEST_HEAD = 32  # letters of a column's name
 _LONGEST_NAME = 60  # letters; all of it is shown when it is pointed at
-
-
-def html_table(table: Table, *, identifier: str | None = None, is_sortable: bool = True) -> Markup:
-    """The table with its notes; it scrolls inside its own frame."""
-    key = identifier or table.key
-    head = element("tr", *(_head(column, is_sortable) for column in table.columns))
-    body = [_row(table, row) for row in table.rows]
-    frame = element(
-        "div",
-        element(
-            "table",
-            element("thead", head),
-            element("tbody", *body),
-            class_="sortable" if is_sortable else None,
-            aria_labelledby=f"title-{key}",
-        ),
-        class_="frame",
-        tabindex="0",
-        role="region",
-        aria_labelledby=f"title-{key}",
-        id=f"table-{key}",
-    )
-    # Not a caption: that would scroll away with a wide table.
-    title = element("p", table.title, class_="caption", id=f"title-{key}")
-    notes = [element("li", note) for note in table.notes]
-    return join(title, frame, element("ul", *notes, class_="notes") if notes else None)
-
-
-def _head(column: Column, is_sortable: bool) -> Markup:
-    style = {"class_": "number" if column.is_number else None, "scope": "col"}
-    hint = column.hint or None
-    if not is_sortable:
-        return element("th", named(shorten(column.name, _LONGEST_HEAD)), title=hint, **style)
-    button = element(
-        "button", named(shorten(column.name, _LONGEST_HEAD)), type="button", title=hint
-    )
-    return element("th", button, aria_sort="none", **style)
-
-
-def _row(table: Table, row: Any) -> Markup:
-    cells = []
-    for place, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
-        name = "th" if place == 0 else "td"
-        cells.append(
-            element(
-                name,
-                _content(cell),
-                scope="row" if place == 0 else None,
-                class_="number" if column.is_number else None,
-                data_order=_order(cell, column),
-            )
-        )
-    return element("tr", *cells)
-
-
-def _content(cell: TableCell) -> Markup:
-    text: Any = cell.text
-    if cell.is_name:
-        short = shorten(text, _LONGEST_NAME)
-        text = element("bdi", short, title=None if short == text else text)
-    if cell.is_best:
-        text = element("strong", text)
-    if cell.is_tied:
-        text = element("span", text, class_="tied")
-    marks = element("sup", cell.marks, class_="marks") if cell.marks else None
-    detail = element("small", cell.detail) if cell.detail else None
-    parts = [part for part in (text, marks, detail) if part is not None]
-    return element("span", *parts, class_="cell")
-
-
-def _order(cell: TableCell, column: Column) -> str | None:
-    """What the script sorts by; empty for what has no value, which goes last."""
-    if not column.is_number:
-        return None
-    if isinstance(cell.order, int | float):
-        return repr(float(cell.order)) if not math.isnan(cell.order) else ""
-    return ""
-
-
-# HTML that is safe by construction: plain text is escaped, only ``Markup`` passes as it is.
-
-
 # Not allowed in HTML, or able to turn round what stands beside them; a name may hold anything.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
@@ -155,3 +77,80 @@ def data_block(identifier: str, value: Any) -> Markup:
     text = clean(text).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return Markup(f'<script type="application/json" id="{identifier}">{text}</script>')
+
+
+def html_table(table: Table, *, identifier: str | None = None, is_sortable: bool = True) -> Markup:
+    """The table with its notes; it scrolls inside its own frame."""
+    key = identifier or table.key
+    head = element("tr", *(_head(column, is_sortable) for column in table.columns))
+    body = [_row(table, row) for row in table.rows]
+    frame = element(
+        "div",
+        element(
+            "table",
+            element("thead", head),
+            element("tbody", *body),
+            class_="sortable" if is_sortable else None,
+            aria_labelledby=f"title-{key}",
+        ),
+        class_="frame",
+        tabindex="0",
+        role="region",
+        aria_labelledby=f"title-{key}",
+        id=f"table-{key}",
+    )
+    # Not a caption: that would scroll away with a wide table.
+    title = element("p", table.title, class_="caption", id=f"title-{key}")
+    notes = [element("li", note) for note in table.notes]
+    return join(title, frame, element("ul", *notes, class_="notes") if notes else None)
+
+
+def _head(column: Column, is_sortable: bool) -> Markup:
+    style = {"class_": "number" if column.is_number else None, "scope": "col"}
+    hint = column.hint or None
+    if not is_sortable:
+        return element("th", named(shorten(column.name, _LONGEST_HEAD)), title=hint, **style)
+    button = element(
+        "button", named(shorten(column.name, _LONGEST_HEAD)), type="button", title=hint
+    )
+    return element("th", button, aria_sort="none", **style)
+
+
+def _row(table: Table, row: Any) -> Markup:
+    cells = []
+    for index, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
+        name = "th" if index == 0 else "td"
+        cells.append(
+            element(
+                name,
+                _content(cell),
+                scope="row" if index == 0 else None,
+                class_="number" if column.is_number else None,
+                data_order=_order(cell, column),
+            )
+        )
+    return element("tr", *cells)
+
+
+def _content(cell: TableCell) -> Markup:
+    text: Any = cell.text
+    if cell.is_name:
+        short = shorten(text, _LONGEST_NAME)
+        text = element("bdi", short, title=None if short == text else text)
+    if cell.is_best:
+        text = element("strong", text)
+    if cell.is_tied:
+        text = element("span", text, class_="tied")
+    marks = element("sup", cell.marks, class_="marks") if cell.marks else None
+    detail = element("small", cell.detail) if cell.detail else None
+    parts = [part for part in (text, marks, detail) if part is not None]
+    return element("span", *parts, class_="cell")
+
+
+def _order(cell: TableCell, column: Column) -> str | None:
+    """What the script sorts by; empty for what has no value, which goes last."""
+    if not column.is_number:
+        return None
+    if isinstance(cell.order, int | float):
+        return repr(float(cell.order)) if not math.isnan(cell.order) else ""
+    return ""

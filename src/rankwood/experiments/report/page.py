@@ -1,4 +1,9 @@
-"""The page: one HTML file with its style, script and data inside; it asks no other file or server for anything."""
+"""The page: one HTML file with its style, script and data inside; it loads no other file.
+
+``html_page`` puts the parts together, from top to bottom. The query explorer holds the values of every query, and the
+rankings of the queries that changed most. The page must be small enough for a mail, whatever the run: values are kept
+as 16-bit numbers, and both stop where their share of the page is used up. The page says what was left out.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ import numpy as np
 
 from rankwood import __version__
 from rankwood.dtypes import Floats
-from rankwood.experiments.report import words
+from rankwood.experiments.report import formatting
 from rankwood.experiments.report.charts import NARROW, WIDE, Chart, charts_of
 from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.findings import Findings, is_lower_better
@@ -49,6 +54,16 @@ _TITLES = {
     "conventions": "Conventions",
     "repeat": "How to repeat",
 }
+_MOST_FAILURES = 50
+_LONGEST_MESSAGE = 8000  # letters, of its end
+MOST_RANKINGS = 200  # queries
+DEPTH = 20  # documents of a ranking that are shown
+_BYTES_FOR_VALUES = 2_000_000
+_BYTES_FOR_RANKINGS = 1_400_000
+_MISSING = 0xFFFF
+_STEP = 1e-4  # what four decimals tell apart
+_LONGEST_ID = 120  # letters of a query's id
+_LONGEST_NAME = 48  # letters of a document's name
 
 
 def html_page(findings: Findings) -> str:
@@ -61,7 +76,7 @@ def html_page(findings: Findings) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="generator", content=f"Rankwood {__version__}"),
-        element("meta", name="description", content=words.summary(findings)[:500]),
+        element("meta", name="description", content=formatting.summary(findings)[:500]),
         element("title", f"{findings.results.name} · Rankwood report"),
         element("link", rel="icon", href="data:,"),
         Markup(f"<style>\n{style}</style>"),
@@ -123,20 +138,13 @@ def _parts(findings: Findings, charts: list[Chart], explorer: Markup | None) -> 
     return {key: part for key, part in parts.items() if part is not None}
 
 
-# The parts of the page, from top to bottom.
-
-
-_MOST_FAILURES = 50
-_LONGEST_MESSAGE = 8000  # letters, of its end
-
-
 def section(key: str, title: str, *children: object) -> Markup:
     """A part of the page under its heading."""
     return element("section", element("h2", title), *children, id=key, class_="part")
 
 
 def summary_part(findings: Findings) -> Markup:
-    """What was found, in a paragraph, and the size of the run."""
+    """A paragraph about the results, and the size of the run."""
     results = findings.results
     n_failed = sum(cell.status == "failed" for cell in results.cells)
     facts = [
@@ -147,13 +155,15 @@ def summary_part(findings: Findings) -> Markup:
         (len(results.cells), "cell"),
     ]
     shown = [
-        element("li", element("b", f"{amount:,}"), " " + words.count(amount, noun).split(" ", 1)[1])
+        element(
+            "li", element("b", f"{amount:,}"), " " + formatting.count(amount, noun).split(" ", 1)[1]
+        )
         for amount, noun in facts
         if amount
     ]
     if n_failed:
         shown.append(element("li", element("b", f"{n_failed:,}"), " failed", class_="failed"))
-    paragraph = element("p", words.summary(findings), class_="lead")
+    paragraph = element("p", formatting.summary(findings), class_="lead")
     return join(paragraph, element("ul", *shown, class_="facts"))
 
 
@@ -177,13 +187,15 @@ def comparison_part(findings: Findings, charts: list[Chart]) -> Markup | None:
     if not known:
         return None
     first, *others = [
-        html_table(table, identifier=f"comparisons-{place}")
-        for place, (_, table) in enumerate(known)
+        html_table(table, identifier=f"comparisons-{index}")
+        for index, (_, table) in enumerate(known)
     ]
     more = element("summary", "The same table for the other measures")
     return section(
         "comparisons",
-        f"Compared with {words.brief(findings.baseline)}" if findings.baseline else "Comparisons",
+        f"Compared with {formatting.brief(findings.baseline)}"
+        if findings.baseline
+        else "Comparisons",
         first,
         element("details", more, *others) if others else None,
         *map(figure, charts),
@@ -215,7 +227,7 @@ def figure(chart: Chart) -> Markup:
 
 
 def explorer_part(findings: Findings, data: ExplorerData) -> Markup | None:
-    """The place where the script puts the query explorer."""
+    """The element that the script fills with the query explorer."""
     if not data.n_queries:
         return None
     wanted = len(findings.results.queries)
@@ -226,7 +238,7 @@ def explorer_part(findings: Findings, data: ExplorerData) -> Markup | None:
         )
     if data.n_rankings:
         limits.append(
-            f"Rankings are kept for the {words.count(data.n_rankings, 'query')} that changed most by "
+            f"Rankings are kept for the {formatting.count(data.n_rankings, 'query')} that changed most by "
             f"{findings.primary}, of the first repetition, as far as one of the algorithms ranks a document among "
             f"the first {data.content['depth']}."
         )
@@ -234,7 +246,7 @@ def explorer_part(findings: Findings, data: ExplorerData) -> Markup | None:
         limits.append("This run kept no rankings, so there are only values.")
     left_out = findings.results.measures[len(data.measures) :]
     if left_out:
-        limits.append(f"Left out to keep the page small: {words.listed(left_out)}.")
+        limits.append(f"Left out to keep the page small: {formatting.listed(left_out)}.")
     return section(
         "queries",
         "Query by query",
@@ -262,7 +274,7 @@ def failures_part(findings: Findings) -> Markup | None:
         )
         text = element("pre", cell.message.strip()[-_LONGEST_MESSAGE:], tabindex="0")
         items.append(element("details", head, text, class_="failure"))
-    count = words.count(len(failed), "cell")
+    count = formatting.count(len(failed), "cell")
     more = len(failed) - _MOST_FAILURES
     rest = element("p", f"and {more:,} more, in cells.csv.") if more > 0 else None
     share = element("p", f"{count} of {len(findings.results.cells):,} failed; the others went on.")
@@ -271,15 +283,18 @@ def failures_part(findings: Findings) -> Markup | None:
 
 def warnings_part(findings: Findings) -> Markup | None:
     """What the cells warned of, each warning once."""
-    places: dict[str, list[str]] = {}
+    cells_of_text: dict[str, list[str]] = {}
     for cell in findings.results.cells:
         for text in cell.warnings:
-            places.setdefault(text, []).append(f"{cell.algorithm} on {cell.fold}")
-    if not places:
+            cells_of_text.setdefault(text, []).append(f"{cell.algorithm} on {cell.fold}")
+    if not cells_of_text:
         return None
     items = []
-    for text, where in list(places.items())[:_MOST_FAILURES]:
-        count, some = words.count(len(where), "cell"), words.listed(list(dict.fromkeys(where)), 3)
+    for text, where in list(cells_of_text.items())[:_MOST_FAILURES]:
+        count, some = (
+            formatting.count(len(where), "cell"),
+            formatting.listed(list(dict.fromkeys(where)), 3),
+        )
         items.append(element("li", text[:1000], element("small", f" {count}: {some}")))
     return section("warnings", "Warnings", element("ul", *items))
 
@@ -300,11 +315,11 @@ def conventions_part(findings: Findings) -> Markup:
     """What each measure is, in words: conventions change numbers."""
     terms: list[Markup] = []
     for measure in findings.results.measures:
-        meaning, lines = words.conventions(
+        meaning, lines = formatting.conventions(
             measure, dict(findings.results.conventions.get(measure, {}))
         )
         terms.append(element("dt", element("code", measure)))
-        terms.append(element("dd", words.sentences(meaning, "; ".join(lines))))
+        terms.append(element("dd", formatting.sentences(meaning, "; ".join(lines))))
     return section(
         "conventions",
         "Conventions",
@@ -317,22 +332,6 @@ def contents(parts: Iterable[tuple[str, str]]) -> Markup:
     """Links to the parts."""
     links = [element("li", element("a", title, href=f"#{key}")) for key, title in parts]
     return element("nav", element("ul", *links), aria_label="Parts of this report")
-
-
-# What the query explorer of the page holds: values of every query, rankings of those that changed most.
-#
-# The page must stay small enough for a mail, whatever the run: values are kept as 16-bit numbers, and both parts stop
-# where their share of the page is used up; the page says what was left out.
-
-
-MOST_RANKINGS = 200  # queries
-DEPTH = 20  # documents of a ranking that are shown
-_BYTES_FOR_VALUES = 2_000_000
-_BYTES_FOR_RANKINGS = 1_400_000
-_MISSING = 0xFFFF
-_STEP = 1e-4  # what four decimals tell apart
-_LONGEST_ID = 120  # letters of a query's id
-_LONGEST_NAME = 48  # letters of a document's name
 
 
 @dataclass(frozen=True)
@@ -352,7 +351,7 @@ def explorer_data(findings: Findings) -> ExplorerData:
     kept = _affordable(findings, changed)
     measures = _affordable_measures(findings, len(kept))
     rankings = _rankings(findings, changed[:MOST_RANKINGS])
-    folds = {fold: place for place, fold in enumerate(results.folds)}
+    folds = {fold: index for index, fold in enumerate(results.folds)}
     content = {
         "algorithms": results.algorithms,
         "folds": results.folds,
@@ -366,11 +365,11 @@ def explorer_data(findings: Findings) -> ExplorerData:
             }
             for measure in measures
         ],
-        "queries": [shorten(clean(results.queries[place][1]), _LONGEST_ID) for place in kept],
-        "foldOf": [folds.get(results.queries[place][0], 0) for place in kept],
+        "queries": [shorten(clean(results.queries[query][1]), _LONGEST_ID) for query in kept],
+        "foldOf": [folds.get(results.queries[query][0], 0) for query in kept],
         "rankings": {
-            str(place): rankings[int(query)]
-            for place, query in enumerate(kept.tolist())
+            str(index): rankings[int(query)]
+            for index, query in enumerate(kept.tolist())
             if int(query) in rankings
         },
         "first": findings.baseline or results.algorithms[0],
@@ -410,7 +409,7 @@ def _affordable(findings: Findings, changed: Any) -> Any:
     """The queries whose values fit on the page, in the run's order; those that changed most, if not all fit."""
     per_query = 2.7 * len(findings.results.algorithms)
     ids = findings.results.queries
-    sizes = np.array([min(len(ids[place][1].encode()), 4 * _LONGEST_ID) for place in changed])
+    sizes = np.array([min(len(ids[query][1].encode()), 4 * _LONGEST_ID) for query in changed])
     fitting = np.cumsum(sizes + 5 + per_query) <= _BYTES_FOR_VALUES
     return np.sort(changed[fitting])
 
@@ -437,19 +436,19 @@ def _rankings(findings: Findings, queries: Any) -> dict[int, dict[str, Any]]:
     """By query: its documents' labels and names, and the rank each algorithm gives them."""
     results = findings.results
     wanted = sorted(int(query) for query in queries)
-    found: dict[int, dict[str, Any]] = {query: {} for query in wanted}
+    rankings_of: dict[int, dict[str, Any]] = {query: {} for query in wanted}
     for (
         name
     ) in results.algorithms:  # by algorithm, then in order: a reader may keep the file it has open
         for query in wanted:
             ranked = results.rankings(name, query)
             if ranked is not None and len(ranked.labels):
-                found[query][name] = ranked
+                rankings_of[query][name] = ranked
     kept: dict[int, dict[str, Any]] = {}
     left = _BYTES_FOR_RANKINGS
     for query in (int(query) for query in queries):  # those that changed most first
-        if found[query]:
-            entry = _ranking_entry(results.algorithms, found[query])
+        if rankings_of[query]:
+            entry = _ranking_entry(results.algorithms, rankings_of[query])
             left -= len(json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode())
             if left < 0:
                 break

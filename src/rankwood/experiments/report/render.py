@@ -1,4 +1,8 @@
-"""Drawings as SVG: coloured by the page's style sheet inside it, by the palette in a file of their own."""
+"""Drawings as SVG and PNG.
+
+On the page the style sheet gives the colours of an SVG, in a file of its own the palette does. PNG are drawn by
+matplotlib, which the extra ``report`` brings.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,31 @@ FONT = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Helvetica, Arial, sans-serif"
 )
 Paint = Callable[[str], dict[str, str]]
+_DOTS_PER_INCH = 96  # a pixel of the drawing is a pixel of CSS
+_POINTS = 72 / _DOTS_PER_INCH
+_SHARPNESS = 2  # pixels of the file per pixel of the drawing
+_NARROWER = 0.92  # matplotlib's own type is wider than those of browsers
+_ANCHORS = {"start": "left", "middle": "center", "end": "right"}
+# Colours of roles in SVG and PNG files; those of the page are in report.css.
+PAPER = "#ffffff"
+COLOURS = {
+    "ink": "#1d2521",
+    "muted": "#5d6a63",
+    "grid": "#e2e6e2",
+    "axis": "#9aa69f",
+    "paper": PAPER,
+    "accent": "#17694f",
+    "better": "#1f7a5c",
+    "worse": "#b4512a",
+    "series0": "#17694f",
+    "series1": "#b4512a",
+    "series2": "#2f5fa8",
+    "series3": "#8a6200",
+    "series4": "#7b3f8c",
+    "series5": "#0f7a8a",
+    "series6": "#a8324a",
+    "series7": "#55606b",
+}
 
 
 def inline_svg(drawing: Drawing, identifier: str, class_: str = "") -> Markup:
@@ -115,9 +144,9 @@ def _text(text: Text, colour: str, style: dict[str, str]) -> Markup:
 
 def _mark(mark: Mark, colour: str, style: dict[str, str]) -> Markup:
     path = "".join(
-        ("M" if place == 0 else "L") + f"{_number(x)} {_number(y)}" + (closing if is_last else "")
+        ("M" if index == 0 else "L") + f"{_number(x)} {_number(y)}" + (closing if is_last else "")
         for stroke, closing in outline(mark)
-        for place, (x, y, is_last) in enumerate(stroke)
+        for index, (x, y, is_last) in enumerate(stroke)
     )
     is_open = mark.shape in ("plus", "cross")
     fill = "none" if is_open else colour if mark.is_filled else PAPER
@@ -149,23 +178,13 @@ def outline(mark: Mark) -> list[tuple[list[tuple[float, float, bool]], str]]:
     return [
         (
             [
-                (x + dx * size, y + dy * size, place == len(stroke) - 1)
-                for place, (dx, dy) in enumerate(stroke)
+                (x + dx * size, y + dy * size, index == len(stroke) - 1)
+                for index, (dx, dy) in enumerate(stroke)
             ],
             closing,
         )
         for stroke in strokes[mark.shape]
     ]
-
-
-# Drawings as PNG, by matplotlib, which the extra ``report`` brings.
-
-
-_DOTS_PER_INCH = 96  # a pixel of the drawing is a pixel of CSS
-_POINTS = 72 / _DOTS_PER_INCH
-_SHARPNESS = 2  # pixels of the file per pixel of the drawing
-_NARROWER = 0.92  # matplotlib's own type is wider than those of browsers
-_ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 
 
 def write_png(drawing: Drawing, path: Path) -> None:
@@ -235,27 +254,3 @@ def _draw_mark(axes: Any, mark: Mark, colour: str, order: int) -> None:
             axes.fill(across, down, fc=inside, ec=colour, lw=width, zorder=order)
         else:
             axes.plot(across, down, color=colour, lw=width, zorder=order)
-
-
-# Colours of roles where no style sheet gives them: in SVG and PNG files. The page's are in report.css.
-
-
-PAPER = "#ffffff"
-COLOURS = {
-    "ink": "#1d2521",
-    "muted": "#5d6a63",
-    "grid": "#e2e6e2",
-    "axis": "#9aa69f",
-    "paper": PAPER,
-    "accent": "#17694f",
-    "better": "#1f7a5c",
-    "worse": "#b4512a",
-    "series0": "#17694f",
-    "series1": "#b4512a",
-    "series2": "#2f5fa8",
-    "series3": "#8a6200",
-    "series4": "#7b3f8c",
-    "series5": "#0f7a8a",
-    "series6": "#a8324a",
-    "series7": "#55606b",
-}

@@ -1,4 +1,4 @@
-"""The tables of a report: results, comparisons, parameters, times, failures."""
+"""The tables of a report, before they are HTML, Markdown or LaTeX: results, comparisons, parameters, times."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from rankwood.evaluation.significance import MARKS, Comparison, PairResult
-from rankwood.experiments.report import words
+from rankwood.experiments.report import formatting
 from rankwood.experiments.report.findings import Findings, is_lower_better
 from rankwood.experiments.results import CellRecord
-
-# Tables before they are HTML, Markdown or LaTeX.
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,10 @@ class Table:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
+_ALGORITHM = Column("algorithm", is_number=False)
+_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
+
+
 def name_cell(name: str, detail: str = "") -> TableCell:
     """A name from outside: of an algorithm, a fold, a query."""
     return TableCell(name, detail=detail, is_name=True)
@@ -58,10 +60,6 @@ def name_cell(name: str, detail: str = "") -> TableCell:
 def number_cell(text: str, value: float, **style: object) -> TableCell:
     """A number, sorted by its value."""
     return TableCell(text, order=value, **style)  # type: ignore[arg-type]
-
-
-_ALGORITHM = Column("algorithm", is_number=False)
-_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
 
 
 def results_table(findings: Findings, *, with_intervals: bool = True) -> Table:
@@ -83,9 +81,9 @@ def results_table(findings: Findings, *, with_intervals: bool = True) -> Table:
 def _standing_cell(findings: Findings, name: str, measure: str, with_interval: bool) -> TableCell:
     standing = findings.standings[name, measure]
     return number_cell(
-        words.number(standing.mean),
+        formatting.number(standing.mean),
         standing.mean,
-        detail=words.interval(standing.interval) if with_interval else "",
+        detail=formatting.interval(standing.interval) if with_interval else "",
         marks=standing.marks + ("†" if standing.is_partial else ""),
         is_best=standing.is_best,
         is_tied=standing.is_tied_with_best and not standing.is_best,
@@ -105,22 +103,24 @@ def result_notes(findings: Findings) -> list[str]:
         )
     lower = [measure for measure in findings.results.measures if is_lower_better(measure)]
     if lower:
-        notes.append(f"Lower is better: {words.listed(lower)}.")
+        notes.append(f"Lower is better: {formatting.listed(lower)}.")
     return notes
 
 
 def _comparison_notes(comparison: Comparison) -> list[str]:
-    marks = ", ".join(f"{MARKS[test]} by {words.TEST_NAMES[test]}" for test in comparison.tests)
+    marks = ", ".join(
+        f"{MARKS[test]} by {formatting.TEST_NAMES[test]}" for test in comparison.tests
+    )
     level = f"{comparison.level:g}"
     correction, baseline = (
-        words.correction_text(comparison.correction),
-        words.brief(comparison.baseline),
+        formatting.correction_text(comparison.correction),
+        formatting.brief(comparison.baseline),
     )
     return [
         f"Marks: differs significantly (p < {level}, {correction}) from the baseline {baseline}, better or worse: "
         f"{marks}.",
         f"Bold: the best mean. Underlined: does not differ significantly from the best, by "
-        f"{words.TEST_NAMES[comparison.tests[0]]}.",
+        f"{formatting.TEST_NAMES[comparison.tests[0]]}.",
     ]
 
 
@@ -138,14 +138,16 @@ def pairs_table(findings: Findings, measure: str, *, with_raw: bool = True) -> T
         ),
     ]
     for test in comparison.tests:
-        short = words.SHORT_TEST_NAMES[test]
-        columns.append(Column(f"p, {short}", hint=words.correction_text(comparison.correction)))
+        short = formatting.SHORT_TEST_NAMES[test]
+        columns.append(
+            Column(f"p, {short}", hint=formatting.correction_text(comparison.correction))
+        )
     hint = "queries on which it is better than the baseline, equal, and worse; sorted by the first"
     columns += [Column("better / equal / worse", hint=hint), Column("queries")]
-    order = {name: place for place, name in enumerate(findings.ranked(measure))}
+    order = {name: index for index, name in enumerate(findings.ranked(measure))}
     pairs = sorted(comparison.pairs, key=lambda pair: order[pair.name])
     rows = [_pair_row(comparison, pair) for pair in pairs]
-    title = f"{measure}: each algorithm against {words.brief(comparison.baseline)}"
+    title = f"{measure}: each algorithm against {formatting.brief(comparison.baseline)}"
     return Table("comparisons", title, columns, rows, _pair_notes(comparison, with_raw))
 
 
@@ -153,19 +155,19 @@ def _pair_row(comparison: Comparison, pair: PairResult) -> list[TableCell]:
     cells = [
         name_cell(pair.name),
         number_cell(
-            words.signed(pair.difference),
+            formatting.signed(pair.difference),
             pair.difference,
-            detail=words.interval(pair.interval, words.signed),
+            detail=formatting.interval(pair.interval, formatting.signed),
             marks=comparison.marks(pair.name),
         ),
         number_cell(_two_decimals(pair.effect_size), pair.effect_size),
     ]
     for test in comparison.tests:
         is_significant = pair.adjusted[test] < comparison.level
-        raw = words.p_text(pair.p[test])
+        raw = formatting.p_text(pair.p[test])
         cells.append(
             number_cell(
-                words.p_text(pair.adjusted[test]),
+                formatting.p_text(pair.adjusted[test]),
                 pair.adjusted[test],
                 detail="" if raw == "–" else f"raw {raw}",
                 is_best=is_significant,
@@ -180,13 +182,13 @@ def _pair_row(comparison: Comparison, pair: PairResult) -> list[TableCell]:
 
 
 def _two_decimals(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−") if math.isfinite(value) else words.number(value)
+    return f"{value:+.2f}".replace("-", "−") if math.isfinite(value) else formatting.number(value)
 
 
 def _pair_notes(comparison: Comparison, with_raw: bool) -> list[str]:
     return [
-        f"p values are two-sided and {words.correction_text(comparison.correction)}, over "
-        f"{words.count(len(comparison.pairs), 'comparison')}. Bold: below {comparison.level:g}.",
+        f"p values are two-sided and {formatting.correction_text(comparison.correction)}, over "
+        f"{formatting.count(len(comparison.pairs), 'comparison')}. Bold: below {comparison.level:g}.",
         *(["Raw: the p value as the test gives it, without that correction."] if with_raw else []),
         "Effect size: the mean difference in standard deviations of the differences (Cohen's d); 0.2 is usually "
         "called small, 0.5 middling, 0.8 large.",
@@ -212,9 +214,9 @@ def times_by_algorithm(findings: Findings) -> Table | None:
             [
                 name_cell(name),
                 number_cell(f"{len(own):,}", len(own)),
-                *(number_cell(words.duration(median), median) for median in medians),
-                number_cell(words.duration(total) if own else "–", total if own else math.nan),
-                number_cell(words.memory(peak), peak if peak else math.nan),
+                *(number_cell(formatting.duration(median), median) for median in medians),
+                number_cell(formatting.duration(total) if own else "–", total if own else math.nan),
+                number_cell(formatting.memory(peak), peak if peak else math.nan),
             ]
         )
     notes = [
@@ -237,12 +239,18 @@ def parameters_table(findings: Findings) -> Table | None:
         cells = [cell for cell in findings.results.cells if cell.algorithm == name]
         values = _values_of(cells)
         searched = {key for cell in cells for key in cell.chosen}
-        tuned = {key: found for key, found in values.items() if key in searched or len(found) > 1}
+        tuned = {
+            key: cells_of_value
+            for key, cells_of_value in values.items()
+            if key in searched or len(cells_of_value) > 1
+        }
         others = [
-            f"{key} = {next(iter(found))}" for key, found in values.items() if key not in tuned
+            f"{key} = {next(iter(cells_of_value))}"
+            for key, cells_of_value in values.items()
+            if key not in tuned
         ]
         if values:
-            texts = [_by_cell(key, found) for key, found in tuned.items()]
+            texts = [_by_cell(key, cells_of_value) for key, cells_of_value in tuned.items()]
             chosen = TableCell("; ".join(texts) or "–")
             rows.append([name_cell(name), chosen, TableCell(", ".join(others) or "–")])
     if not rows:
@@ -269,10 +277,10 @@ def _values_of(cells: list[CellRecord]) -> dict[str, dict[str, list[str]]]:
     return values
 
 
-def _by_cell(key: str, found: dict[str, list[str]]) -> str:
-    if len(found) == 1:
-        return f"{key} = {next(iter(found))} in all cells"
-    parts = [f"{value} ({words.listed(where, 4)})" for value, where in found.items()]
+def _by_cell(key: str, cells_of_value: dict[str, list[str]]) -> str:
+    if len(cells_of_value) == 1:
+        return f"{key} = {next(iter(cells_of_value))} in all cells"
+    parts = [f"{value} ({formatting.listed(where, 4)})" for value, where in cells_of_value.items()]
     return f"{key} = {', '.join(parts)}"
 
 

@@ -1,4 +1,8 @@
-"""The report as Markdown, with links to the figures beside it."""
+"""The report as text files: Markdown, LaTeX tables for a paper, and CSV.
+
+Markdown has links to the figures beside it. LaTeX uses booktabs, with marks as superscripts and ties underlined. CSV
+has one value per field, with every digit.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rankwood.experiments.report import words
+from rankwood.experiments.report import formatting
 from rankwood.experiments.report.charts import Chart
 from rankwood.experiments.report.findings import Findings
 from rankwood.experiments.report.html import clean
@@ -24,18 +28,46 @@ from rankwood.experiments.report.tables import (
     times_by_algorithm,
 )
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+_MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+_LATEX_HEAD = """\
+% Tables made by Rankwood. Put \\usepackage{booktabs} in the preamble, and this file where they belong:
+% \\input{tables.tex}
+"""
+_LATEX_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "*": r"{*}",
+    "[": r"{[}",
+    "]": r"{]}",
+    "−": r"$-$",
+    "–": "--",
+    "†": r"\dag{}",
+    "∞": r"$\infty$",
+    "…": r"\dots{}",
+    "�": "?",
+}
 
 
 def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is, in a table too."""
-    return _SPECIAL.sub(r"\\\1", " ".join(clean(text).split()))
+    return _MARKDOWN_SIGNS.sub(r"\\\1", " ".join(clean(text).split()))
 
 
 def markdown_report(findings: Findings, charts: Sequence[Chart], kind: str | None) -> str:
     """The report; ``kind`` is that of the figures beside it, None where there are none."""
     results = findings.results
-    parts = [f"# {escape_markdown(results.name)}", escape_markdown(words.summary(findings))]
+    parts = [f"# {escape_markdown(results.name)}", escape_markdown(formatting.summary(findings))]
     parts += ["## Results", markdown_table(results_table(findings))]
     for measure in results.measures:
         table = pairs_table(findings, measure)
@@ -90,7 +122,7 @@ def _conventions(findings: Findings) -> list[str]:
     lines = []
     for measure in findings.results.measures:
         known = dict(findings.results.conventions.get(measure, {}))
-        meaning, details = words.conventions(measure, known)
+        meaning, details = formatting.conventions(measure, known)
         lines.append(
             f"- {escape_markdown(measure)}: {escape_markdown('; '.join([meaning, *details]))}."
         )
@@ -115,42 +147,9 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{clean(text)}\n{fence}"
 
 
-# The tables of a report as LaTeX, for a paper: booktabs, marks as superscripts, ties underlined.
-
-
-_HEAD = """\
-% Tables made by Rankwood. Put \\usepackage{booktabs} in the preamble, and this file where they belong:
-% \\input{tables.tex}
-"""
-_SIGNS = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "*": r"{*}",
-    "[": r"{[}",
-    "]": r"{]}",
-    "−": r"$-$",
-    "–": "--",
-    "†": r"\dag{}",
-    "∞": r"$\infty$",
-    "…": r"\dots{}",
-    "�": "?",
-}
-
-
 def escape_latex(text: str) -> str:
     """Text that LaTeX sets as it is."""
-    return "".join(_SIGNS.get(letter, letter) for letter in " ".join(clean(text).split()))
+    return "".join(_LATEX_SIGNS.get(letter, letter) for letter in " ".join(clean(text).split()))
 
 
 def latex_tables(findings: Findings) -> str:
@@ -163,7 +162,7 @@ def latex_tables(findings: Findings) -> str:
         if table is not None:
             label = re.sub(r"[^A-Za-z0-9@.-]+", "-", measure).strip("-")
             tables.append(_table(table, f"comparisons-{label}", f"{table.title}."))
-    return _HEAD + "\n" + "\n".join(tables)
+    return _LATEX_HEAD + "\n" + "\n".join(tables)
 
 
 def _table(table: Table, label: str, caption: str) -> str:
@@ -197,9 +196,6 @@ def _latex_cell(cell: TableCell) -> str:
     if marks:
         text += rf"\textsuperscript{{{marks}}}"
     return text
-
-
-# The numbers of a report as CSV, one value per field, every digit kept.
 
 
 def csv_files(findings: Findings) -> dict[str, str]:
@@ -243,8 +239,8 @@ def _queries(findings: Findings) -> Iterable[dict[str, Any]]:
         for measure in findings.results.measures
         for name in names
     }
-    for place, (fold, query) in enumerate(findings.results.queries):
-        values = {key: column[place] for key, column in columns.items()}
+    for index, (fold, query) in enumerate(findings.results.queries):
+        values = {key: column[index] for key, column in columns.items()}
         yield {"fold": fold, "query": query, **values}
 
 

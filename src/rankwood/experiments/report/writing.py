@@ -28,7 +28,7 @@ def write_report(
     Parameters
     ----------
     results
-        What the run has found.
+        The run's results.
     folder
         Where ``report.html``, ``report.md``, ``tables.tex``, ``tables/*.csv`` and ``figures/*`` go; it is made if
         there is none. A path that ends in ``.html`` gets the page alone.

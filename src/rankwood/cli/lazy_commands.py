@@ -1,53 +1,63 @@
-"""``rankwood train``: fit an estimator to a file, and keep the model. Imported only when it is called."""
+"""``rankwood train`` and ``rankwood compare-missing``: commands with an option per parameter of the rankers.
+
+Their options are made from the estimators, and importing those takes a second. ``main`` therefore imports this module
+only when one of the two commands is called; until then a stand-in has their place in the list of commands.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from rankwood.cli import parameters, printing
-from rankwood.cli.options import Reading, with_reading_options
-from rankwood.data.folds import same_width
+from rankwood.cli.options import (
+    Csv,
+    Json,
+    Outputs,
+    Reading,
+    TrainingData,
+    ValidationData,
+    argument,
+    file_option,
+    known_estimator,
+    option,
+    read_alike,
+    switch,
+    with_reading_options,
+)
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.prepare.missing import TREATMENTS, PredictMissing
 from rankwood.rankers.save import estimators, save
+from rankwood.studies.missing import compare_missing
 
+_ESTIMATORS = f"One of {', '.join(estimators())}."
+_SET_BY_THE_COMPARISON = ("measure", "missing")
 _CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
 
 @parameters.with_parameters
 @with_reading_options
-def command(
+def train_command(
     config: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="CONFIG", help="A TOML file with the same keys as the options; options win."
-        ),
+        argument("CONFIG", "A TOML file with the same keys as the options; options win."),
     ] = None,
     *,
-    model: Annotated[str | None, typer.Option(help=f"One of {', '.join(estimators())}.")] = None,
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="Training data.")] = None,
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Validation data.")] = None,
+    model: Annotated[str | None, option(_ESTIMATORS)] = None,
+    data: TrainingData = None,
+    valid: ValidationData = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where the model goes; model.rankwood by default."),
+        Path | None, file_option("Where the model goes; model.rankwood by default.")
     ] = None,
     refit: Annotated[
-        bool,
-        typer.Option(
-            "--refit",
-            help="Train again on both parts, with the rounds that were chosen.",
-        ),
+        bool, switch("--refit", "Train again on both parts, with the rounds that were chosen.")
     ] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Keep the trees so far in FILE; a killed run goes on with them.",
-        ),
+        file_option("Keep the trees so far in FILE; a killed run goes on with them."),
     ] = None,
     reading: Reading,
     given: dict[str, Any],
@@ -71,10 +81,7 @@ def command(
     kind = call["model"]
     values = parameters.read(kind, call["parameters"])
     values |= {"n_threads": reading.options["n_threads"], **_checkpoint(kind, call["checkpoint"])}
-    train = reading(call["data"])
-    held_out = None if call["valid"] is None else reading(call["valid"])
-    if held_out is not None and not (train.feature_names or held_out.feature_names):
-        train, held_out = same_width((train, held_out), reading.options["absent"])
+    train, held_out = _read_pair(call["data"], call["valid"], reading)
     with printing.training(kind, str(values.get("measure", "ndcg@10")), reading.quiet) as progress:
         fitted = estimators()[kind](**values, progress=progress).fit(train, valid=held_out)
     if call["refit"] and held_out is not None:
@@ -87,6 +94,88 @@ def command(
         printing.show_facts(_facts(fitted, call))
 
 
+@functools.partial(parameters.with_parameters, left_out=_SET_BY_THE_COMPARISON)
+@with_reading_options
+def compare_missing_command(
+    *,
+    data: Annotated[str, file_option("Training data, with missing values.")],
+    test: Annotated[
+        str | None,
+        file_option("Test data. Without them, the queries of --data are dealt into folds."),
+    ] = None,
+    model: Annotated[str, option(_ESTIMATORS)] = "RandomForest",
+    measure: Annotated[
+        str, option("What is compared, such as ndcg@10 or map.", "--measure", "-m")
+    ] = "ndcg@10",
+    treatment: Annotated[
+        list[str] | None,
+        option(f"Some of {', '.join(TREATMENTS)}; may be repeated. All by default."),
+    ] = None,
+    folds: Annotated[int, option("Folds of queries, without --test.", min=2)] = 5,
+    predict_trees: Annotated[
+        int, option("Treatment predict: trees of each feature's forest.", min=1)
+    ] = 10,
+    predict_sweeps: Annotated[
+        int, option("Treatment predict: most sweeps over the features.", min=1)
+    ] = 5,
+    bootstrap: Annotated[
+        int, option("Resamples of the queries for the 95 % intervals.", min=1)
+    ] = 1000,
+    csv: Csv = None,
+    as_json: Json = False,
+    reading: Reading,
+    given: dict[str, Any],
+) -> None:
+    """Train one ranker under each treatment of missing values, and compare them on the same queries.
+
+    learned: each split learns where missing values go, which is the rankers' default.
+
+    least, greatest: filled so that they go left, or right, at every split.
+
+    mean, median: filled with those of the training data.
+
+    predict: predicted from the other features, by forests of the training data.
+
+    three_way: missing values get a child of their own at every split.
+
+    LETOR text lacks a value only where it says NaN; with --absent-missing, also where a row leaves a feature out.
+
+    Example: rankwood compare-missing --data train.parquet --test test.parquet --model RandomForest --n-trees 100
+
+    Example: rankwood compare-missing --data all.txt.gz --absent-missing --folds 5 --treatment least --csv missing.csv
+    """
+    known_estimator(model)
+    values = parameters.read(model, given) | {"n_threads": reading.options["n_threads"]}
+    ranker = estimators()[model](**values)
+    outputs = Outputs(csv=csv, as_json=as_json)
+    train, held_out = _read_pair(data, test, reading)
+    step = PredictMissing(
+        predict_trees, max_sweeps=predict_sweeps, seed=ranker.seed, n_threads=ranker.n_threads
+    )
+    with printing.training("comparing treatments", "", reading.quiet) as progress:
+        comparison = compare_missing(
+            ranker,
+            train,
+            held_out,
+            measure,
+            treatments=treatment or TREATMENTS,
+            predictor=step,
+            n_folds=folds,
+            n_bootstrap=bootstrap,
+            seed=ranker.seed,
+            progress=progress,
+        )
+    outputs.show(comparison, csv=comparison.write_csv)
+
+
+def _read_pair(data: str, other: str | None, reading: Reading) -> tuple[Any, Any]:
+    """The training data, and validation or test data where there are any, with as many features."""
+    if other is None:
+        return reading(data), None
+    train, held_out = read_alike((data, other), reading)
+    return train, held_out
+
+
 def _settle(config: Path | None, given: dict[str, Any], **options: Any) -> dict[str, Any]:
     """The call as a whole: the configuration file, overridden by what was typed."""
     call = {"parameters": {}, "checkpoint": None, "valid": None} | _read_config(config)
@@ -95,8 +184,7 @@ def _settle(config: Path | None, given: dict[str, Any], **options: Any) -> dict[
     for name in ("model", "data"):
         if call.get(name) is None:
             raise ParameterError(f"--{name} is missing. See: rankwood train --help.")
-    if call["model"] not in estimators():
-        raise UnknownName("model", str(call["model"]), estimators())
+    known_estimator(str(call["model"]))
     call.setdefault("refit", False)
     if call["refit"] and call["valid"] is None:
         raise ParameterError(
@@ -123,13 +211,13 @@ def _read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        found = tomllib.loads(path.read_text())
+        config = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path} cannot be read as TOML: {error}.") from None
-    for key in found:
+    for key in config:
         if key not in _CONFIG_KEYS:
             raise UnknownName(f"key of {path}", key, _CONFIG_KEYS)
-    return found
+    return config
 
 
 def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
@@ -182,7 +270,7 @@ def _size(model: Any) -> tuple[str, str]:
 
 
 def _after(fitted: Any, rounds: int) -> str:
-    """How much of a model ``history_`` has one value for."""
+    """The number of rounds with its unit: what ``history_`` has one value for."""
     units = {
         "AveragedGBRT": "trees per run",
         "InitializedGBRT": "boosted trees",

@@ -1,4 +1,4 @@
-"""Sentences and numbers of the report, as a reader expects them."""
+"""Numbers and sentences of the report as text."""
 
 from __future__ import annotations
 
