@@ -74,6 +74,7 @@ CONTRACTS: dict[str, Contract] = {
         {"subsample": {"subsample": 0.6}},
         "n_trees",
         {},
+        predicts_labels=True,
     ),
     "InitializedGBRT": Contract(
         _BOOST | {"forest_trees": 3, "forest_leaves": 6},
@@ -155,8 +156,8 @@ CONTRACTS: dict[str, Contract] = {
         draws={},
         exceptions=_COPIES_BY_BAGS
         | {
-            "rows without weight": "bags are drawn from all rows: only labels without weight are not seen",
-            "queries without weight": "bags are drawn from all rows",
+            "rows without weight": "scores of a layer are binned over all rows",
+            "queries without weight": "scores of a layer are binned over all rows",
         },
     ),
     "OrdinalRanker": Contract(
@@ -192,7 +193,11 @@ CONTRACTS: dict[str, Contract] = {
     ),
     "Exp3P": Contract(
         {"base": rw.LambdaMART(max_leaves=3, min_leaf=3), "n_rounds": 4},
-        {"GBRT": {"base": rw.GBRT(max_leaves=3, min_leaf=3)}},
+        {
+            "GBRT": {"base": rw.GBRT(max_leaves=3, min_leaf=3)},
+            "NDCGBoost": {"base": rw.NDCGBoost(max_leaves=2, min_leaf=3)},
+            "AdaBoost": {"base": rw.AdaBoost()},
+        },
         "n_rounds",
         {},
         needs_queries=True,
@@ -215,9 +220,12 @@ CONTRACTS: dict[str, Contract] = {
     ),
 }
 
-_needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="the extra 'neural' is not installed"
-)
+
+def has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
+
+
+_needs_torch = pytest.mark.skipif(not has_torch(), reason="the extra 'neural' is not installed")
 
 
 def asked(what: str = "", *, of: Callable[[str, Contract], bool] = lambda *_: True) -> list[Any]:

@@ -36,7 +36,7 @@ SHARE = (-1, 2.5, NAN, INF, TEXT)
 CHOICE = (TEXT, -1, NAN)
 
 BAD_VALUES = {
-    "C": AMOUNT, "alpha": SHARE, "augment": CHOICE, "bag": CHOICE, "bag_share": SHARE, "batch_size": COUNT,
+    "C": (*AMOUNT, 0), "alpha": SHARE, "augment": CHOICE, "bag": CHOICE, "bag_share": SHARE, "batch_size": COUNT,
     "beta": SHARE, "boost": CHOICE, "budget": (*COUNT, 0, None), "cache_mb": AMOUNT, "clip": (TEXT,),
     "cost_batch": COUNT, "cost_scale": CHOICE, "cost_weight": AMOUNT, "device": (TEXT,), "dropout": SHARE,
     "early_stopping": (*COUNT, 0), "evaluate_on": CHOICE, "exploration": SHARE, "features_per_node": (*SHARE, 0, 0.0),

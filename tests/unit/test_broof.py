@@ -230,18 +230,6 @@ def test_full_trees_on_training_predictions_drive_the_residual_down(data, grown)
     assert squares[-1] < 0.1 * squares[0]
 
 
-@pytest.mark.parametrize("loss", ["median", "gradient", "lambda"])
-@pytest.mark.parametrize("validation", ["oob", "train", "query-folds"])
-def test_any_number_of_threads_gives_the_same_bytes(loss, validation, data):
-    one, two = (
-        model(loss, validation=validation, n_folds=3, n_threads=n_threads).fit(data)
-        for n_threads in (1, 2)
-    )
-    assert one.forest_ == two.forest_
-    assert one.history_ == two.history_
-    assert np.array_equal(one.weights_, two.weights_)
-
-
 # The decisions, line by line
 
 
