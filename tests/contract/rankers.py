@@ -213,8 +213,10 @@ CONTRACTS: dict[str, Contract] = {
         exceptions={
             "copies of rows": LOSES_BY_PAIRS,
             "copies of queries": "other queries come together in a batch",
-            "rows without weight": "features are standardised over all rows",
-            "queries without weight": "features are standardised over all rows",
+            "rows without weight": "features are standardised over all rows of a query that counts",
+            "a product of weights": "a pair has the product of its documents' weights",
+            "an interrupt": "the record of the training is written while it goes on",
+            "an error": "the record of the training is written while it goes on",
             "a shorter fit": "of the epochs that were done, the best is kept",
         },
     ),

@@ -88,7 +88,7 @@ def test_an_interrupt_leaves_the_ranker_as_it_was(name, data, other):
     assert_left_as_it_was(name, KeyboardInterrupt("Ctrl-C"), data, other)
 
 
-@pytest.mark.parametrize("name", asked())
+@pytest.mark.parametrize("name", asked("an error"))
 def test_an_error_in_a_callback_leaves_the_ranker_as_it_was(name, data, other):
     assert_left_as_it_was(name, KeyError("from a callback"), data, other)
 
