@@ -196,7 +196,9 @@ def test_two_doors_to_numba():
     using = set()
     for path, node in nodes_of(ast.Import, ast.ImportFrom):
         modules = (
-            [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
         )
         if any(module.split(".")[0] in ("numba", "llvmlite") for module in modules):
             using.add(name_of(path))

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import json
-import pickle
 import threading
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwood as rw
 from rankwood.cli.main import main
 from rankwood.errors import DataError, ParameterError, RunError
 from rankwood.losses.ndcg_loss2 import gains_over_ideal, ndcg_loss2pp
 from tests.reference import ndcg_loss2 as reference
-from tests.unit.test_estimator_contract import AllInOneQuery
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-
-
-class OneQueryMLP(AllInOneQuery, rw.MLPRanker):
-    pass
-
-
-EXPECTED_FAILURES = {
-    "check_dtype_object": "our message says the same in our own words, and names the place",
-    "check_estimators_empty_data_messages": "our message says the same in our own words",
-    "check_fit2d_1sample": "our message says the same in our own words",
-    "check_sample_weight_equivalence_on_dense_data": "a document that is there twice is in twice as many pairs",
-    "check_sample_weight_equivalence_on_sparse_data": "a document that is there twice is in twice as many pairs",
-}
-
-
-@parametrize_with_checks(
-    [OneQueryMLP((8,), n_epochs=3, device="cpu")],
-    expected_failed_checks=lambda _: EXPECTED_FAILURES,
-)
-def test_contract_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 SMALL = {"hidden": (16, 8), "n_epochs": 4, "batch_size": 8, "dropout": 0.1, "device": "cpu"}
@@ -207,36 +182,6 @@ def test_early_stopping_and_refit():
     assert (again.n_epochs, again.early_stopping) == (model.best_iteration_, None)
     with pytest.raises(ParameterError, match="early_stopping needs validation data"):
         rw.MLPRanker(**SMALL, early_stopping=3).fit(train)
-
-
-def test_callbacks_hear_of_every_epoch_and_may_stop():
-    train, vali, _ = parts_of()
-    news = []
-    model = rw.MLPRanker(
-        **SMALL, progress=news.append, callbacks=[lambda each: each.iteration == 2]
-    ).fit(train, valid=vali)
-    assert [each.iteration for each in news] == [1, 2]
-    assert [each.measure for each in news] == model.history_
-    assert model.stopped_because_ == "a callback asked for it"
-
-
-def test_saved_cloned_and_pickled(tmp_path):
-    train, vali, test = parts_of()
-    model = rw.MLPRanker(**SMALL, early_stopping=2).fit(train, valid=vali)
-    rw.save(model, tmp_path / "m.rankwood")
-    loaded = rw.load(tmp_path / "m.rankwood")
-    expected = model.predict(test).tobytes()
-    for other in (loaded, pickle.loads(pickle.dumps(model))):
-        assert other.predict(test).tobytes() == expected
-        assert other.history_ == model.history_
-        assert other.best_iteration_ == model.best_iteration_
-    assert loaded.get_params()["hidden"] == [16, 8]
-    rw.save(model, tmp_path / "again.rankwood")
-    assert (tmp_path / "again.rankwood").read_bytes() == (tmp_path / "m.rankwood").read_bytes()
-    copy = clone(loaded)
-    assert not hasattr(copy, "neural_")
-    assert copy.fit(train, valid=vali).neural_ == model.neural_
-    assert not hasattr(model, "feature_importances_")
 
 
 def test_missing_values_weights_and_long_lists():

@@ -1,12 +1,58 @@
-"""Slow twin of BROOF's loop: lists and plain Python, over predictions that the fitted forests have made.
+"""Slow twin of BROOF's loop: lists and plain Python, over the trees of the fitted forests.
 
-A prediction, and an error, is None where there is none.
+The twin draws the bags itself, from its own weights, and scores rows by walking through the trees. A prediction, and
+an error, is None where there is none.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+
+from rankwood._core.random import stream
+from rankwood.training.bags import stream_number
+from tests.reference import ensembles
+from tests.reference.forest import leaf_of
+
+
+def round_predictions(forest, data, number, weights, *, seed, bag, resamples, n_folds=None):
+    """What the forest of round ``number`` says about the training rows: held-out predictions, and those of all trees.
+
+    A tree is held out from the rows it has not drawn, or, where there are folds, from those of its fold.
+    """
+    each, counts = [], []
+    queries = data.query_of_row.tolist()
+    for tree in range(forest.n_trees):
+        each.append([float(forest.value[leaf_of(forest, tree, row)]) for row in data.features])
+        place = number * forest.n_trees + tree  # trees are numbered through all rounds
+        if n_folds is None:
+            counts.append(bag_counts(queries, weights, place, seed, bag, resamples))
+        else:
+            fold_of = fold_of_query(queries, n_folds, seed)
+            counts.append([int(fold_of[query] != place % n_folds) for query in queries])
+    held_out, _ = ensembles.out_of_bag(each, counts)
+    training = [sum(of_row) / len(each) for of_row in zip(*each, strict=True)]
+    return [None if math.isnan(guess) else guess for guess in held_out], training
+
+
+def bag_counts(queries, weights, tree, seed, bag, resamples):
+    """How often each row is drawn for a tree."""
+    number = stream_number(seed, "bag", tree)
+    if resamples and min(weights) < max(weights):
+        assert bag == "row"  # the twin draws no queries by weight
+        scaled = [weight / max(weights) for weight in weights]
+        return ensembles.draw_by_weight(number, len(weights), scaled)
+    if bag == "row":
+        return ensembles.draw_with_replacement(number, len(weights), len(weights))
+    n_queries = max(queries) + 1
+    drawn = ensembles.draw_with_replacement(number, n_queries, n_queries)
+    return [drawn[query] for query in queries]
+
+
+def fold_of_query(queries, n_folds, seed):
+    """Queries dealt to the folds in turn, in a drawn order."""
+    shuffled = stream(seed, "query-folds").permutation(sorted(set(queries))).tolist()
+    return {query: place % n_folds for place, query in enumerate(shuffled)}
 
 
 def ranked(rows, predictions):
@@ -70,8 +116,21 @@ def normalized(errors, normalize):
     return [None if error is None else error / greatest for error in errors]
 
 
-def broof(loss, labels, queries, weights, rounds, *, rate, validation, update, region, normalize):
-    """Algorithm 1 over ``rounds``: pairs of held-out and training predictions, one pair per forest that was grown.
+def broof(
+    loss,
+    labels,
+    queries,
+    weights,
+    predict,
+    n_rounds,
+    *,
+    rate,
+    validation,
+    update,
+    region,
+    normalize,
+):
+    """Algorithm 1: ``predict(number, weights)`` gives the held-out and the training predictions of a round's forest.
 
     Gives, round by round: the targets and weights a forest is grown with, ε and β (None where the forest was
     discarded), and in the end the weights that are left. ``loss`` "gradient", or one of LOSSES.
@@ -79,7 +138,8 @@ def broof(loss, labels, queries, weights, rounds, *, rate, validation, update, r
     is_gradient = loss == "gradient"
     targets = list(labels)
     trace = []
-    for number, (held_out, training) in enumerate(rounds):
+    for number in range(n_rounds):
+        held_out, training = predict(number, weights)
         predictions_of = {"oob": held_out, "query-folds": held_out, "train": training}
 
         def errors_of(predictions, targets=targets):

@@ -11,6 +11,7 @@ import rankwood as rw
 from rankwood._core.random import stream
 from rankwood.training.bags import stream_number
 from tests.reference import forest as reference
+from tests.reference.ensembles import draw_with_replacement
 
 
 def cascade(learners, data, valid, n_layers, seed=0, **how):
@@ -85,9 +86,10 @@ def augmented(fitted, of_valid, data, valid_values, how):
         return [(held, valid) for (_, held), valid in zip(fitted, of_valid, strict=True)]
     pairs, qualities = [], []
     for model, held_out in fitted:
-        bags = model._plan(bags_only(data)).bags
         for tree in range(model.forest_.n_trees):
-            is_out = bags.counts(tree) == 0
+            number = stream_number(model.seed, "bag", tree)
+            n_rows = data.n_documents
+            is_out = np.array(draw_with_replacement(number, n_rows, n_rows)) == 0
             of_train = [
                 value_of(model.forest_, tree, row) if out else stand_in
                 for row, out, stand_in in zip(data.features, is_out, held_out, strict=True)
@@ -100,13 +102,6 @@ def augmented(fitted, of_valid, data, valid_values, how):
         return pairs
     likeness = mean_correlations([filled(pair[0]) for pair in pairs])
     return [pairs[place] for place in pareto_front(qualities, likeness)]
-
-
-def bags_only(data):
-    """What a forest's plan is made from; only its bags are looked at."""
-    from rankwood.training.inputs import training_set
-
-    return training_set(data, data, 255, 1)
 
 
 def value_of(forest, tree, row):

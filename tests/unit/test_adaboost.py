@@ -109,31 +109,6 @@ def test_a_perfect_stump_has_a_finite_weight():
     assert step_of_edge(0.0) == 0.0
 
 
-def test_rows_without_weight_are_no_part_of_the_data():
-    data = rw.make_ranking(20, 20, 5, seed=1)
-    weights = (np.arange(data.n_documents) % 2).astype(float)
-    one = rw.AdaBoost(5).fit(data.features, data.labels, sample_weight=weights)
-    kept = weights > 0
-    other = rw.AdaBoost(5).fit(data.features[kept], data.labels[kept])
-    np.testing.assert_allclose(one.predict(data), other.predict(data), rtol=1e-10)
-
-
-def test_threads_do_not_change_the_model():
-    data = rw.make_ranking(40, 25, 12, seed=3)
-    one = rw.AdaBoost(6, n_threads=1).fit(data)
-    assert rw.AdaBoost(6, n_threads=2).fit(data).forest_ == one.forest_
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"relevant": -1}, "relevant must be"),
-        ({"relevant": "many"}, "relevant must be"),
-        ({"missing": "own_child"}, "missing 'own_child' is not known"),
-        ({"learning_rate": 0}, "learning_rate must be"),
-        ({"n_rounds": 0}, "n_rounds must be"),
-    ],
-)
-def test_wrong_parameters_are_named(options, message):
-    with pytest.raises(ParameterError, match=message):
-        rw.AdaBoost(**options).fit(np.array(VALUES)[:, None], LABELS)
+def test_a_stump_has_no_child_for_missing_values():
+    with pytest.raises(ParameterError, match="missing 'own_child' is not known"):
+        rw.AdaBoost(missing="own_child").fit(np.array(VALUES)[:, None], LABELS)

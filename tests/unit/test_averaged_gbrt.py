@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import rankwood as rw
 from rankwood.binning import binned
 from rankwood.errors import DataWarning, ParameterError
 from rankwood.rankers.averaged import seed_of_run
-from rankwood.training import checkpoint, inputs
+from rankwood.training import inputs
 from tests.reference import ensembles as slow
 
 
@@ -69,14 +68,6 @@ def test_the_forest_holds_the_runs_round_by_round(data):
             assert np.array_equal(getattr(mine, name), getattr(forest, name)), name
 
 
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.5}])
-def test_the_same_bytes_for_any_number_of_threads(options, data, other):
-    models = [averaged(n_threads=n, **options).fit(data, valid=other) for n in (1, 2, 8)]
-    assert all(model.forest_ == models[0].forest_ for model in models)
-    assert len({model.forest_.value.tobytes() for model in models}) == 1
-    assert all(model.history_ == models[0].history_ for model in models)
-
-
 def test_rows_are_binned_once(data, other, monkeypatch):
     calls = []
 
@@ -118,56 +109,10 @@ def test_early_stopping_keeps_the_best_rounds_of_every_run(data, other):
         averaged(early_stopping=3).fit(data)
 
 
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.6}])
-def test_a_warm_start_equals_one_fit(options, data, other):
-    once = averaged(7, **options).fit(data, valid=other)
-    model = averaged(3, warm_start=True, **options).fit(data, valid=other)
-    model.set_params(n_trees=7).fit(data, valid=other)
-    assert model.forest_ == once.forest_
-    assert model.history_ == once.history_
-    with pytest.raises(ParameterError, match="n_trees is 3, but the model to go on from has 7"):
-        model.set_params(n_trees=3).fit(data)
+def test_a_warm_start_keeps_the_number_of_runs(data):
+    model = averaged(3, warm_start=True).fit(data)
     with pytest.raises(ParameterError, match="goes on with the same n_runs and learning_rate"):
         model.set_params(n_trees=9, n_runs=7).fit(data)
-
-
-class Stopped(Exception):
-    """Raised by a callback."""
-
-
-def test_a_stopped_fit_resumes_to_the_same_bytes(data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
-
-    def stop(news):
-        if news.iteration == 3:
-            raise Stopped("now")
-
-    whole = averaged(subsample=0.7).fit(data, valid=other)
-    path = tmp_path / "checkpoint"
-    with pytest.raises(Stopped, match="now"):
-        averaged(subsample=0.7, checkpoint=path, callbacks=[stop]).fit(data, valid=other)
-    seen = []
-    model = averaged(subsample=0.7, checkpoint=path, progress=seen.append, n_threads=1)
-    model.fit(data, valid=other)
-    assert [news.iteration for news in seen] == [4, 5, 6]
-    assert {news.total for news in seen} == {6}
-    for name, fitted in {"whole": whole, "resumed": model}.items():
-        rw.save(fitted, tmp_path / name)
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
-
-
-def test_a_callback_can_stop_after_a_round(data):
-    model = averaged(20, callbacks=[lambda news: news.iteration == 2], n_threads=2).fit(data)
-    assert model.forest_ == averaged(2).fit(data).forest_
-
-
-def test_save_and_load(data, other, tmp_path):
-    model = averaged(seed=3).fit(data, valid=other)
-    rw.save(model, tmp_path / "model")
-    back = rw.load(tmp_path / "model")
-    assert back.get_params() == model.get_params() == clone(model).get_params()
-    assert back.predict(other).tobytes() == model.predict(other).tobytes()
-    assert (back.history_, back.best_iteration_) == (model.history_, model.best_iteration_)
 
 
 @pytest.mark.parametrize("features_per_node", [None, 1.0])
@@ -183,21 +128,6 @@ def test_a_warning_where_the_data_have_too_few_features_for_a_choice(data):
         averaged(1, features_per_node=8).fit(data)
     model = averaged(1, features_per_node=1)  # a number, not a share
     assert model.fit(data).forest_.n_trees == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_runs": 0}, "n_runs must be a whole number of at least 1, got 0"),
-        ({"n_runs": 2.5}, "n_runs must be a whole number"),
-        ({"n_runs": None}, "n_runs must be a whole number"),
-        ({"n_trees": 0}, "n_trees must be a whole number"),
-        ({"learning_rate": 2}, "learning_rate must be in"),
-    ],
-)
-def test_wrong_parameters_are_named(options, message, data):
-    with pytest.raises(ParameterError, match=message):
-        averaged(**options).fit(data)
 
 
 def test_tiny_data(data):

@@ -14,7 +14,6 @@ from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import parse_measure
 from rankwood.rankers.search.models import Constraints
 from rankwood.studies.cost_curve import size_quality_front
-from rankwood.training import checkpoint
 
 BASES = {
     "LambdaMART": rw.LambdaMART(max_leaves=2, learning_rate=0.2, min_leaf=3),
@@ -129,52 +128,12 @@ def test_the_result_does_not_depend_on_the_cache(base, data, other, tmp_path):
     assert files[0] == files[1] == files[2]
 
 
-def test_threads_do_not_change_the_result(base, data, other, tmp_path):
-    for n_threads in (1, 2):
-        model = rw.BoostingTree(base, budget=30, n_threads=n_threads).fit(data, valid=other)
-        rw.save(model, tmp_path / f"{n_threads}")
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
-
-
-class Stopped(Exception):
-    """Raised by a callback, like a crash at that moment."""
-
-
 def at(iteration, what):
     def act(news):
         if news.iteration == iteration:
             raise what
 
     return act
-
-
-@pytest.mark.parametrize("with_valid", [False, True])
-def test_a_resumed_search_equals_an_uninterrupted_one(
-    base, data, other, with_valid, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
-    valid = other if with_valid else None
-    whole = rw.BoostingTree(base, budget=40).fit(data, valid=valid)
-    path = tmp_path / "checkpoint"
-    for moment in (7, 26):
-        stopped = rw.BoostingTree(
-            base, budget=40, checkpoint=path, callbacks=[at(moment, Stopped("now"))]
-        )
-        with pytest.raises(Stopped, match="now"):
-            stopped.fit(data, valid=valid)
-    seen = []
-    resumed = rw.BoostingTree(base, budget=40, checkpoint=path, progress=seen.append)
-    resumed.fit(data, valid=valid)
-    assert 1 < seen[0].iteration <= 26  # it went on from a whole round
-    for name, model in (("whole", whole), ("resumed", resumed)):
-        rw.save(model, tmp_path / name)
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
-    again = rw.BoostingTree(base, budget=40, checkpoint=path, progress=seen.append)
-    n_seen = len(seen)
-    again.fit(data, valid=valid)
-    assert len(seen) == n_seen  # a finished search gives its models at once
-    assert again.tree_ == whole.tree_
-    assert again.stopped_because_ == whole.stopped_because_
 
 
 def test_ctrl_c_keeps_what_was_found_and_can_be_gone_on_from(data, other, tmp_path):
@@ -426,13 +385,7 @@ WRONG = {
     "stopping": ({"base": rw.GBRT(early_stopping=3)}, "base has early_stopping=3, but a step is"),
     "subsample": ({"base": rw.GBRT(subsample=0.5)}, "base has subsample=0.5"),
     "of base": ({"base": rw.GBRT(learning_rate=7)}, "learning_rate must be"),
-    "budget": ({"budget": 0}, "budget must be"),
-    "part": ({"evaluate_on": "test"}, "evaluate_on 'test' is not known"),
     "measure": ({"measure": "err@10"}, "has no mean over the orders"),
-    "cache": ({"cache_mb": -1}, "cache_mb must be"),
-    "trees": ({"max_trees": -1}, "max_trees must be"),
-    "constraints": ({"n_constraints": 0}, "n_constraints must be"),
-    "free": ({"free_steps": "yes"}, "free_steps must be"),
 }
 
 

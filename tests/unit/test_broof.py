@@ -54,10 +54,6 @@ def model(loss="gradient", **parameters):
     return rw.BROOF(loss, **small | parameters)
 
 
-def plain(predictions):
-    return [None if math.isnan(value) else value for value in predictions.tolist()]
-
-
 def table_4_1():
     """The combinations of the dissertation's Table 4.1."""
     for loss in REWEIGHTING:
@@ -108,12 +104,29 @@ def test_the_loop_equals_its_slow_twin(choice, data, grown):
         data = rw.RankingData(data.features, data.labels / 4, data.query_ids)
     fitted = model(**choice).fit(data)
     is_gradient = choice["loss"] == "gradient"
+    has_folds = choice.get("validation") == "query-folds"
+
+    def predict(number, weights):
+        return slow.round_predictions(
+            grown[number]["forest"].forest,
+            data,
+            number,
+            weights,
+            seed=5,
+            bag=choice.get("bag", "row"),
+            resamples=choice.get("weighting", "resample") == "resample",
+            n_folds=choice["n_folds"] if has_folds else None,
+        )
+
+    n_rows = data.n_documents
+    is_drawn = choice.get("initial_weights") == "dirichlet"
     trace, weights = slow.broof(
         choice["loss"],
         data.labels.tolist(),
         data.query_of_row.tolist(),
-        grown[0]["weights"].tolist(),
-        [(plain(c["forest"].held_out), plain(c["forest"].training)) for c in grown],
+        parts.dirichlet(data, seed=5).tolist() if is_drawn else [1 / n_rows] * n_rows,
+        predict,
+        len(grown),
         rate=choice.get("learning_rate", 0.1 if is_gradient else 1.0),
         validation=choice.get("validation", "oob"),
         update=choice.get("update_weights", "constant" if is_gradient else "oob"),
@@ -142,12 +155,16 @@ def test_lambda_fits_the_gradients_at_the_scores_so_far(validation, measure, dat
     fitted = model("lambda", **choice).fit(data)
     loss = LambdaRank(data, measure)
     scores = [0.0] * data.n_documents
-    for call in grown:
+    weights = [1 / data.n_documents] * data.n_documents
+    n_folds = 2 if validation == "query-folds" else None
+    drawing = {"seed": 5, "bag": "row", "resamples": True, "n_folds": n_folds}
+    for number, call in enumerate(grown):
         targets, hessians = loss.targets(np.array(scores))
         assert call["targets"] == pytest.approx(targets, abs=1e-9)
         assert call["masses"] == pytest.approx(hessians, abs=1e-9)
-        forest = call["forest"]
-        guesses = plain(forest.training if validation == "train" else forest.held_out)
+        forest = call["forest"].forest
+        held_out, training = slow.round_predictions(forest, data, number, weights, **drawing)
+        guesses = training if validation == "train" else held_out
         scores = [
             score if guess is None else score + 0.3 * guess
             for score, guess in zip(scores, guesses, strict=True)
@@ -228,18 +245,6 @@ def test_full_trees_on_training_predictions_drive_the_residual_down(data, grown)
     squares = [float((call["targets"] ** 2).sum()) for call in grown]
     assert all(after < before for before, after in itertools.pairwise(squares))
     assert squares[-1] < 0.1 * squares[0]
-
-
-@pytest.mark.parametrize("loss", ["median", "gradient", "lambda"])
-@pytest.mark.parametrize("validation", ["oob", "train", "query-folds"])
-def test_any_number_of_threads_gives_the_same_bytes(loss, validation, data):
-    one, two = (
-        model(loss, validation=validation, n_folds=3, n_threads=n_threads).fit(data)
-        for n_threads in (1, 2)
-    )
-    assert one.forest_ == two.forest_
-    assert one.history_ == two.history_
-    assert np.array_equal(one.weights_, two.weights_)
 
 
 # The decisions, line by line

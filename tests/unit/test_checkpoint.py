@@ -65,32 +65,6 @@ def make(name, **options):
     return kind(**{length: 8, **KINDS[name], **options})
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("with_valid", [False, True])
-def test_a_stopped_fit_resumes_to_the_same_bytes(
-    name, with_valid, every_tree, tmp_path, data, other
-):
-    valid = other if with_valid else None
-    path = tmp_path / "checkpoint"
-    whole = make(name).fit(data, valid=valid)
-    for moment in (2, 5):
-        with pytest.raises(Stopped, match="now"):
-            make(name, checkpoint=path, callbacks=[stop_at(moment)]).fit(data, valid=valid)
-    seen = []
-    model = make(name, checkpoint=path, progress=seen.append, n_threads=1).fit(data, valid=valid)
-    assert [news.iteration for news in seen] == [6, 7, 8]
-    assert model.history_ == whole.history_
-    for one in ("whole", "resumed"):
-        rw.save({"whole": whole, "resumed": model}[one], tmp_path / one)
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
-    if hasattr(whole, "oob_scores_"):
-        assert model.oob_scores_.tobytes() == whole.oob_scores_.tobytes()
-        assert model.oob_ndcg_ == whole.oob_ndcg_
-    again = make(name, checkpoint=path, progress=seen.append).fit(data, valid=valid)
-    assert len(seen) == 3  # a finished checkpoint gives the model at once
-    assert again.forest_ == whole.forest_
-
-
 def test_early_stopping_resumes(every_tree, tmp_path, data, other):
     options = {"n_trees": 60, "learning_rate": 0.8, "measure": "rmse", "early_stopping": 4}
     whole = make("GBRT", **options).fit(data, valid=other)
@@ -232,29 +206,6 @@ def test_a_killed_fit_resumes_to_the_same_bytes(name, tmp_path):
     lines, _ = whole.communicate()
     assert lines.split()[0] == "1"
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_saved_estimator_comes_back(name, tmp_path, data, other):
-    model = make(name, max_bins=np.int64(30)).fit(data, valid=other)
-    path = tmp_path / "model.rankwood"
-    rw.save(model, path)
-    back = rw.load(path)
-    assert type(back) is type(model)
-    assert back.get_params() == {**model.get_params(), "max_bins": 30}
-    assert back.predict(other).tobytes() == model.predict(other).tobytes()
-    assert back.feature_names_in_.tolist() == list(data.feature_names)
-    assert back.n_features_in_ == 6
-    assert back.history_ == model.history_
-    record = {key: value for key, value in model.training_.items() if key != "seconds"}
-    assert back.training_ == record
-    assert (record["rows"], record["queries"], record["features"]) == (data.n_documents, 30, 6)
-    for attribute in ("best_iteration_", "stopped_because_"):
-        assert getattr(back, attribute, None) == getattr(model, attribute, None)
-    assert back.fit(data).forest_.n_trees == model.forest_.n_trees  # it can learn again
-    rw.save(rw.load(path), tmp_path / "again")
-    _, meta = load_model(tmp_path / "again")
-    assert meta["parameters"] == load_model(path)[1]["parameters"]
 
 
 def test_the_same_training_gives_the_same_file(tmp_path, data):

@@ -239,15 +239,6 @@ def test_callbacks_hear_of_every_ranker_and_can_stop(parts):
     assert model.stopped_because_ == "a callback asked for it"
 
 
-@pytest.mark.parametrize("layer", [FORESTS, BOOSTED], ids=["forests", "boosted"])
-def test_threads_do_not_change_the_file(parts, layer, tmp_path):
-    train, valid = parts
-    for n_threads in (1, 2):
-        model = rw.DeepForest(layer, max_layers=2, patience=None, n_threads=n_threads)
-        rw.save(model.fit(train, valid=valid), tmp_path / f"{n_threads}")
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
-
-
 def test_huge_and_constant_labels(parts):
     train, _ = parts
     model = rw.DeepForest(FORESTS, max_layers=3, patience=1)
@@ -297,17 +288,6 @@ def test_the_order_that_rows_are_laid_out_in_changes_nothing(parts, variant, mon
     assert np.array_equal(found.oob_scores_, expected.oob_scores_, equal_nan=True)
 
 
-def test_binned_data_give_the_same_model_and_stay_as_they_are(parts):
-    train, valid = parts
-    binned = rw.bin(train)
-    codes = binned.codes.copy()
-    model = rw.DeepForest(FORESTS, max_layers=2, patience=None)
-    expected = clone(model).fit(train, valid=valid)
-    found = clone(model).fit(binned, valid=rw.bin(valid))
-    assert np.array_equal(found.predict(valid), expected.predict(valid))
-    assert np.array_equal(binned.codes, codes)
-
-
 def test_rows_are_scored_in_blocks(parts, monkeypatch):
     train, valid = parts
     model = rw.DeepForest(FORESTS, max_layers=2, patience=None, augment="trees").fit(train)
@@ -315,20 +295,6 @@ def test_rows_are_scored_in_blocks(parts, monkeypatch):
     monkeypatch.setattr(cascade_module, "_BLOCK_ROWS", 7)
     assert np.array_equal(model.predict(valid), expected)
     assert model.predict(np.ones((0, 5))).size == 0
-
-
-def test_names_of_columns_are_part_of_the_model(parts):
-    train, valid = parts
-    named = rw.RankingData(
-        train.features, train.labels, train.query_ids, feature_names=list("abcde")
-    )
-    turned = rw.RankingData(
-        valid.features[:, ::-1].copy(), valid.labels, valid.query_ids, feature_names=list("edcba")
-    )
-    model = rw.DeepForest(FORESTS, max_layers=3, patience=None).fit(named, valid=turned)
-    plain = rw.DeepForest(FORESTS, max_layers=3, patience=None).fit(train, valid=valid)
-    assert model.history_ == plain.history_
-    assert np.array_equal(model.predict(turned), plain.predict(valid))
 
 
 def test_weights_of_zero_leave_rows_out(parts):
@@ -455,9 +421,6 @@ class NotANumber(WrongShape):
 
 
 WRONG = {
-    "no forests": ({"n_forests": 0}, ParameterError, "n_forests must be"),
-    "an empty list": ({"layer": []}, ParameterError, "a list of at least one ranker"),
-    "no list": ({"layer": 3}, ParameterError, "layer must be one of forests, lambdamart"),
     "a misspelt name": ({"layer": "forest"}, ParameterError, "Did you mean 'forests'"),
     "a class": ({"layer": [rw.RandomForest]}, ParameterError, r"layer\[0\] .* class RandomForest"),
     "no ranker": ({"layer": ["RandomForest"]}, ParameterError, r"fit and predict, got str"),
@@ -476,15 +439,6 @@ WRONG = {
         ParameterError,
         "is no forest with bags",
     ),
-    "patience": ({"patience": 0}, ParameterError, "patience must be"),
-    "layers": ({"max_layers": 101}, ParameterError, "max_layers must be"),
-    "folds": ({"n_folds": 1}, ParameterError, "n_folds must be"),
-    "augment": ({"augment": "leaves"}, ParameterError, "augment"),
-    "select": ({"select": "best"}, ParameterError, "select"),
-    "boost": ({"boost": "row"}, ParameterError, "boost"),
-    "alpha": ({"alpha": 2}, ParameterError, "alpha must be"),
-    "beta": ({"beta": float("nan")}, ParameterError, "beta must be"),
-    "kept": ({"keep_augmented": "yes"}, ParameterError, "keep_augmented must be"),
     "a wrong shape": ({"layer": [WrongShape()]}, DataError, "WrongShape.predict gave 156 × 2"),
     "no numbers": ({"layer": [NotANumber()]}, DataError, "NotANumber.predict gave a score"),
 }

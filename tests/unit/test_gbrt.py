@@ -1,4 +1,4 @@
-"""Boosted trees: the loop, early stopping, warm starts, progress."""
+"""Boosted trees: the loop, early stopping, validation figures, refitting."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.training import boosting
+from rankwood.errors import DataError, ParameterError
 from rankwood.training.bags import Bags
-from rankwood.training.rounds import EarlyStopping, Progress
+from rankwood.training.rounds import EarlyStopping
 from tests.reference import ensembles as slow
 
 
@@ -32,14 +31,6 @@ def gbrt(n_trees=10, **options):
 def rmse(model, data, n_trees) -> float:
     scores = model.forest_.predict(data, first_trees=n_trees)
     return float(np.sqrt(np.mean((scores - data.labels) ** 2)))
-
-
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.5, "features_per_node": 0.5}])
-def test_the_same_bytes_for_any_number_of_threads(options, data, monkeypatch):
-    monkeypatch.setattr(boosting, "LEAST_VALUES", 1)  # else small data get one thread
-    models = [gbrt(n_threads=n, **options).fit(data) for n in (1, 2, 8, 2)]
-    assert all(model.forest_ == models[0].forest_ for model in models)
-    assert len({model.forest_.value.tobytes() for model in models}) == 1
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -122,55 +113,9 @@ def test_no_figure_is_never_the_best():
     assert nothing.is_over()
 
 
-def test_early_stopping_needs_validation_data(data):
-    with pytest.raises(ParameterError, match="early_stopping needs validation data"):
-        gbrt(early_stopping=3).fit(data)
-
-
-@pytest.mark.parametrize(
-    ("valid", "error", "message"),
-    [
-        ("text", ParameterError, "valid must be RankingData or"),
-        ((np.ones((2, 8)), [0, 1]), DataError, "valid has no query ids, which ndcg@10 needs"),
-        (
-            (np.ones((2, 3)), [0, 1], [1, 1]),
-            DataError,
-            "valid has 3 features, but the training data have 8",
-        ),
-        ((np.ones((0, 8)), [], []), DataError, "valid has no rows"),
-    ],
-)
-def test_wrong_validation_data(valid, error, message, data):
-    with pytest.raises(error, match=message):
-        gbrt().fit(data, valid=valid)
-
-
 def test_validation_data_without_queries_do_for_rmse(data, other):
     model = gbrt(3, measure="rmse").fit(data, valid=(other.features, other.labels))
     assert model.history_[-1] == pytest.approx(rmse(model, other, 3))
-
-
-def test_validation_columns_are_put_in_order(data, other):
-    names = tuple("abcdefgh")
-    train = rw.RankingData(data.features, data.labels, data.query_ids, feature_names=names)
-    turned = rw.RankingData(
-        other.features[:, ::-1], other.labels, other.query_ids, feature_names=names[::-1]
-    )
-    assert gbrt(3).fit(train, valid=turned).history_ == gbrt(3).fit(data, valid=other).history_
-
-
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.6}, {"features_per_node": 2}])
-def test_a_warm_start_equals_one_fit(options, data, other):
-    once = gbrt(9, **options).fit(data, valid=other)
-    model = gbrt(4, warm_start=True, **options).fit(data, valid=other)
-    model.set_params(n_trees=9).fit(data, valid=other)
-    assert model.forest_ == once.forest_
-    assert model.history_ == once.history_
-    with pytest.raises(ParameterError, match="n_trees is 3, but the model to go on from has 9"):
-        model.set_params(n_trees=3).fit(data)
-    with pytest.raises(DataError, match="warm_start goes on with the same features"):
-        model.set_params(n_trees=12).fit(data.features[:, :4], data.labels)
-    assert model.set_params(warm_start=False, n_trees=2).fit(data).forest_.n_trees == 2
 
 
 def test_training_scores_are_the_models_scores_to_the_bit(data):
@@ -204,67 +149,6 @@ def test_l2_pulls_leaves_towards_zero(data):
     model = rw.GBRT(1, max_leaves=1, learning_rate=1.0, l2=100.0, start="zero").fit(data)
     expected = data.labels.sum() / (data.n_documents + 100)
     assert model.predict(data)[0] == pytest.approx(expected, rel=1e-12)
-
-
-def test_rows_without_weight_get_scores_too(data):
-    weights = (np.arange(data.n_documents) % 3 > 0).astype(float)
-    with_zeros = gbrt(5).fit(data, sample_weight=weights)
-    without = gbrt(5).fit(data.take_rows(weights > 0))
-    np.testing.assert_allclose(with_zeros.predict(data), without.predict(data), rtol=1e-9)
-
-
-@pytest.mark.parametrize("kind", [rw.RandomForest, rw.GBRT])
-def test_progress_tells_of_every_tree(kind, data, other):
-    seen: list[Progress] = []
-    heard: list[int] = []
-    model = kind(4, progress=seen.append, callbacks=[lambda news: heard.append(news.iteration)])
-    model.fit(data, valid=other)
-    assert [news.iteration for news in seen] == [1, 2, 3, 4] == heard
-    assert {news.total for news in seen} == {4}
-    assert [news.measure for news in seen] == model.history_
-    assert seen[-1].seconds_left == 0.0
-    assert all(earlier.seconds <= later.seconds for earlier, later in itertools.pairwise(seen))
-    assert model.fit(data).history_ == []
-    assert seen[-1].measure is None
-
-
-@pytest.mark.parametrize("kind", [rw.RandomForest, rw.GBRT])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_callback_can_stop_the_growing(kind, n_threads, data):
-    stop = [lambda news: news.iteration == 3]
-    model = kind(50, callbacks=stop, n_threads=n_threads).fit(data)
-    assert model.forest_.n_trees == 3
-    assert model.forest_ == kind(3).fit(data).forest_
-    told = kind(3, callbacks=[str]).fit(data)  # only True stops
-    assert told.forest_.n_trees == 3
-
-
-@pytest.mark.parametrize("kind", [rw.RandomForest, rw.GBRT])
-def test_an_error_in_a_callback_comes_out(kind, data):
-    def fail(news):
-        raise KeyError("from a callback")
-
-    with pytest.raises(KeyError, match="from a callback"):
-        kind(20, callbacks=[fail], n_threads=2).fit(data)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_trees": 0}, ParameterError, "n_trees must be"),
-        ({"learning_rate": 0.0}, ParameterError, r"learning_rate must be in \(0, 1\], got 0.0"),
-        ({"learning_rate": float("nan")}, ParameterError, "learning_rate must be"),
-        ({"subsample": 1.2}, ParameterError, r"subsample must be in \(0, 1\], got 1.2"),
-        ({"subsample_by": "doc"}, UnknownName, "subsample_by 'doc' is not known"),
-        ({"start": "median"}, UnknownName, "start 'median' is not known"),
-        ({"early_stopping": 0}, ParameterError, "early_stopping must be a whole number"),
-        ({"l2": -1.0}, ParameterError, "l2 must be in"),
-        ({"min_leaf": 2.5}, ParameterError, "min_leaf must be a whole number"),
-    ],
-)
-def test_wrong_parameters_are_named(options, error, message, data):
-    with pytest.raises(error, match=message):
-        rw.GBRT(**options).fit(data)
 
 
 def test_refit_learns_from_all_data_with_the_chosen_number_of_trees(data, other):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
 import rankwood as rw
-from rankwood.errors import ParameterError, UnknownName
-from rankwood.training import checkpoint
+from rankwood.errors import ParameterError
 from rankwood.training.bags import Bags
 from rankwood.training.rounds import EarlyStopping
 from tests.reference import ensembles as slow
@@ -91,12 +89,6 @@ def test_the_two_kinds_of_residuals_differ(data):
     assert left > right > 0
 
 
-def test_the_same_bytes_for_any_number_of_threads(data, other):
-    models = [initialized(n_threads=n).fit(data, valid=other) for n in (1, 2, 8)]
-    assert all(model.forest_ == models[0].forest_ for model in models)
-    assert all(model.history_ == models[0].history_ for model in models)
-
-
 def test_history_counts_boosted_trees(data, other):
     model = initialized(4, measure="rmse").fit(data, valid=other)
 
@@ -146,54 +138,10 @@ def test_early_stopping_counts_the_start():
     assert stopping.best_iteration == 3
 
 
-def test_a_warm_start_equals_one_fit(data, other, tmp_path):
-    once = initialized(7).fit(data, valid=other)
-    model = initialized(3, warm_start=True).fit(data, valid=other)
-    rw.save(model, tmp_path / "model")
-    model.set_params(n_trees=7).fit(data, valid=other)
-    assert model.forest_ == once.forest_
-    assert model.history_ == once.history_
-    loaded = rw.load(tmp_path / "model").set_params(n_trees=7, warm_start=True)
-    assert loaded.fit(data, valid=other).forest_ == once.forest_
-    with pytest.raises(ParameterError, match="n_trees is 3, but the model to go on from has 7"):
-        model.set_params(n_trees=3).fit(data)
+def test_a_warm_start_keeps_the_forest(data):
+    model = initialized(3, warm_start=True).fit(data)
     with pytest.raises(ParameterError, match="goes on with the same forest_trees"):
         model.set_params(n_trees=20, forest_trees=4).fit(data)
-
-
-class Stopped(Exception):
-    """Raised by a callback."""
-
-
-@pytest.mark.parametrize("residuals", ["oob", "in-bag"])
-def test_a_stopped_fit_resumes_to_the_same_bytes(residuals, data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
-
-    def stop_at(moment):
-        def stop(news):
-            if news.iteration == moment:
-                raise Stopped("now")
-
-        return [stop]
-
-    options = {"residuals": residuals, "subsample": 0.8}
-    whole = initialized(**options).fit(data, valid=other)
-    path = tmp_path / "checkpoint"
-    for moment in (3, 8, 10):  # in the forest, at its last tree, while boosting
-        with pytest.raises(Stopped, match="now"):
-            initialized(**options, checkpoint=path, callbacks=stop_at(moment)).fit(
-                data, valid=other
-            )
-    seen = []
-    model = initialized(**options, checkpoint=path, progress=seen.append).fit(data, valid=other)
-    assert [news.iteration for news in seen] == [11, 12, 13]
-    assert {news.total for news in seen} == {13}
-    for name, fitted in {"whole": whole, "resumed": model}.items():
-        rw.save(fitted, tmp_path / name)
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
-    again = initialized(**options, checkpoint=path, progress=seen.append).fit(data, valid=other)
-    assert len(seen) == 3  # a finished checkpoint gives the model at once
-    assert again.forest_ == whole.forest_
 
 
 @pytest.mark.parametrize("moment", [3, 8, 10])
@@ -203,36 +151,6 @@ def test_a_callback_can_stop_the_growing(moment, data):
     assert model.forest_.n_trees == moment
     model.set_params(callbacks=()).fit(data)  # and what lacks can be grown later
     assert model.forest_ == initialized().fit(data).forest_
-
-
-def test_save_and_load(data, other, tmp_path):
-    model = initialized(residuals="in-bag").fit(data, valid=other)
-    rw.save(model, tmp_path / "model")
-    back = rw.load(tmp_path / "model")
-    assert back.get_params() == model.get_params() == clone(model).get_params()
-    assert back.predict(other).tobytes() == model.predict(other).tobytes()
-    assert back.history_ == model.history_
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"forest_trees": 0}, ParameterError, "forest_trees must be a whole number of at least 1"),
-        ({"forest_leaves": 0}, ParameterError, "forest_leaves must be"),
-        ({"forest_depth": -1}, ParameterError, "forest_depth must be"),
-        ({"forest_min_leaf": 0}, ParameterError, "forest_min_leaf must be"),
-        ({"forest_features": 1.5}, ParameterError, r"forest_features must be in \(0, 1\]"),
-        ({"forest_bag": None}, UnknownName, "forest_bag 'None' is not known"),
-        ({"residuals": "bag"}, UnknownName, "residuals 'bag' is not known.*'in-bag'"),
-        ({"n_trees": -1}, ParameterError, "n_trees must be a whole number of at least 0, got -1"),
-        ({"max_leaves": 0}, ParameterError, "max_leaves must be"),
-        ({"early_stopping": 2}, ParameterError, "early_stopping needs validation data"),
-        ({"seed": -1}, ParameterError, "seed must be"),
-    ],
-)
-def test_wrong_parameters_are_named(options, error, message, data):
-    with pytest.raises(error, match=message):
-        initialized(**options).fit(data)
 
 
 def test_tiny_data(data):

@@ -9,10 +9,8 @@ import pytest
 from sklearn.base import clone
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.losses import lambdarank
+from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.training import boosting
 from rankwood.training.bags import Bags
 
 
@@ -54,15 +52,6 @@ def test_pairs_teach_the_order_and_not_the_labels(data):
         before = model.fit(data).score(data)
         lost[kind] = before - mean(model.fit(raised), data, "ndcg@10")
     assert lost[rw.LambdaMART] < lost[rw.GBRT] / 2
-
-
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.6, "features_per_node": 0.5}])
-def test_the_same_bytes_for_any_number_of_threads(options, data, monkeypatch):
-    monkeypatch.setattr(boosting, "LEAST_VALUES", 1)  # else small data get one thread
-    monkeypatch.setattr(lambdarank, "_PAIRS_PER_THREAD", 1)
-    models = [lambdamart(n_threads=n, **options).fit(data) for n in (1, 2, 8, 2)]
-    assert len({model.forest_.value.tobytes() for model in models}) == 1
-    assert all(model.forest_ == models[0].forest_ for model in models)
 
 
 @pytest.mark.parametrize("l2", [0.0, 2.0])
@@ -109,34 +98,6 @@ def test_a_querys_rows_may_stand_anywhere(data, rng):
     np.testing.assert_allclose(scattered.predict(data), together.predict(data), rtol=1e-9)
 
 
-def test_data_without_queries_are_refused(data):
-    with pytest.raises(DataError, match=r"no query ids.*Pass query_ids="):
-        lambdamart().fit(data.features, data.labels)
-
-
-def test_rows_and_queries_without_weight_are_no_part_of_the_data(data):
-    weights = (np.arange(data.n_documents) % 4 > 0).astype(float)
-    with_zeros = lambdamart(5).fit(
-        data.features, data.labels, data.query_ids, sample_weight=weights
-    )
-    without = lambdamart(5).fit(data.take_rows(weights > 0))
-    np.testing.assert_allclose(with_zeros.predict(data), without.predict(data), rtol=1e-9)
-    of_query = (np.arange(data.n_queries) % 2).astype(float)
-    half = lambdamart(5).fit(data.features, data.labels, data.query_ids, query_weight=of_query)
-    only = lambdamart(5).fit(data.take_queries(np.flatnonzero(of_query)))
-    np.testing.assert_allclose(half.predict(data), only.predict(data), rtol=1e-9)
-
-
-def test_weights_of_queries_multiply_their_gradients(data):
-    of_query = np.linspace(0.5, 3.0, data.n_queries)
-    by_query = lambdamart(4).fit(data.features, data.labels, data.query_ids, query_weight=of_query)
-    by_row = lambdamart(4).fit(
-        data.features, data.labels, data.query_ids, sample_weight=of_query[data.query_of_row]
-    )
-    assert by_query.forest_ == by_row.forest_
-    assert by_query.forest_ != lambdamart(4).fit(data).forest_
-
-
 NASTY = {
     "one document": ([[1.0]], [2.0], [1]),
     "one document per query": (np.arange(6.0).reshape(6, 1), [0, 1, 2, 0, 1, 2], range(6)),
@@ -174,15 +135,6 @@ def test_early_stopping_looks_at_any_measure(data, other):
         best = int(np.argmax(model.history_)) + 1
         assert model.best_iteration_ == best == model.forest_.n_trees
         assert mean(model, other, measure) == pytest.approx(max(model.history_), abs=1e-12)
-
-
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.6, "subsample_by": "query"}])
-def test_a_warm_start_equals_one_fit(options, data, other):
-    once = lambdamart(9, **options).fit(data, valid=other)
-    model = lambdamart(4, warm_start=True, **options).fit(data, valid=other)
-    model.set_params(n_trees=9).fit(data, valid=other)
-    assert model.forest_ == once.forest_
-    assert model.history_ == once.history_
 
 
 @pytest.mark.parametrize("direction", [1, -1])
@@ -231,26 +183,6 @@ def test_a_model_file_keeps_the_name_of_a_loss_and_no_code(data, tmp_path):
     with pytest.raises(ParameterError, match=r"keeps the name of a function.* pass it again"):
         back.fit(data)
     assert back.set_params(loss=pairwise_logistic).fit(data).forest_ == model.forest_
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"target": "ngcd"}, UnknownName, "measure 'ngcd' is not known"),
-        ({"target": "rmse"}, ParameterError, "target must be one of ndcg, map, mrr, err"),
-        ({"truncation": 0}, ParameterError, "truncation must be a whole number of at least 1"),
-        ({"sigma": 0.0}, ParameterError, r"sigma must be in \(0, inf\), got 0.0"),
-        ({"normalise": "no"}, ParameterError, "normalise must be True or False, got 'no'"),
-        ({"min_hessian": -1}, ParameterError, r"min_hessian must be in \[0, inf\), got -1"),
-        ({"loss": "squared"}, ParameterError, r"loss must be a function of \(scores, data\)"),
-        ({"l2": -1.0}, ParameterError, "l2 must be in"),
-        ({"measure": "ndgc"}, UnknownName, "Did you mean 'ndcg'"),
-        ({"early_stopping": 3}, ParameterError, "early_stopping needs validation data"),
-    ],
-)
-def test_wrong_parameters_are_named(options, error, message, data):
-    with pytest.raises(error, match=message):
-        rw.LambdaMART(**options).fit(data)
 
 
 def test_refit_learns_from_all_data(data, other):

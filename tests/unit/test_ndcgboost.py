@@ -9,12 +9,10 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.losses import ndcgboost
 from rankwood.losses.ndcgboost import ndcgboost_loss
 from rankwood.losses.pairs import graded_lists
 from rankwood.rankers.pairs import NO_USEFUL_TREE
-from rankwood.training import boosting
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER
+from rankwood.training.rounds import ALL_ROUNDS, NO_BETTER
 from tests.reference import pair_losses as slow
 
 
@@ -30,15 +28,6 @@ def other():
 
 def boost(n_rounds=10, **options):
     return rw.NDCGBoost(n_rounds, **{"min_leaf": 3, **options})
-
-
-@pytest.mark.parametrize("options", [{}, {"features_per_node": 0.5}])
-def test_the_same_bytes_for_any_number_of_threads(options, data, monkeypatch):
-    monkeypatch.setattr(boosting, "LEAST_VALUES", 1)
-    monkeypatch.setattr(ndcgboost, "_LEAST_DOCUMENTS", 1)
-    models = [boost(n_threads=n, **options).fit(data) for n in (1, 2, 5)]
-    assert all(model.forest_ == models[0].forest_ for model in models)
-    assert len({model.forest_.tree_weights.tobytes() for model in models}) == 1
 
 
 @pytest.mark.parametrize(
@@ -128,25 +117,13 @@ def test_perfect_order_is_bounded():
     assert scores[1] > scores[0]
 
 
-def test_early_stopping_and_warm_start(data, other):
+def test_early_stopping_keeps_the_best_prefix(data, other):
     everything = boost(20).fit(data, valid=other)
     stopped = boost(20, early_stopping=3).fit(data, valid=other)
     assert stopped.forest_.n_trees == stopped.best_iteration_ < 20
     assert stopped.stopped_because_ == NO_BETTER
     best = int(np.argmax(stopped.history_)) + 1
     assert stopped.forest_ == everything.forest_.take_trees(slice(0, best))
-    model = boost(7, warm_start=True).fit(data, valid=other)
-    model.set_params(n_rounds=20).fit(data, valid=other)
-    assert model.forest_ == everything.forest_
-    assert model.history_ == everything.history_
-    with pytest.raises(ParameterError, match="n_rounds is 3, but the model to go on from has 20"):
-        model.set_params(n_rounds=3).fit(data)
-
-
-def test_a_callback_can_stop_it(data):
-    model = boost(20, callbacks=[lambda news: news.iteration == 3]).fit(data)
-    assert model.forest_.n_trees == 3
-    assert model.stopped_because_ == ASKED_TO
 
 
 def test_scores_follow_a_monotone_feature(data):
@@ -163,30 +140,13 @@ def test_a_gain_table_counts(data):
     assert boost(gain="linear").fit(data).forest_ != boost().fit(data).forest_
 
 
-def test_rows_and_queries_without_weight_are_left_out(data):
-    weights = (np.arange(len(data)) % 3).astype(float)
-    kept = data.take_rows(weights > 0)
-    with_zeros = boost(5).fit(data.features, data.labels, data.query_ids, sample_weight=weights)
-    without = boost(5).fit(kept, sample_weight=weights[weights > 0])
-    np.testing.assert_allclose(with_zeros.predict(data), without.predict(data), rtol=1e-9)
-
-
-def test_queries_are_needed(data):
-    with pytest.raises(DataError, match="have no query ids"):
-        boost(2).fit(data.features, data.labels)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_rounds": 0}, ParameterError, "n_rounds must be a whole number of at least 1, got 0"),
-        ({"learning_rate": 0.0}, ParameterError, r"learning_rate must be in \(0, 1\], got 0.0"),
-        ({"max_leaves": 0}, ParameterError, "max_leaves must be a whole number of at least 1"),
         ({"gain": "cubic"}, UnknownName, "gain 'cubic' is not known"),
         ({"gain": [0, -1]}, ParameterError, "gain of label 1 must be a number of at least 0"),
         ({"gain": [3, 1]}, ParameterError, "gain must not fall as labels rise"),
         ({"gain": 3}, ParameterError, "gain must be a name or a table of numbers, got 3"),
-        ({"missing": "middle"}, UnknownName, "treatment of missing values 'middle'"),
     ],
 )
 def test_wrong_parameters_are_named(options, error, message, data):

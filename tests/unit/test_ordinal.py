@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import rankwood as rw
-from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
+from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models.forest import Forest
 from rankwood.models.format import load_model, read_model, write_model
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.rankers.ordinal import least_squares_worths
-from rankwood.training import checkpoint, inputs
+from rankwood.training import inputs
 from tests.reference import ensembles as slow
 
 BASES = {
@@ -165,15 +165,6 @@ def test_out_of_bag_scores_are_those_of_the_models(data):
     model.set_params(base=BASES["GBRT"]()).fit(data)
     assert model.oob_scores_ is None
     assert model.oob_ndcg_ is None
-
-
-@pytest.mark.parametrize("clip", [False, True])
-@pytest.mark.parametrize("base", ["RandomForest", "GBRT", "AveragedGBRT", "InitializedGBRT"])
-def test_the_same_bytes_for_any_number_of_threads(base, clip, data, other, tmp_path):
-    for n_threads in (1, 2):
-        model = ordinal(base, clip=clip, n_threads=n_threads).fit(data)
-        rw.save(model, tmp_path / str(n_threads))
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
 @pytest.mark.parametrize("clip", [False, True])
@@ -332,31 +323,6 @@ def test_weights_and_rows_without_weight(data, other):
     np.testing.assert_allclose(model.predict(other), without.predict(other), rtol=1e-9)
 
 
-class Stopped(Exception):
-    """Raised by a callback."""
-
-
-@pytest.mark.parametrize("base", ["RandomForest", "GBRT"])
-def test_a_stopped_fit_resumes_to_the_same_bytes(base, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
-    n_trees = BASES[base]().n_trees
-
-    def stop(news):
-        if news.iteration == n_trees + 2:  # the second tree of the second model
-            raise Stopped("now")
-
-    path = tmp_path / "checkpoint"
-    with pytest.raises(Stopped, match="now"):
-        ordinal(base, checkpoint=path, callbacks=[stop]).fit(data)
-    seen = []
-    model = ordinal(base, checkpoint=path, progress=seen.append).fit(data)
-    assert [news.iteration for news in seen] == list(range(n_trees + 3, 4 * n_trees + 1))
-    assert {news.total for news in seen} == {4 * n_trees}
-    for name, fitted in {"whole": ordinal(base).fit(data), "resumed": model}.items():
-        rw.save(fitted, tmp_path / name)
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
-
-
 def test_progress_of_all_models_and_of_base(data):
     seen, heard = [], []
     base = rw.GBRT(3, min_leaf=3, callbacks=[lambda news: heard.append(news.iteration)])
@@ -432,7 +398,6 @@ def test_labels_that_are_no_grades_are_refused(data, rng):
             ParameterError,
             "base must be an estimator whose .*'GBRT'",
         ),
-        (lambda: rw.OrdinalRanker(3), ParameterError, "got 3"),
         (lambda: rw.OrdinalRanker(rw.GBRT), ParameterError, "base must be an estimator"),
         (
             lambda: rw.OrdinalRanker(rw.OrdinalRanker()),
@@ -440,12 +405,6 @@ def test_labels_that_are_no_grades_are_refused(data, rng):
             "base must be an estimator whose .* got OrdinalRanker",
         ),
         (lambda: rw.OrdinalRanker(rw.GBRT(0)), ParameterError, "n_trees must be"),
-        (lambda: ordinal(scoring="exp"), UnknownName, "scoring 'exp' is not known"),
-        (lambda: ordinal(fitted_on="test"), UnknownName, "fitted_on 'test' is not known"),
-        (lambda: ordinal(clip="yes"), ParameterError, "clip must be True or False, got 'yes'"),
-        (lambda: ordinal(n_threads=0), ParameterError, "n_threads must be"),
-        (lambda: ordinal(callbacks=3), ParameterError, "callbacks must be a list"),
-        (lambda: ordinal(checkpoint=3), ParameterError, "checkpoint must be the path of a file"),
         (
             lambda: rw.OrdinalRanker(rw.GBRT(checkpoint="c")),
             ParameterError,

@@ -1,4 +1,4 @@
-"""RankBoost: the loop against listed pairs, the bound, ties, missing values, weights, stopping."""
+"""RankBoost: the loop against listed pairs, the bound, ties, missing values, stopping."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.errors import ParameterError
 from rankwood.losses.pairs import PairLoss, graded_lists
-from rankwood.rankers import pairs as weak_rankers
 from rankwood.rankers.pairs import LARGEST_EDGE, NO_USEFUL_RANKER, ThresholdRankers, WeakRanker
-from rankwood.training.rounds import ALL_ROUNDS, ASKED_TO, NO_BETTER
+from rankwood.training.rounds import ALL_ROUNDS, NO_BETTER
 from rankwood.trees.row_order import as_matrix
 from tests.reference import pair_losses as slow
 
@@ -77,14 +76,6 @@ def test_a_stump_has_three_leaves(rng):
     says = np.where(np.isnan(column), 0.5, column > forest.threshold[0])
     assert forest.value[0] == pytest.approx(says.mean())
     np.testing.assert_allclose(model.predict(data), forest.tree_weights[0] * says)
-
-
-def test_the_same_bytes_for_any_number_of_threads(data, other, monkeypatch):
-    monkeypatch.setattr(weak_rankers, "_LEAST_FEATURES", 1)
-    monkeypatch.setattr(weak_rankers, "_LEAST_ROWS", 1)
-    models = [rw.RankBoost(15, n_threads=n).fit(data, valid=other) for n in (1, 2, 5)]
-    assert all(model.forest_ == models[0].forest_ for model in models)
-    assert len({model.forest_.tree_weights.tobytes() for model in models}) == 1
 
 
 def test_the_bound_on_the_ranking_loss_falls(data):
@@ -167,71 +158,11 @@ def test_early_stopping_keeps_the_best_prefix(data, other):
         rw.RankBoost(early_stopping=3).fit(data)
 
 
-def test_a_warm_start_equals_one_fit(data, other):
-    once = rw.RankBoost(12).fit(data, valid=other)
-    model = rw.RankBoost(5, warm_start=True).fit(data, valid=other)
-    model.set_params(n_rounds=12).fit(data, valid=other)
-    assert model.forest_ == once.forest_
-    assert model.history_ == once.history_
-    with pytest.raises(ParameterError, match="n_rounds is 3, but the model to go on from has 12"):
-        model.set_params(n_rounds=3).fit(data)
-
-
-def test_a_callback_can_stop_it(data):
-    model = rw.RankBoost(20, callbacks=[lambda news: news.iteration == 3]).fit(data)
-    assert model.forest_.n_trees == 3
-    assert model.stopped_because_ == ASKED_TO
-
-
-def test_weights_of_queries_and_rows(data, rng):
-    data = data.take_queries(range(14))  # fewer values than bins, so that copies have the same cuts
-    weights = rng.integers(1, 4, data.n_queries).astype(float)
-    weighted = rw.RankBoost(6).fit(data.features, data.labels, data.query_ids, query_weight=weights)
-    copies = [
-        data.take_queries(np.flatnonzero(weights > copy)) for copy in range(3)
-    ]  # a query of weight 3 stands for three of them
-    repeated = rw.RankingData(
-        np.concatenate([part.features for part in copies]),
-        np.concatenate([part.labels for part in copies]),
-        np.concatenate(
-            [1000 * copy + np.asarray(part.query_of_row) for copy, part in enumerate(copies)]
-        ),
-    )
-    expected = rw.RankBoost(6).fit(repeated)
-    np.testing.assert_allclose(weighted.predict(data), expected.predict(data), rtol=1e-9)
-    of_rows = (np.arange(len(data)) % 3).astype(float)
-    without = rw.RankBoost(6).fit(data.take_rows(of_rows > 0), sample_weight=of_rows[of_rows > 0])
-    with_zeros = rw.RankBoost(6).fit(
-        data.features, data.labels, data.query_ids, sample_weight=of_rows
-    )
-    np.testing.assert_allclose(with_zeros.predict(data), without.predict(data), rtol=1e-12)
-
-
 def test_refit_uses_the_chosen_rounds(data, other):
     model = rw.RankBoost(20, early_stopping=3, measure="map").fit(data, valid=other)
     again = rw.refit(model, data, other)
     assert again.forest_.n_trees == model.forest_.n_trees < 20
     assert again.training_["rows"] == len(data) + len(other)
-
-
-def test_queries_are_needed(data):
-    with pytest.raises(DataError, match="have no query ids"):
-        rw.RankBoost(2).fit(data.features, data.labels)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_rounds": 0}, ParameterError, "n_rounds must be a whole number of at least 1, got 0"),
-        ({"early_stopping": 0}, ParameterError, "early_stopping must be a whole number"),
-        ({"measure": "mpa"}, UnknownName, "measure 'mpa' is not known"),
-        ({"max_bins": 1}, ParameterError, "max_bins"),
-        ({"n_threads": 0}, ParameterError, "n_threads must be"),
-    ],
-)
-def test_wrong_parameters_are_named(options, error, message, data):
-    with pytest.raises(error, match=message):
-        rw.RankBoost(**options).fit(data)
 
 
 def test_an_unfitted_model_has_no_bounds():
