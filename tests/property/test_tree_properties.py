@@ -12,8 +12,8 @@ from rankwood.data.dataset import RankingData
 from rankwood.models.forest import Forest
 from rankwood.trees import histograms
 from rankwood.trees.grower import grow_tree
+from rankwood.trees.partition import set_rows_apart, set_rows_apart_one_by_one
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
-from rankwood.trees.random_trees import set_apart, set_apart_one_by_one
 from rankwood.trees.row_order import as_matrix
 
 MISSING = 255
@@ -157,7 +157,7 @@ def test_rows_set_apart_keep_their_order_and_leave_others_alone(codes, code, lef
     """Sixteen at a time where the processor can, else one by one: the same."""
     n_drawn = min(n_drawn, len(codes))
     found = []
-    for kernel in (set_apart, set_apart_one_by_one):
+    for kernel in (set_rows_apart, set_rows_apart_one_by_one):
         rows, aside = np.arange(100, 200, dtype=np.uint32), np.zeros(len(codes) + 1, np.uint32)
         given = np.array(codes, np.uint8)
         with np.errstate(over="ignore"):

@@ -1,4 +1,7 @@
-"""A slow grower that a reader can believe: lists of rows, sums taken afresh for every cut, no histograms."""
+"""A slow grower that a reader can believe: lists of rows, sums taken anew for every cut, no histograms.
+
+Targets are rounded to whole numbers first, as the engine's are, so that gains compare exactly.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,67 @@ def uniform(one: int, other: int) -> float:
 
 
 @dataclass
+class Whole:
+    """Targets and weights as whole numbers, by row; 0 for rows that were not drawn."""
+
+    targets: list[int]
+    weights: list[int]
+    target_unit: float
+    weight_unit: float
+    shift: float
+
+    @property
+    def gain_unit(self) -> float:
+        return self.target_unit**2 / self.weight_unit
+
+
+def power_of_two(limit: float) -> float:
+    """The largest power of two that is not above ``limit``."""
+    return 2.0 ** min(max(math.frexp(limit)[1] - 1, -501), 499)
+
+
+def plain_sum(values: list[float]) -> float:
+    """One addition after the other, without the compensation of ``sum``."""
+    total = 0.0
+    for each in values:
+        total += each
+    return total
+
+
+def pack(
+    targets: list[float], counts: list[int], weights: list[float] | None, centre: bool
+) -> Whole:
+    """Weighted targets as whole numbers: shifted near their mean, and scaled as far as 62 bits for both sums allow."""
+    drawn = [row for row, count in enumerate(counts) if count]
+    weight = [float(count) for count in counts]
+    if weights is not None:
+        weight = [count * each for count, each in zip(weight, weights, strict=True)]
+    weight_unit = 1.0 if weights is None else power_of_two(2.0**31 / max(plain_sum(weight), 1e-300))
+    whole_weights = [round(each * weight_unit) for each in weight]
+    shift = 0.0
+    if centre:
+        shift = mean = plain_sum([targets[row] for row in drawn]) / len(drawn)
+        spread = max(abs(targets[row] - mean) for row in drawn)
+        if spread > 0.0:
+            shift = round(mean / power_of_two(spread)) * power_of_two(spread)
+    products = [(target - shift) * each for target, each in zip(targets, weight, strict=True)]
+    sizes = [abs(product) for product in products]
+    bits = max(1, sum(whole_weights).bit_length())
+    target_unit = 1.0
+    if plain_sum(sizes) > 0.0:
+        room = 2.0 ** (62 - bits) - len(drawn)
+        target_unit = power_of_two(min(room / plain_sum(sizes), 2.0**52 / max(sizes)))
+    whole_targets = [round(product * target_unit) for product in products]
+    return Whole(whole_targets, whole_weights, target_unit, weight_unit, shift)
+
+
+@dataclass
 class Problem:
     """Binned columns, integer targets and weights, and the policies."""
 
     columns: list[list[int]]
     thresholds: list[list[float]]
-    targets: list[int]  # sums of the rows drawn, scaled
+    targets: list[int]  # of the rows as often as they were drawn, scaled
     weights: list[int]
     counts: list[int]
     max_leaves: int = 31
@@ -74,14 +132,16 @@ def value(problem: Problem, rows: list[int], node: Node) -> float:
     return min(max(plain, node.low), node.high)
 
 
-def has_word(problem: Problem, row: int) -> bool:
+def has_weight_or_target(problem: Problem, row: int) -> bool:
     """Whether the row has a weight, or a target that its rounded weight has left."""
     return problem.weights[row] != 0 or problem.targets[row] != 0
 
 
 def all_alike(problem: Problem, rows: list[int]) -> bool:
     """Whether target / weight is the same for all rows that have either."""
-    pairs = [(problem.targets[r], problem.weights[r]) for r in rows if has_word(problem, r)]
+    pairs = [
+        (problem.targets[r], problem.weights[r]) for r in rows if has_weight_or_target(problem, r)
+    ]
     return all(target * pairs[0][1] == pairs[0][0] * weight for target, weight in pairs)
 
 
@@ -118,7 +178,9 @@ def random_cuts(problem: Problem, node: Node, feature: int, draw: float) -> list
     """The code that ``draw`` picks between the least and the greatest of the node; none where all are alike."""
     column = problem.columns[feature]
     thresholds = problem.thresholds[feature]
-    seen = sorted({column[row] for row in node.rows if has_word(problem, row)} - {MISSING})
+    seen = sorted(
+        {column[row] for row in node.rows if has_weight_or_target(problem, row)} - {MISSING}
+    )
     if len(seen) < 2:
         return []
     low, high = thresholds[seen[0]], thresholds[seen[-1] - 1]
@@ -135,14 +197,14 @@ def range_of(codes: list[int]) -> tuple[int, int, bool]:
     return min(known, default=MISSING), max(known, default=-1), MISSING in codes
 
 
-def blind_split(problem: Problem, node: Node) -> tuple | None:
+def random_split(problem: Problem, node: Node) -> tuple | None:
     """The first feature drawn that varies, cut at random; nodes with more rows are split first."""
     n_features = len(problem.columns)
     for attempt in range(4 * n_features):
         feature = int(uniform(node.path, attempt) * n_features)
         draw = uniform(node.path, attempt + 4 * n_features)
         for code in random_cuts(problem, node, feature, draw):
-            rows = [row for row in node.rows if has_word(problem, row)]
+            rows = [row for row in node.rows if has_weight_or_target(problem, row)]
             side = "learned"
             if any(problem.columns[feature][row] == MISSING for row in rows):
                 side = ("left", "right")[combine(node.path, attempt) & 1]
@@ -183,7 +245,7 @@ def find_split(problem: Problem, node: Node) -> None:
     if all_alike(problem, node.rows):
         return
     if problem.threshold_rule == "completely_random":
-        node.split = blind_split(problem, node)
+        node.split = random_split(problem, node)
         return
     parent = score(problem, node.rows)
     for feature in features_of(problem, node):

@@ -13,6 +13,7 @@ from rankwood.errors import ParameterError
 from rankwood.losses.pairs import PairLoss, graded_lists
 from rankwood.rankers.pairs import LARGEST_EDGE, NO_USEFUL_RANKER, ThresholdRankers, WeakRanker
 from rankwood.training.rounds import ALL_ROUNDS, NO_BETTER
+from rankwood.trees import edges
 from rankwood.trees.row_order import as_matrix
 from tests.reference import pair_losses as slow
 
@@ -78,12 +79,19 @@ def test_a_stump_has_three_leaves(rng):
     np.testing.assert_allclose(model.predict(data), forest.tree_weights[0] * says)
 
 
+def test_the_same_bytes_for_any_number_of_threads(data, other, monkeypatch):
+    monkeypatch.setattr(edges, "_LEAST_FEATURES", 1)
+    models = [rw.RankBoost(15, n_threads=n).fit(data, valid=other) for n in (1, 2, 5)]
+    assert all(model.forest_ == models[0].forest_ for model in models)
+    assert len({model.forest_.tree_weights.tobytes() for model in models}) == 1
+
+
 def test_the_bound_on_the_ranking_loss_falls(data):
     # Freund et al. 2003, Theorem 1 and Section 3.2: share of wrong pairs <= Π Z <= Π √(1 - r²).
     model = rw.RankBoost(20).fit(data)
     bounds = model.loss_bounds_
-    edges = np.tanh(model.forest_.tree_weights)
-    np.testing.assert_allclose(bounds, np.cumprod(np.sqrt(1 - edges**2)), rtol=1e-12)
+    tree_edges = np.tanh(model.forest_.tree_weights)
+    np.testing.assert_allclose(bounds, np.cumprod(np.sqrt(1 - tree_edges**2)), rtol=1e-12)
     assert all(later < earlier for earlier, later in itertools.pairwise([1.0, *bounds]))
     loss = PairLoss(graded_lists(data, 1))
     for n_rounds, bound in enumerate(bounds, 1):

@@ -71,30 +71,48 @@ def random_problem(seed):
     return codes, thresholds, targets, counts, weights, policies
 
 
+def whole_numbers(targets, counts, weights, centre):
+    """Targets and weights as the slow twin rounds them."""
+    given = None if weights is None else weights.tolist()
+    return reference.pack(targets.tolist(), counts.tolist(), given, centre)
+
+
+@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_packed_targets_equal_the_slow_twin(seed, centre):
+    _, _, targets, counts, weights, _ = random_problem(seed)
+    targets = targets * 10.0 ** ((seed % 7) - 3)
+    packed = pack(targets, counts.astype(np.int64), weights, centre=centre)
+    whole = whole_numbers(targets, counts, weights, centre)
+    rows = np.flatnonzero(counts)
+    mask = (1 << packed.bits) - 1
+    assert packed.rows.tolist() == rows.tolist()
+    assert (packed.values >> packed.bits).tolist() == [whole.targets[row] for row in rows]
+    assert (packed.values & mask).tolist() == [whole.weights[row] for row in rows]
+    units = (packed.target_unit, packed.weight_unit, packed.shift)
+    assert units == (whole.target_unit, whole.weight_unit, whole.shift)
+
+
 def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
     """The same problem in whole numbers, for the slow twin."""
-    rows = np.flatnonzero(counts)
-    packed = pack(targets, counts.astype(np.int64), weights, centre=policies.l2 == 0)
-    sums, weight_sums = [0] * len(targets), [0] * len(targets)
-    for row, word in zip(rows, packed.values.tolist(), strict=True):
-        sums[row], weight_sums[row] = word >> packed.bits, word & ((1 << packed.bits) - 1)
+    whole = whole_numbers(targets, counts, weights, policies.l2 == 0)
     growth = policies.growth
     return reference.Problem(
         columns=codes.tolist(),
         thresholds=[cuts.tolist() for cuts in thresholds],
-        targets=sums,
-        weights=weight_sums,
+        targets=whole.targets,
+        weights=whole.weights,
         counts=counts.tolist(),
         max_leaves=growth.max_leaves,
         max_depth=10**9 if growth.max_depth is None else growth.max_depth,
         min_leaf=growth.min_leaf,
         min_split=growth.min_split,
-        min_weight=growth.min_weight * packed.weight_unit,
+        min_weight=growth.min_weight * whole.weight_unit,
         per_node=policies.features.per_node,
         threshold_rule=policies.thresholds,
         missing=policies.missing,
-        l2=policies.l2 * packed.weight_unit,
-        costs=None if policies.costs is None else (policies.costs * packed.gain_unit).tolist(),
+        l2=policies.l2 * whole.weight_unit,
+        costs=None if policies.costs is None else (policies.costs * whole.gain_unit).tolist(),
         direction=None if policies.direction is None else policies.direction.tolist(),
         stream=stream,
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankwood._core import checks
-from rankwood._core.checks import read_only
-from rankwood._core.jit import kernel
-from rankwood._core.threads import run_blocks
-from rankwood.binning.bins import MISSING_BIN, N_CODES
+from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import ExponentialLoss, step_of_edge
 from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted
@@ -22,10 +20,11 @@ from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import (
     Rounds,
 )
+from rankwood.trees.edges import UNIT, EdgeCut, EdgeSearch
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
-from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix
+from rankwood.trees.workspace import NO_SPLIT, Matrix
 
 _ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
 NOTHING_LEFT = "no tree tells the classes apart better than chance"
@@ -128,15 +127,11 @@ class AdaBoost(Boosted):
         self.stopped_because_ = rounds.stopped_because
 
 
-# Stumps of least weighted error, and the search for them (Freund & Schapire 1997).
-#
-# A stump says 1 on one side of a threshold and -1 on the other. The grower of our trees would take the cut that
-# removes
-# most of the squared error, which is another one.
+# Stumps of least weighted error. The tree grower would take the cut that reduces the squared error most, which is
+# another one.
 
 
-_UNIT = 2.0**60  # words are whole numbers of 1/unit, and sum to 1 in size: sums are exact
-_SLACK = int(_UNIT * 1e-12)  # nearer edges differ by rounding, which must not choose among equals
+_SLACK = int(UNIT * 1e-12)  # edges that differ by less differ by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,47 +144,33 @@ class WeakClassifiers:
     missing: str
     n_threads: int
 
+    @functools.cached_property
+    def _search(self) -> EdgeSearch:
+        rows = np.arange(self.present.size, dtype=np.uint32)
+        rule = MISSING_RULES[self.missing]
+        return EdgeSearch(
+            self.matrix, rows, rule, _SLACK, self.n_threads, self.present, self.min_leaf
+        )
+
     def best(self, classes: Floats, weights: Floats, feature: int | None = None) -> Tree:
-        """The stump of least weighted error, of one feature or of all; a single leaf where none has an edge.
+        """The stump of least weighted error, of one feature or of all; a single leaf if none has an edge.
 
-        Of equal ones it is the first feature's, and that of the greatest threshold.
+        Of equal ones it is that of the first feature, and of the greatest threshold.
         """
-        n_features = self.matrix.columns.shape[0]
-        features = np.arange(n_features) if feature is None else np.array([feature])
-        edges, codes, sides = (np.zeros(features.size, np.int64) for _ in range(3))
-        words = np.rint(classes * weights * _UNIT).astype(np.int64)
-        run_blocks(
-            search_stumps,
-            features.size,
-            features,
-            self.matrix,
-            read_only(words),
-            self.present,
-            self.min_leaf,
-            MISSING_RULES[self.missing],
-            _SLACK,
-            edges,
-            codes,
-            sides,
-            n_threads=self.n_threads,
-            least=4,
-        )
-        place = int(np.argmax(edges >= edges.max() - _SLACK))  # the first of them
-        if codes[place] == NO_SPLIT or edges[place] == 0:
-            return _leaf(classes.size)
-        goes_left = bool(sides[place] == GO_LEFT)
-        return self._stump(
-            int(features[place]), int(codes[place]), goes_left, classes * weights, weights
-        )
+        signed_weights = np.rint(classes * weights * UNIT).astype(np.int64)
+        cut = self._search.best(signed_weights, None if feature is None else np.array([feature]))
+        if cut.code == NO_SPLIT or cut.edge == 0:
+            return Tree.leaf(0.0, 1.0, classes.size)
+        return self._stump(cut, classes * weights, weights)
 
-    def _stump(
-        self, feature: int, code: int, goes_left: bool, signed: Floats, weights: Floats
-    ) -> Tree:
-        """A cut as a tree whose leaves say 1 and -1."""
-        column = self.matrix.columns[feature]
+    def _stump(self, cut: EdgeCut, signed: Floats, weights: Floats) -> Tree:
+        """A cut as a tree whose leaves predict 1 and -1."""
+        column = self.matrix.columns[cut.feature]
         leaf_of_row = np.empty(column.size, np.int32)
-        sides = (column, code, goes_left, leaf_of_row)
-        mark_sides(0, column.size, *sides)  # type: ignore[no-untyped-call]
+        goes_left = cut.missing_goes_left
+        mark_sides(  # type: ignore[no-untyped-call]
+            0, column.size, column, cut.code, goes_left, leaf_of_row
+        )
         sums = np.bincount(leaf_of_row, signed, minlength=3)
         cover: Floats = np.bincount(leaf_of_row, weights, minlength=3).astype(np.float64)
         if (column == MISSING_BIN).sum() == 0 and self.missing == "learned":
@@ -198,117 +179,8 @@ class WeakClassifiers:
         value = np.array([0.0, -vote, vote])
         cover[0] = cover.sum()
         value[0] = (cover[1:] * value[1:]).sum() / cover[0]
-        threshold = self.matrix.thresholds[self.matrix.offsets[feature] + code]
         child = 1 if goes_left or (self.missing == "left") else 2
-        return Tree(
-            np.array([feature, -1, -1], np.int32),
-            np.array([threshold, 0.0, 0.0], np.float32),
-            np.array([code, 0, 0], np.uint8),
-            np.array([1, 0, 0], np.int32),
-            np.array([2, 0, 0], np.int32),
-            np.array([child, 0, 0], np.int32),
-            value,
-            cover,
-            np.array([abs(sums[2] - sums[1]), 0.0, 0.0]),
-            leaf_of_row,
+        gain = abs(sums[2] - sums[1])
+        return Tree.stump(
+            self.matrix, cut.feature, cut.code, child, value, cover, gain, leaf_of_row
         )
-
-
-def _leaf(n_rows: int) -> Tree:
-    """A tree that tells nothing apart."""
-    none: Array = np.zeros(1, np.int32)
-    return Tree(
-        np.full(1, -1, np.int32),
-        np.zeros(1, np.float32),
-        np.zeros(1, np.uint8),
-        none,
-        none,
-        none,
-        np.zeros(1),
-        np.ones(1),
-        np.zeros(1),
-        np.zeros(n_rows, np.int32),
-    )
-
-
-# The compiled half of ``adaboost.py``: the stump of least weighted error.
-#
-# Words used here
-#     word    weight of a row, negative for class -1, as a whole number: sums are exact, and equal errors are found
-#     equal
-#     edge    |Σ words on the right - Σ words on the left|: what is right minus what is wrong
-
-
-@kernel
-def search_stumps(
-    first: int,
-    last: int,
-    features: Array,
-    matrix: Any,
-    words: Array,
-    present: Array,
-    min_leaf: int,
-    missing_rule: int,
-    slack: int,
-    edges: Array,
-    codes: Array,
-    sides: Array,
-) -> None:
-    """The greatest edge of the features at the places ``first`` to ``last``, its cut and the side of missing values."""
-    sums = np.empty(N_CODES, np.int64)
-    counts = np.empty(N_CODES, np.int64)
-    for place in range(first, last):
-        feature = features[place]
-        column = matrix.columns[feature]
-        for code in range(N_CODES):
-            sums[code] = 0
-            counts[code] = 0
-        for row in range(words.size):
-            code = column[row]
-            sums[code] += words[row]
-            counts[code] += present[row]
-        found = best_stump(sums, counts, matrix.n_bins[feature], min_leaf, missing_rule, slack)
-        edges[place], codes[place], sides[place] = found
-
-
-@kernel
-def best_stump(
-    sums: Array, counts: Array, n_bins: int, min_leaf: int, missing_rule: int, slack: int
-) -> Any:
-    """Edge (0: none), code and side of the missing values; of edges within ``slack`` the greatest threshold's."""
-    total = sums[MISSING_BIN]
-    n_rows = counts[MISSING_BIN]
-    for code in range(n_bins):
-        total += sums[code]
-        n_rows += counts[code]
-    edge = np.int64(0)
-    best_code = np.int64(NO_SPLIT)
-    side = np.int64(GO_RIGHT)
-    left = np.int64(0)
-    n_left = np.int64(0)
-    for code in range(n_bins - 1):
-        if counts[code] == 0:  # the same cut as the one before
-            continue
-        left += sums[code]
-        n_left += counts[code]
-        for goes in (GO_RIGHT, GO_LEFT):
-            if counts[MISSING_BIN] == 0 and goes == GO_LEFT:
-                continue
-            if (
-                counts[MISSING_BIN] > 0
-                and missing_rule in (GO_LEFT, GO_RIGHT)
-                and goes != missing_rule
-            ):
-                continue
-            moved = goes == GO_LEFT
-            here = left + (sums[MISSING_BIN] if moved else np.int64(0))
-            n_here = n_left + (counts[MISSING_BIN] if moved else np.int64(0))
-            if n_here < min_leaf or n_rows - n_here < min_leaf:
-                continue
-            found = abs(total - 2 * here)
-            is_later = code > best_code and found >= edge - slack
-            if found > 0 and (found > edge + slack or is_later):
-                edge = max(edge, found)
-                best_code = np.int64(code)
-                side = np.int64(goes)
-    return edge, best_code, side

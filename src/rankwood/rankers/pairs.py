@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._core.jit import kernel
-from rankwood._core.threads import resolve_threads, run_blocks
-from rankwood.binning.bins import MISSING_BIN, N_CODES
+from rankwood._core.threads import resolve_threads
+from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
@@ -26,11 +26,11 @@ from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import (
     Rounds,
 )
+from rankwood.trees.edges import ABSTAIN, UNIT, EdgeSearch
 from rankwood.trees.grower import Tree
-from rankwood.trees.histograms import build_histograms
 from rankwood.trees.leaves import sum_inner_nodes
 from rankwood.trees.policies import Policies
-from rankwood.trees.workspace import NO_SPLIT, Matrix
+from rankwood.trees.workspace import Matrix
 
 NO_USEFUL_TREE = "no tree tells documents that should rise from those that should fall"
 
@@ -61,10 +61,10 @@ def as_classifier(tree: Tree, other: float = 0.0) -> Tree:
     """The tree with leaves that say 1 where more weight lies with class 1, else ``other``, what class 2 is called."""
     is_leaf = tree.left == 0
     votes = np.where(is_leaf, np.where(tree.value > (1.0 + other) / 2.0, 1.0, other), 0.0)
-    sums, masses = votes * tree.cover, np.where(is_leaf, tree.cover, 0.0)
+    sums, weight_sums = votes * tree.cover, np.where(is_leaf, tree.cover, 0.0)
     children = (tree.left, tree.right, tree.missing)
-    sum_inner_nodes(*children, sums, masses)  # type: ignore[no-untyped-call]
-    means = np.divide(sums, masses, out=np.zeros(votes.size), where=masses > 0)
+    sum_inner_nodes(*children, sums, weight_sums)  # type: ignore[no-untyped-call]
+    means = np.divide(sums, weight_sums, out=np.zeros(votes.size), where=weight_sums > 0)
     return dataclasses.replace(tree, value=np.where(is_leaf, votes, means))
 
 
@@ -201,20 +201,11 @@ class RankBoost(RoundRanker):
         self.stopped_because_ = rounds.stopped_because
 
 
-# Weak rankers of one feature and one threshold, and the search for the best of them.
-#
-# A weak ranker says 1 of a document with ``x > threshold``, 0 of one with ``x <= threshold``, and ½, which is neither
-# above nor below, where the value is missing.
+# Weak rankers of one feature and one threshold. A weak ranker predicts 1 for a document with ``x > threshold``, 0 for
+# one with ``x <= threshold``, and ½, which is neither above nor below, if the value is missing.
 
 
-_UNIT = (
-    2.0**60
-)  # potentials are whole numbers of 1/unit, and sum to 2 at most: sums are exact, whatever their order
-_SLACK = int(
-    2 * _UNIT * 1e-12
-)  # of 2 r: nearer ones differ by rounding, which must not choose among equals
-_LEAST_ROWS = 50_000  # per thread: fewer find their side faster than a thread starts
-_LEAST_FEATURES = 4  # the histograms' kernel takes four columns per pass
+_SLACK = int(2 * UNIT * 1e-12)  # of 2 r: edges that differ by less differ by rounding
 LARGEST_EDGE = 1.0 - 1e-6  # of |r|: no weight is larger than ½ ln(2·10⁶) = 7.3
 LEAST_EDGE = 1e-8  # of |r|: below, √(1 - r²) is 1 in float64 and a round changes nothing
 ABSTAINED = 0.5
@@ -250,109 +241,35 @@ class ThresholdRankers:
 
     @classmethod
     def of(cls, matrix: Matrix, lists: GradedLists) -> ThresholdRankers:
-        """Those over the rows of the lists."""
+        """The weak rankers over the rows of the lists."""
         is_paired = np.zeros(matrix.source_of_row.size, np.bool_)
         is_paired[lists.rows] = True
         rows = np.flatnonzero(is_paired[matrix.source_of_row]).astype(np.uint32)
         return cls(matrix, rows, lists.by_row(lists.weights), lists.n_threads)
 
+    @functools.cached_property
+    def _search(self) -> EdgeSearch:
+        return EdgeSearch(self.matrix, self.rows, ABSTAIN, _SLACK, self.n_threads)
+
     def best(self, potentials: Floats) -> WeakRanker:
         """The weak ranker of greatest ``|r| = |Σ potential · h|``; of equal ones that of the first feature and cut."""
         sources = self.matrix.source_of_row[self.rows]
-        words = np.rint(potentials[sources] * _UNIT).astype(np.int64)
-        n_features = self.matrix.columns.shape[0]
-        edges, codes = np.empty(n_features, np.int64), np.empty(n_features, np.int64)
-        run_blocks(
-            search_features,
-            n_features,
-            self.matrix,
-            self.rows,
-            words,
-            np.arange(n_features),
-            np.empty((n_features, N_CODES), np.int64),
-            _SLACK,
-            edges,
-            codes,
-            n_threads=self.n_threads,
-            least=_LEAST_FEATURES,
-        )
-        sizes = np.abs(edges)
-        feature = int(np.argmax(sizes >= sizes.max() - _SLACK))  # the first of them
-        return WeakRanker(feature, int(codes[feature]), float(edges[feature]) / (2.0 * _UNIT))
+        signed_weights = np.rint(potentials[sources] * UNIT).astype(np.int64)
+        cut = self._search.best(signed_weights)
+        return WeakRanker(cut.feature, cut.code, cut.edge / (2.0 * UNIT))
 
     def stump(self, ranker: WeakRanker) -> Tree:
         """The weak ranker as a tree with three leaves: below, above, missing."""
-        feature, code = np.full(4, -1, np.int32), np.zeros(4, np.uint8)
-        feature[0], code[0] = ranker.feature, ranker.code
-        threshold = np.zeros(4, np.float32)
-        first = self.matrix.offsets[ranker.feature]
-        threshold[0] = self.matrix.thresholds[first + ranker.code]
-        left, right, missing = (np.array([child, 0, 0, 0], np.int32) for child in (1, 2, 3))
-        leaf_of_row = self._leaves(feature, code, left, right, missing)
-        cover: Floats = np.bincount(leaf_of_row, self.weights, minlength=4).astype(np.float64)
+        codes = self.matrix.columns[ranker.feature]
+        leaf_of_source = np.empty(codes.size, np.int32)
+        leaf_of_source[self.matrix.source_of_row] = np.where(
+            codes == MISSING_BIN, 3, np.where(codes <= ranker.code, 1, 2)
+        )
+        cover: Floats = np.bincount(leaf_of_source, self.weights, minlength=4).astype(np.float64)
         value = np.array([0.0, 0.0, 1.0, ABSTAINED])
         cover[0] = cover.sum()
         value[0] = (cover[1:] * value[1:]).sum() / cover[0]
-        gain = np.array([math.log(math.cosh(ranker.alpha)), 0.0, 0.0, 0.0])
-        return Tree(feature, threshold, code, left, right, missing, value, cover, gain, leaf_of_row)
-
-    def _leaves(self, *nodes: Array) -> Array:
-        """The leaf of every training row."""
-        from rankwood.trees.leaves import route
-
-        leaf_of_row = np.full(self.matrix.columns.shape[1], -1, np.int32)
-        run_blocks(
-            route,
-            leaf_of_row.size,
-            self.matrix.columns,
-            *nodes,
-            leaf_of_row,
-            n_threads=self.n_threads,
-            least=_LEAST_ROWS,
+        gain = math.log(math.cosh(ranker.alpha))
+        return Tree.stump(
+            self.matrix, ranker.feature, ranker.code, 3, value, cover, gain, leaf_of_source
         )
-        leaf_of_source = np.empty_like(leaf_of_row)
-        leaf_of_source[self.matrix.source_of_row] = leaf_of_row
-        return leaf_of_source
-
-
-@kernel
-def search_features(
-    first: int,
-    last: int,
-    matrix: Any,
-    rows: Array,
-    words: Array,
-    features: Array,
-    histograms: Array,
-    slack: int,
-    edges: Array,
-    codes: Array,
-) -> None:
-    """The greatest |r| of the features ``first`` to ``last``, and the cut it belongs to."""
-    build_histograms(  # type: ignore[no-untyped-call]
-        first, last, matrix, rows, words, 0, rows.size, features, histograms
-    )
-    for feature in range(first, last):
-        edges[feature], codes[feature] = best_cut(
-            histograms[feature], matrix.n_bins[feature], slack
-        )
-
-
-@kernel
-def best_cut(sums: Array, n_bins: int, slack: int) -> Any:
-    """Twice the r of greatest size, and the last code below the cut; of those within ``slack`` the lowest cut's.
-
-    Values above the cut count twice, missing ones once, the others not at all: halves stay whole numbers.
-    """
-    edge = np.int64(0)
-    code = np.int64(NO_SPLIT)
-    most = np.int64(0)
-    above = np.int64(0)
-    for place in range(n_bins - 1, 0, -1):
-        above += sums[place]
-        found = 2 * above + sums[MISSING_BIN]
-        if found != 0 and abs(found) >= most - slack:
-            edge = found
-            code = np.int64(place - 1)
-            most = max(most, abs(found))
-    return edge, code

@@ -11,7 +11,9 @@ There are three growers, which share splitting and partition:
 * random (``random_trees``): features and cuts are drawn without looking at targets. Without a limit of leaves such a
   tree grows depth first.
 * one feature (``one_feature``): every node searches a single feature, which makes a step cheap. Searches over many
-  small models use it, and its stump is a special case.
+  small models use it.
+
+Beside them, ``edges`` finds the stumps of AdaBoost and RankBoost, which are chosen by another criterion than the gain.
 
 The path of one tree::
 

@@ -88,6 +88,46 @@ class Tree:
     gain: Floats
     leaf_of_row: Array  # int32, one per row of the data; -1 where the tree was not asked
 
+    @classmethod
+    def leaf(cls, value: float, cover: float, n_rows: int) -> Tree:
+        """A tree without a split."""
+        zeros: Array = np.zeros(1, np.int32)
+        return cls(
+            np.full(1, -1, np.int32),
+            np.zeros(1, np.float32),
+            np.zeros(1, np.uint8),
+            zeros,
+            zeros,
+            zeros,
+            np.array([value]),
+            np.array([cover]),
+            np.zeros(1),
+            np.zeros(n_rows, np.int32),
+        )
+
+    @classmethod
+    def stump(
+        cls,
+        matrix: Matrix,
+        feature: int,
+        code: int,
+        missing: int,
+        value: Floats,
+        cover: Floats,
+        gain: float,
+        leaf_of_row: Array,
+    ) -> Tree:
+        """A tree with one split; ``missing`` is the child of missing values: 1 or 2, or 3 for a child of their own."""
+        n_nodes = value.size
+        features, codes = np.full(n_nodes, -1, np.int32), np.zeros(n_nodes, np.uint8)
+        features[0], codes[0] = feature, code
+        gains = np.zeros(n_nodes)
+        gains[0] = gain
+        children: Array = np.zeros((3, n_nodes), np.int32)
+        children[:, 0] = (1, 2, missing)
+        threshold = thresholds_of(matrix, features, codes)
+        return cls(features, threshold, codes, *children, value, cover, gains, leaf_of_row)
+
     @property
     def n_nodes(self) -> int:
         """Inner nodes and leaves."""
@@ -327,7 +367,7 @@ def _finish(
         low, high = (limit * unit + packed.shift for limit in grown.limits)
         value = np.clip(value, low, high)
     gain = np.where(left == 0, 0.0, gain / packed.gain_unit)
-    threshold = _thresholds(matrix, feature, code)
+    threshold = thresholds_of(matrix, feature, code)
     return Tree(
         feature, threshold, code, left, right, missing, value, weight_sums, gain, leaf_of_source
     )
@@ -349,7 +389,7 @@ def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Arra
     return leaf_of_source
 
 
-def _thresholds(matrix: Matrix, feature: Array, code: Array) -> Array:
+def thresholds_of(matrix: Matrix, feature: Array, code: Array) -> Array:
     """The cut points behind the codes; 0 in leaves."""
     threshold = np.zeros(feature.size, np.float32)
     if matrix.thresholds.size > 0:

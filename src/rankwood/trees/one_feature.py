@@ -1,8 +1,16 @@
-"""``OneFeatureGrower``: trees whose nodes look at one feature each, for the price of one column.
+"""``OneFeatureGrower``: trees whose nodes search one feature each, so that a step costs one column and not all.
 
-A constraint is a number. The feature of a node is a hash of it and of the node's path from the root, as
-``grow_tree`` draws it with ``features_per_node=1``; for a stump the feature may be given. The trees are those of
-``grow_tree``, up to the rounding of sums.
+A constraint is a number. The feature of a node is a hash of it and of the node's path from the root, as ``grow_tree``
+draws it with ``features_per_node=1``. For a stump the feature may be given. The trees are those of ``grow_tree``, up to
+the rounding of sums.
+
+Packing targets pays off where many features are searched. Here it would cost more than everything else, so sums are
+in float64. Rows are always added in the same order, so sums do not depend on the number of threads.
+
+Terms
+    product   target times weight of a row
+    sums      of a node's rows by bin: products, weights, rows
+    copies    four histograms that take turns, so that an addition need not wait for the one before to the same bin
 """
 
 from __future__ import annotations
@@ -17,20 +25,105 @@ from rankwood._core.threads import run_blocks
 from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.trees.best_first import draw_features
-from rankwood.trees.grower import Tree, grow_tree
+from rankwood.trees.grower import Tree, grow_tree, thresholds_of
+from rankwood.trees.histograms import ONE, THREE, TWO
 from rankwood.trees.leaves import mark_leaves
+from rankwood.trees.partition import child_position, partition_rows, read_codes
 from rankwood.trees.policies import MISSING_RULES, UNLIMITED, FeatureChoice, Policies
+from rankwood.trees.splitting import best_cut, forbid_few_rows, is_tried, score_cut
 from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix, combine, mix
 
-_ROWS_PER_BLOCK = 1 << 16  # of a column: blocks follow from the rows alone, whatever the threads
+_ROWS_PER_BLOCK = 1 << 16  # of a column: blocks depend on the rows alone, not on the threads
+
+# Histograms of float64: a pair (product, weight) or a triple (product, weight, rows) per bin, in N_COPIES copies.
+N_COPIES = 4
+PADDING = 8  # numbers between copies, to avoid 4K aliasing
+PAIR_STRIDE = 2 * N_CODES + PADDING
+TRIPLE_STRIDE = 3 * N_CODES + PADDING
+PAIR0, PAIR1, PAIR2, PAIR3 = (
+    np.uint64(0),
+    np.uint64(PAIR_STRIDE),
+    np.uint64(2 * PAIR_STRIDE),
+    np.uint64(3 * PAIR_STRIDE),
+)
+TRIPLE0, TRIPLE1, TRIPLE2, TRIPLE3 = (
+    np.uint64(0),
+    np.uint64(TRIPLE_STRIDE),
+    np.uint64(2 * TRIPLE_STRIDE),
+    np.uint64(3 * TRIPLE_STRIDE),
+)
+PRODUCT, WEIGHT, ROWS = 0, 1, 2  # columns of the sums by bin
+# Entries of a split, which ``split_sums`` fills.
+GAIN, CODE, MISSING_LEFT, LEFT_PRODUCT, LEFT_WEIGHT, ALL_PRODUCT, ALL_WEIGHT = 0, 1, 2, 3, 4, 5, 6
+SIZE_OF_SPLIT = 7
+NOISE = 1e-11  # of the children's score: a smaller gain is a rounding error
+
+
+class TreeLimits(NamedTuple):
+    """Limits of a tree, and the rule for missing values."""
+
+    max_leaves: int
+    max_depth: int
+    min_leaf: int
+    min_split: int
+    missing_rule: int
+    l2: float
+    min_gain: float
+    min_weight: float
+    stream: int
+
+
+class Cuts(NamedTuple):
+    """Buffers for the cuts of a feature: what lies on the left of each, and its score."""
+
+    products: Array  # float64 (256)
+    weights: Array  # float64 (256)
+    rows: Array  # int64 (256)
+    scores: Array  # float64 (256)
+
+
+class GrowthSpace(NamedTuple):
+    """Scratch space of a grower that is used again for every tree."""
+
+    rows: Array  # uint32: rows by node
+    codes: Array  # uint8, of the node that is split
+    aside: Array  # uint32: rows of the node that go right
+    copies: Array  # float64 (N_COPIES * TRIPLE_STRIDE)
+    sums: Array  # float64 (256, 3)
+    cuts: Cuts
+    split: Array  # float64 (SIZE_OF_SPLIT)
+    keys: Array  # float64 (features), for drawing by probability
+    chosen: Array  # int64 (1): the node's feature
+
+
+GROWN = np.dtype(
+    [
+        ("begin", np.int64),
+        ("end", np.int64),
+        ("path", np.uint64),
+        ("position", np.int64),
+        ("depth", np.int64),
+        ("gain", np.float64),
+        ("feature", np.int64),  # that the node searched
+        ("code", np.int64),  # NO_SPLIT while there is none
+        ("missing_left", np.int64),  # whether missing values go left
+        ("left", np.int64),
+        ("right", np.int64),
+        ("product", np.float64),
+        ("weight", np.float64),
+        ("left_product", np.float64),
+        ("left_weight", np.float64),
+        ("is_open", np.int64),  # a leaf that can be split
+    ]
+)
 
 
 class OneFeatureGrower:
     """Grows trees under constraints on one training set.
 
-    What ``policies`` say of features is replaced by the constraint; ``present`` says which rows are there, if not all.
-    In that case, and for children of their own for missing values and monotone features, it is ``grow_tree`` that
-    grows, at its price.
+    The constraint replaces what ``policies`` say of features; ``present`` marks the rows to use, if not all. In that
+    case, and with separate children for missing values, monotone features or random thresholds, ``grow_tree`` grows
+    the trees, which is slower.
     """
 
     def __init__(
@@ -53,44 +146,48 @@ class OneFeatureGrower:
         n_rows = self._matrix.columns.shape[1]
         n_blocks = max(1, n_rows // _ROWS_PER_BLOCK)
         self._edges = read_only(np.arange(n_blocks + 1) * n_rows // n_blocks)
-        self._copies = np.empty((n_blocks, SIZE_OF_PAIRS))
+        self._copies = np.empty((n_blocks, N_COPIES * PAIR_STRIDE))
         self._rows_by_bin: dict[int, Floats] = {}  # of features that a stump was grown on
         self._sums = np.empty((N_CODES, 3))
-        self._of_stump = self._limits(0)
-        self._found = np.empty(8)
+        self._cuts = Cuts(*(np.empty(N_CODES, kind) for kind in (float, float, np.int64, float)))
+        self._split = np.empty(SIZE_OF_SPLIT)
+        self._stump_limits = self._limits(0)
         self._ones = read_only(np.ones(n_rows))
-        self._pairs = np.empty((0, 2))  # trees of more leaves need them
+        self._pairs = np.empty((0, 2))  # products and weights by row, for trees of more leaves
         self._space: GrowthSpace | None = None
 
     @property
     def grows_stumps(self) -> bool:
-        """Whether a tree has one split at most, so that a feature is all of its constraint."""
+        """Whether a tree has at most one split, so that a feature is a whole constraint."""
         growth = self._policies.growth
         return growth.max_leaves == 2 or growth.max_depth == 1
 
     def stump(self, targets: Floats, weights: Floats | None, feature: int) -> Tree:
-        """The best stump that splits on ``feature``; a single leaf where no cut gains anything."""
+        """The best stump that splits on ``feature``; a single leaf if no cut has a gain."""
         if not self._is_plain:
             return self._grow_freely(targets, weights, FeatureChoice(1, given=(feature,)), 0)
         matrix = self._matrix
         column = matrix.columns[feature]
-        mass = self._ones if weights is None else read_only(weights)
-        blocks = (self._edges, column, read_only(targets), mass, self._copies)
+        given = self._ones if weights is None else read_only(weights)
+        blocks = (self._edges, column, read_only(targets), given, self._copies)
         run_blocks(add_rows, len(self._copies), *blocks, n_threads=self._n_threads)
+        add_up(self._copies, self._count_rows(feature), self._sums)
         n_bins = int(matrix.n_bins[feature])
-        counts = self._counted(feature)
-        cut_stump(self._copies, counts, self._sums, n_bins, self._of_stump, self._found)
-        leaf_of_row = np.empty(column.size, np.int32)
-        code = int(self._found[1])
+        split_sums(self._sums, n_bins, self._stump_limits, self._cuts, self._split)
+        gain, code, goes_left, product, weight, all_product, all_weight = self._split.tolist()
+        l2 = self._policies.l2
         if code == NO_SPLIT:
-            leaf_of_row[:] = 0
-            return self._leaf(leaf_of_row)
-        sides = (column, code, bool(self._found[2]), leaf_of_row)
-        mark_sides(0, column.size, *sides)
-        return self._stump(feature, code, leaf_of_row)
+            value = all_product / (all_weight + l2) if all_weight > 0 else 0.0
+            return Tree.leaf(value, all_weight, column.size)
+        products = np.array([all_product, product, all_product - product])
+        cover = np.array([all_weight, weight, all_weight - weight])
+        value, child = products / (cover + l2), 1 if goes_left else 2
+        leaf_of_row = np.empty(column.size, np.int32)
+        mark_sides(0, column.size, column, int(code), bool(goes_left), leaf_of_row)
+        return Tree.stump(matrix, feature, int(code), child, value, cover, gain, leaf_of_row)
 
-    def _counted(self, feature: int) -> Floats:
-        """Rows by bin, counted when a feature is first looked at."""
+    def _count_rows(self, feature: int) -> Floats:
+        """Rows by bin, counted when a feature is first used."""
         if feature not in self._rows_by_bin:
             column = self._matrix.columns[feature]
             self._rows_by_bin[feature] = np.bincount(column, minlength=N_CODES).astype(np.float64)
@@ -103,14 +200,14 @@ class OneFeatureGrower:
         constraint: int,
         probability: Floats | None = None,
     ) -> Tree:
-        """The tree under a constraint; ``probability`` draws the nodes' features unevenly."""
+        """The tree under a constraint; ``probability`` draws the nodes' features non-uniformly."""
         choice = FeatureChoice(1, probability)
         if not self._is_plain:
             return self._grow_freely(targets, weights, choice, constraint)
         matrix, limits = self._matrix, self._limits(constraint)
         space, pairs = self._scratch()
-        mass = self._ones if weights is None else read_only(weights)
-        pair_up(0, len(pairs), read_only(targets), mass, pairs)
+        given = self._ones if weights is None else read_only(weights)
+        pair_up(0, len(pairs), read_only(targets), given, pairs)
         candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
         nodes = np.recarray(2 * limits.max_leaves + 1, GROWN)
         n_nodes = grow_one_feature(matrix, pairs, limits, candidates, nodes, space)
@@ -137,8 +234,8 @@ class OneFeatureGrower:
         return TreeLimits(
             min(growth.max_leaves or UNLIMITED, max(1, n_rows)),
             UNLIMITED if growth.max_depth is None else growth.max_depth,
-            float(growth.min_leaf),
-            float(growth.min_split),
+            growth.min_leaf,
+            growth.min_split,
             MISSING_RULES[self._policies.missing],
             float(self._policies.l2),
             float(growth.min_gain),
@@ -153,49 +250,16 @@ class OneFeatureGrower:
             self._pairs = np.empty((n_rows, 2))
             self._space = GrowthSpace(
                 np.empty(n_rows, np.uint32),
-                np.empty(n_rows, np.uint32),
-                np.empty(SIZE_OF_NODE),
+                np.empty(n_rows, np.uint8),
+                np.empty(n_rows + 1, np.uint32),
+                np.empty(N_COPIES * TRIPLE_STRIDE),
                 self._sums,
-                self._found,
+                self._cuts,
+                self._split,
                 np.empty(n_features),
                 np.empty(1, np.int64),
             )
         return self._space, self._pairs
-
-    def _leaf(self, leaf_of_row: Array) -> Tree:
-        """A tree without a split."""
-        zeros, none = np.zeros(1, np.int32), np.zeros(1)
-        product, weight = self._found[6:8]
-        value = product / (weight + self._policies.l2) if weight > 0 else 0.0
-        return Tree(
-            np.full(1, -1, np.int32),
-            np.zeros(1, np.float32),
-            np.zeros(1, np.uint8),
-            zeros,
-            zeros,
-            zeros,
-            np.array([value]),
-            np.array([weight]),
-            none,
-            leaf_of_row,
-        )
-
-    def _stump(self, feature: int, code: int, leaf_of_row: Array) -> Tree:
-        gain, _, goes_left, product, weight, _, all_product, all_weight = self._found.tolist()
-        products = np.array([all_product, product, all_product - product])
-        weights = np.array([all_weight, weight, all_weight - weight])
-        return Tree(
-            np.array([feature, -1, -1], np.int32),
-            np.array([_threshold(self._matrix, feature, code), 0.0, 0.0], np.float32),
-            np.array([code, 0, 0], np.uint8),
-            np.array([1, 0, 0], np.int32),
-            np.array([2, 0, 0], np.int32),
-            np.array([1 if goes_left else 2, 0, 0], np.int32),
-            products / (weights + self._policies.l2),
-            weights,
-            np.array([gain, 0.0, 0.0]),
-            leaf_of_row,
-        )
 
     def _tree(self, nodes: Any, rows: Array) -> Tree:
         """The grown nodes as a tree, with the leaf of every row."""
@@ -206,18 +270,15 @@ class OneFeatureGrower:
         mark_leaves(rows, begin, end, left, leaf_of_row)
         feature = np.where(is_inner, nodes.feature, -1).astype(np.int32)
         code = np.where(is_inner, nodes.code, 0).astype(np.uint8)
-        threshold = np.zeros(left.size, np.float32)
-        for node in np.flatnonzero(is_inner).tolist():
-            threshold[node] = _threshold(self._matrix, int(feature[node]), int(code[node]))
         weight = nodes.weight + self._policies.l2
         value = np.divide(nodes.product, weight, out=np.zeros(left.size), where=weight > 0)
         return Tree(
             feature,
-            threshold,
+            thresholds_of(self._matrix, feature, code),
             code,
             left,
             right,
-            np.where(nodes.goes_left == 1, left, right).astype(np.int32),
+            np.where(nodes.missing_left == 1, left, right).astype(np.int32),
             value,
             nodes.weight.astype(np.float64),
             np.where(is_inner, nodes.gain, 0.0),
@@ -226,7 +287,7 @@ class OneFeatureGrower:
 
 
 def in_data_order(matrix: Matrix) -> Matrix:
-    """The matrix with its rows as the data have them: one column at a time stays in the cache in any order."""
+    """The matrix with its rows in the order of the data: a single column fits into the cache in any order."""
     sources = matrix.source_of_row
     in_order = np.arange(sources.size, dtype=np.int32)
     if np.array_equal(sources, in_order):
@@ -243,95 +304,21 @@ def in_data_order(matrix: Matrix) -> Matrix:
     )
 
 
-def _threshold(matrix: Matrix, feature: int, code: int) -> float:
-    """The cut point behind a code."""
-    return float(matrix.thresholds[matrix.offsets[feature] + code])
-
-
-# Growing under a constraint: every node looks at one feature, so that a step costs one column and not all of them.
-#
-# Where all features are looked at, packing targets into integers pays off a hundred times. Here it would cost more
-# than
-# the rest: sums are in float64, rows always in the same order, so that they are the same for any number of threads.
-#
-# Words used here
-#     product   target times weight of a row; ``pairs[row]`` holds it and the weight
-#     sums      of a node's rows by bin: product, weight, rows
-#     copies    four histograms that take turns: a bin that was written to just now would have to be waited for
-
-
-# Unsigned, or every index would be checked for its sign.
-ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-# Where each copy begins: of two and of three numbers per bin. Some numbers lie between copies, or the same bin of all
-# of them would have addresses that end alike, which processors take for the same.
-PAIR0, PAIR1, PAIR2, PAIR3 = np.uint64(0), np.uint64(520), np.uint64(1040), np.uint64(1560)
-NODE0, NODE1, NODE2, NODE3 = np.uint64(0), np.uint64(776), np.uint64(1552), np.uint64(2328)
-SIZE_OF_PAIRS, SIZE_OF_NODE = 2080, 3104  # of four copies
-NOISE = 1e-11  # of the children's score: a smaller gain is rounding, not structure
-
-
-class TreeLimits(NamedTuple):
-    """Where a tree ends, and where missing values go."""
-
-    max_leaves: int
-    max_depth: int
-    min_leaf: float
-    min_split: float
-    missing_rule: int
-    l2: float
-    min_gain: float
-    min_weight: float
-    stream: int
-
-
-class GrowthSpace(NamedTuple):
-    """Scratch space of one grower, used again for every tree."""
-
-    rows: Array  # uint32: rows by node
-    aside: Array  # uint32
-    copies: Array  # float64 (SIZE_OF_NODE)
-    sums: Array  # float64 (256, 3)
-    found: Array  # float64 (8): what ``best_cut`` gives
-    keys: Array  # float64 (features), for drawing by probability
-    chosen: Array  # int64 (1): the node's feature
-
-
-GROWN = np.dtype(
-    [
-        ("begin", np.int64),
-        ("end", np.int64),
-        ("path", np.uint64),
-        ("position", np.int64),
-        ("depth", np.int64),
-        ("gain", np.float64),
-        ("feature", np.int64),  # that the node looks at
-        ("code", np.int64),  # NO_SPLIT while there is none
-        ("goes_left", np.int64),  # missing values, as the split was found
-        ("left", np.int64),
-        ("right", np.int64),
-        ("product", np.float64),
-        ("weight", np.float64),
-        ("n_rows", np.float64),
-        ("left_product", np.float64),
-        ("left_weight", np.float64),
-        ("left_rows", np.float64),
-        ("is_open", np.int64),  # a leaf that can be split
-    ]
-)
+# Stumps: sums over all rows of a column.
 
 
 @kernel
 def add_rows(first, last, edges, column, targets, weights, copies):
     """Products and weights by bin of the blocks ``first`` to ``last`` of all rows; block b begins at ``edges[b]``.
 
-    Rows are not counted: how many there are in a bin does not depend on the targets.
+    Rows are not counted, because their number in a bin does not depend on the targets.
     """
     for block in range(first, last):
         begin = edges[block]
         size = (edges[block + 1] - begin) // 4
         flat = copies[block]
-        clear(flat)
-        codes = column[begin : edges[block + 1]]  # views, or every index would be checked
+        clear_sums(flat)
+        codes = column[begin : edges[block + 1]]  # views avoid the sign check of every index
         target = targets[begin : edges[block + 1]]
         weight = weights[begin : edges[block + 1]]
         quarter = np.uint64(size)
@@ -357,105 +344,23 @@ def add_row(flat, start, code, product, weight):
 
 
 @kernel
-def clear(flat):
-    """No rows yet."""
+def clear_sums(flat):
+    """Set all sums to zero."""
     for index in range(flat.size):
         flat[index] = 0.0
 
 
 @kernel
 def add_up(copies, counts, sums):
-    """``sums``, from the copies of all blocks in their order, and rows by bin."""
+    """Fill ``sums`` from the copies of all blocks, in their order, and the rows by bin."""
     for code in range(sums.shape[0]):
         for part in range(2):
             total = 0.0
             for block in range(copies.shape[0]):
-                for copy in range(4):
-                    total += copies[block, 520 * copy + 2 * code + part]
+                for copy in range(N_COPIES):
+                    total += copies[block, PAIR_STRIDE * copy + 2 * code + part]
             sums[code, part] = total
-        sums[code, 2] = counts[code]
-
-
-@kernel
-def cut_stump(copies, counts, sums, n_bins, limits, found):
-    """The best cut of a feature over all rows, from the sums of its blocks; see ``best_cut``."""
-    add_up(copies, counts, sums)
-    best_cut(sums, n_bins, limits, found)
-
-
-@kernel
-def best_cut(sums, n_bins, limits, found):
-    """Fill ``found`` with the best cut of a node's feature.
-
-    That is: gain, code (NO_SPLIT: none), whether missing values go left, the left child's product, weight and rows,
-    and the node's product and weight.
-    """
-    product = 0.0
-    weight = 0.0
-    n_rows = 0.0
-    for code in range(n_bins):
-        product += sums[code, 0]
-        weight += sums[code, 1]
-        n_rows += sums[code, 2]
-    absent = sums[MISSING_BIN]
-    product += absent[0]
-    weight += absent[1]
-    n_rows += absent[2]
-    parent = product * product / (weight + limits.l2) if weight + limits.l2 > 0.0 else 0.0
-    found[0] = parent
-    found[1] = NO_SPLIT
-    found[2] = 0.0
-    found[6] = product
-    found[7] = weight
-    has_missing = absent[2] > 0.0
-    if limits.missing_rule != GO_LEFT or not has_missing:
-        scan(sums, n_bins, 0.0, product, weight, n_rows, limits, found)
-    if limits.missing_rule != GO_RIGHT and has_missing:
-        scan(sums, n_bins, 1.0, product, weight, n_rows, limits, found)
-    gain = found[0] - parent
-    if found[1] == NO_SPLIT or gain <= NOISE * found[0] or gain <= limits.min_gain:
-        found[0] = 0.0
-        found[1] = NO_SPLIT
-        return
-    found[0] = gain
-    if not has_missing:  # the rule, or the larger child, takes those to come
-        is_larger = 2.0 * found[5] >= n_rows
-        found[2] = 1.0 if limits.missing_rule == GO_LEFT else 0.0
-        if limits.missing_rule not in (GO_LEFT, GO_RIGHT) and is_larger:
-            found[2] = 1.0
-
-
-@kernel
-def scan(sums, n_bins, with_missing, product, weight, n_rows, limits, found):
-    """Every cut with the missing values on the right (0) or on the left (1); keeps what beats ``found``."""
-    l2 = limits.l2
-    least = limits.min_weight + l2
-    left = with_missing * sums[MISSING_BIN, 0]
-    mass = with_missing * sums[MISSING_BIN, 1]
-    count = with_missing * sums[MISSING_BIN, 2]
-    for code in range(n_bins - 1):
-        if sums[code, 2] == 0.0:  # the same cut as the one before
-            continue
-        left += sums[code, 0]
-        mass += sums[code, 1]
-        count += sums[code, 2]
-        if count < limits.min_leaf:
-            continue
-        if n_rows - count < limits.min_leaf:
-            break
-        own = mass + l2
-        other = weight - mass + l2
-        if own <= 0.0 or other <= 0.0 or own < least or other < least:
-            continue
-        right = product - left
-        both = (left * left * other + right * right * own) / (own * other)
-        if both > found[0]:
-            found[0] = both
-            found[1] = code
-            found[2] = with_missing
-            found[3] = left
-            found[4] = mass
-            found[5] = count
+        sums[code, ROWS] = counts[code]
 
 
 @kernel
@@ -471,71 +376,149 @@ def mark_sides(first, last, column, code, missing_goes_left, leaf_of_row):
             leaves[row] = 1 + (codes[row] > code)
 
 
+# The best cut of a feature.
+
+
+@kernel
+def split_sums(sums, n_bins, limits, cuts, split):
+    """Fill ``split`` with the best split of a feature (code NO_SPLIT if there is none) and the sums of the node."""
+    product = 0.0
+    weight = 0.0
+    n_rows = 0.0
+    for code in range(n_bins):
+        product += sums[code, PRODUCT]
+        weight += sums[code, WEIGHT]
+        n_rows += sums[code, ROWS]
+    product += sums[MISSING_BIN, PRODUCT]
+    weight += sums[MISSING_BIN, WEIGHT]
+    n_rows += sums[MISSING_BIN, ROWS]
+    split[ALL_PRODUCT] = product
+    split[ALL_WEIGHT] = weight
+    split[CODE] = NO_SPLIT
+    n_left = np.int64(0)
+    has_missing = sums[MISSING_BIN, ROWS] > 0.0
+    parent = product * product / (weight + limits.l2) if weight + limits.l2 > 0.0 else 0.0
+    best = parent
+    for side in (GO_RIGHT, GO_LEFT):
+        if not is_tried(side, has_missing, limits.missing_rule):
+            continue
+        both, code = cut_sums(sums, n_bins, side == GO_LEFT, split, n_rows, limits, best, cuts)
+        if code != NO_SPLIT:
+            best = both
+            n_left = cuts.rows[code]
+            split[CODE] = code
+            split[MISSING_LEFT] = np.float64(side == GO_LEFT)
+            split[LEFT_PRODUCT] = cuts.products[code]
+            split[LEFT_WEIGHT] = cuts.weights[code]
+    split[GAIN] = best - parent
+    if split[CODE] == NO_SPLIT or split[GAIN] <= NOISE * best or split[GAIN] <= limits.min_gain:
+        split[GAIN] = 0.0
+        split[CODE] = NO_SPLIT
+    elif not has_missing:  # the rule, or the larger child, takes later ones
+        goes_left = np.float64(2 * n_left) >= n_rows
+        if limits.missing_rule in (GO_LEFT, GO_RIGHT):
+            goes_left = limits.missing_rule == GO_LEFT
+        split[MISSING_LEFT] = np.float64(goes_left)
+
+
+@kernel
+def cut_sums(sums, n_bins, missing_goes_left, split, n_rows, limits, least, cuts):
+    """The highest score above ``least`` of all cuts with the missing values on one side, and its code."""
+    product = 0.0
+    weight = 0.0
+    n_extra = np.int64(0)
+    if missing_goes_left:
+        product = sums[MISSING_BIN, PRODUCT]
+        weight = sums[MISSING_BIN, WEIGHT]
+        n_extra = np.int64(sums[MISSING_BIN, ROWS])
+    n_left = n_extra
+    n_cuts = n_bins - 1
+    l2 = limits.l2
+    min_weight = limits.min_weight + l2
+    for code in range(n_cuts):
+        product += sums[code, PRODUCT]
+        weight += sums[code, WEIGHT]
+        n_left += np.int64(sums[code, ROWS])
+        cuts.products[code] = product
+        cuts.weights[code] = weight
+        cuts.rows[code] = n_left
+    all_product, all_weight = split[ALL_PRODUCT], split[ALL_WEIGHT]
+    for code in range(n_cuts):
+        cuts.scores[code] = score_cut(
+            cuts.products[code], cuts.weights[code], all_product, all_weight, l2, min_weight
+        )
+    forbid_few_rows(cuts.rows, n_extra, np.int64(n_rows), n_cuts, limits.min_leaf, cuts.scores)
+    return best_cut(cuts.scores, n_cuts, least)
+
+
+# Trees of more leaves.
+
+
 @kernel
 def pair_up(first, last, targets, weights, pairs):
     """Product and weight of each row, side by side."""
     for row in range(first, last):
-        pairs[row, 0] = targets[row] * weights[row]
-        pairs[row, 1] = weights[row]
+        pairs[row, PRODUCT] = targets[row] * weights[row]
+        pairs[row, WEIGHT] = weights[row]
 
 
 @kernel
 def add_node_rows(column, pairs, rows, begin, end, flat):
-    """Sums by bin of the rows of a node, in four copies."""
-    clear(flat)
+    """Sums by bin of the rows of a node, in N_COPIES copies."""
+    clear_sums(flat)
     own = rows[begin:end]
     size = own.size // 4
     quarter = np.uint64(size)
     for step in range(size):
         index = np.uint64(step)
-        count_row(flat, NODE0, column, pairs, own[index])
+        count_row(flat, TRIPLE0, column, pairs, own[index])
         index += quarter
-        count_row(flat, NODE1, column, pairs, own[index])
+        count_row(flat, TRIPLE1, column, pairs, own[index])
         index += quarter
-        count_row(flat, NODE2, column, pairs, own[index])
+        count_row(flat, TRIPLE2, column, pairs, own[index])
         index += quarter
-        count_row(flat, NODE3, column, pairs, own[index])
+        count_row(flat, TRIPLE3, column, pairs, own[index])
     for last in range(4 * size, own.size):
-        count_row(flat, NODE0, column, pairs, own[last])
+        count_row(flat, TRIPLE0, column, pairs, own[last])
 
 
 @kernel
 def count_row(flat, start, column, pairs, row):
-    """Add a row and count it."""
+    """Add a row to the copy that begins at ``start``, and count it."""
     index = start + np.uint64(column[row]) * THREE
-    flat[index] += pairs[row, 0]
-    flat[index + ONE] += pairs[row, 1]
+    flat[index] += pairs[row, PRODUCT]
+    flat[index + ONE] += pairs[row, WEIGHT]
     flat[index + TWO] += 1.0
 
 
 @kernel
 def grow_one_feature(matrix, pairs, limits, candidates, nodes, space):
-    """Grow one tree, best leaf first; every node looks at the one feature that its path gives. Gives its size."""
+    """Grow one tree, best leaf first; every node searches the feature that its path gives. Returns its size."""
     for row in range(space.rows.size):
         space.rows[row] = row
     start = mix(np.uint64(limits.stream))
     add_leaf(nodes, 0, np.int64(0), np.int64(space.rows.size), start, np.int64(0), np.int64(0))
-    consider(0, matrix, pairs, limits, candidates, nodes, space)
-    nodes.product[0] = space.found[6]
-    nodes.weight[0] = space.found[7]
+    search_leaf(0, matrix, pairs, limits, candidates, nodes, space)
+    nodes.product[0] = space.split[ALL_PRODUCT]
+    nodes.weight[0] = space.split[ALL_WEIGHT]
     n_nodes = 1
     n_leaves = 1
     while n_leaves < limits.max_leaves:
-        node = best_open(nodes, n_nodes)
+        node = best_open_leaf(nodes, n_nodes)
         if node < 0:
             break
-        split(node, n_nodes, matrix, nodes, space)
+        split_leaf(node, n_nodes, matrix, nodes, space)
         n_nodes += 2
         n_leaves += 1
         if n_leaves < limits.max_leaves:
             for child in (n_nodes - 2, n_nodes - 1):
-                consider(child, matrix, pairs, limits, candidates, nodes, space)
+                search_leaf(child, matrix, pairs, limits, candidates, nodes, space)
     return n_nodes
 
 
 @kernel
 def add_leaf(nodes, node, begin, end, path, position, depth):
-    """A new leaf that owns the places ``begin`` to ``end``."""
+    """Add a leaf that owns the positions ``begin`` to ``end``."""
     nodes.begin[node] = begin
     nodes.end[node] = end
     nodes.path[node] = path
@@ -544,21 +527,21 @@ def add_leaf(nodes, node, begin, end, path, position, depth):
     nodes.gain[node] = 0.0
     nodes.feature[node] = -1
     nodes.code[node] = NO_SPLIT
-    nodes.goes_left[node] = 0
+    nodes.missing_left[node] = 0
     nodes.left[node] = 0
     nodes.right[node] = 0
     nodes.is_open[node] = 0
 
 
 @kernel
-def consider(node, matrix, pairs, limits, candidates, nodes, space):
-    """Find the best cut of the node's feature; the node is open if there is one."""
+def search_leaf(node, matrix, pairs, limits, candidates, nodes, space):
+    """Find the best cut of the leaf's feature; the leaf is open if there is one."""
     begin = nodes.begin[node]
     end = nodes.end[node]
-    n_rows = np.float64(end - begin)
-    is_root = node == 0  # whose sums are wanted in any case
-    too_small = n_rows < 2.0 * limits.min_leaf or n_rows < limits.min_split
-    if not is_root and (too_small or nodes.depth[node] >= limits.max_depth):
+    is_root = node == 0  # whose sums are needed in any case
+    is_final = nodes.depth[node] >= limits.max_depth
+    is_final |= end - begin < 2 * limits.min_leaf or end - begin < limits.min_split
+    if is_final and not is_root:
         return
     n_features = matrix.columns.shape[0]
     draw_features(
@@ -566,28 +549,28 @@ def consider(node, matrix, pairs, limits, candidates, nodes, space):
     )
     feature = space.chosen[0]
     add_node_rows(matrix.columns[feature], pairs, space.rows, begin, end, space.copies)
-    for code in range(space.sums.shape[0]):
+    copies, sums, split = space.copies, space.sums, space.split
+    for code in range(sums.shape[0]):
         for part in range(3):
             index = 3 * code + part
-            space.sums[code, part] = (space.copies[index] + space.copies[776 + index]) + (
-                space.copies[1552 + index] + space.copies[2328 + index]
+            sums[code, part] = (copies[index] + copies[TRIPLE_STRIDE + index]) + (
+                copies[2 * TRIPLE_STRIDE + index] + copies[3 * TRIPLE_STRIDE + index]
             )
-    best_cut(space.sums, matrix.n_bins[feature], limits, space.found)
+    split_sums(sums, matrix.n_bins[feature], limits, space.cuts, split)
     nodes.feature[node] = feature
-    if space.found[1] == NO_SPLIT or too_small or nodes.depth[node] >= limits.max_depth:
+    if split[CODE] == NO_SPLIT or is_final:
         return
-    nodes.gain[node] = space.found[0]
-    nodes.code[node] = np.int64(space.found[1])
-    nodes.goes_left[node] = np.int64(space.found[2])
-    nodes.left_product[node] = space.found[3]
-    nodes.left_weight[node] = space.found[4]
-    nodes.left_rows[node] = space.found[5]
+    nodes.gain[node] = split[GAIN]
+    nodes.code[node] = np.int64(split[CODE])
+    nodes.missing_left[node] = np.int64(split[MISSING_LEFT])
+    nodes.left_product[node] = split[LEFT_PRODUCT]
+    nodes.left_weight[node] = split[LEFT_WEIGHT]
     nodes.is_open[node] = 1
 
 
 @kernel
-def best_open(nodes, n_nodes):
-    """The open leaf that gains most, the oldest of equal ones; -1 where none is open."""
+def best_open_leaf(nodes, n_nodes):
+    """The open leaf of greatest gain, the oldest of equal ones; -1 if none is open."""
     best = -1
     for node in range(n_nodes):
         if nodes.is_open[node] == 1 and (best < 0 or nodes.gain[node] > nodes.gain[best]):
@@ -596,21 +579,27 @@ def best_open(nodes, n_nodes):
 
 
 @kernel
-def split(node, n_nodes, matrix, nodes, space):
+def split_leaf(node, n_nodes, matrix, nodes, space):
     """Turn an open leaf into an inner node with two leaves, the nodes ``n_nodes`` and the next."""
     begin = nodes.begin[node]
     end = nodes.end[node]
-    column = matrix.columns[nodes.feature[node]]
-    middle = set_apart(
-        space.rows, space.aside, column, nodes.code[node], nodes.goes_left[node] == 1, begin, end
+    columns = matrix.columns.reshape(matrix.columns.size)
+    start = nodes.feature[node] * matrix.columns.shape[1]
+    read_codes(columns, start, 1, space.rows, begin, end, space.codes)
+    middle = partition_rows(
+        space.rows,
+        begin,
+        end,
+        space.codes,
+        nodes.code[node],
+        nodes.missing_left[node] == 1,
+        space.aside,
     )
-    below = np.int64(2) * nodes.position[node]
-    if nodes.position[node] < 0 or nodes.position[node] > (np.int64(1) << 60):
-        below = np.int64(-3)  # beyond what can be counted: both children are at -1 or below
     depth = nodes.depth[node] + 1
     path = nodes.path[node]
-    add_leaf(nodes, n_nodes, begin, middle, combine(path, 0), below + 1, depth)
-    add_leaf(nodes, n_nodes + 1, middle, end, combine(path, 1), below + 2, depth)
+    position = nodes.position[node]
+    add_leaf(nodes, n_nodes, begin, middle, combine(path, 0), child_position(position, 0), depth)
+    add_leaf(nodes, n_nodes + 1, middle, end, combine(path, 1), child_position(position, 1), depth)
     nodes.is_open[node] = 0
     nodes.left[node] = n_nodes
     nodes.right[node] = n_nodes + 1
@@ -618,22 +607,3 @@ def split(node, n_nodes, matrix, nodes, space):
     nodes.weight[n_nodes] = nodes.left_weight[node]
     nodes.product[n_nodes + 1] = nodes.product[node] - nodes.left_product[node]
     nodes.weight[n_nodes + 1] = nodes.weight[node] - nodes.left_weight[node]
-
-
-@kernel
-def set_apart(rows, aside, column, code, missing_goes_left, begin, end):
-    """Put rows with codes up to ``code`` first, each side in its order; gives the index of the other side."""
-    left = begin
-    right = 0
-    turn = np.int64(missing_goes_left)  # by one, and missing comes before all other codes
-    limit = code + turn
-    for index in range(begin, end):
-        row = rows[index]
-        goes_left = (column[row] + turn) & MISSING_BIN <= limit
-        rows[left] = row
-        aside[right] = row
-        left += goes_left
-        right += not goes_left
-    for index in range(right):
-        rows[left + index] = aside[index]
-    return left

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwood._core.jit import kernel
-from rankwood._core.lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array
 from rankwood.trees.histograms import SMALL
+from rankwood.trees.partition import put_back_rows, read_codes, set_rows_apart
 from rankwood.trees.splitting import cut_between
 from rankwood.trees.workspace import (
     GO_LEFT,
@@ -167,8 +167,8 @@ def grow_depth_first(matrix, bag, rows, rules, nodes, space):
                 codes, code, n_drawn, rows, begin, packed_targets, counts, rules
             )
             unseen = side_of_unseen(n_left, n_right, rules.missing_rule)
-        drawn_left = set_apart(rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside)
-        n_left = set_apart(
+        drawn_left = set_rows_apart(rows, begin, 0, n_drawn, codes, code, side == GO_LEFT, 0, aside)
+        n_left = set_rows_apart(
             rows, begin, n_drawn, end - begin, codes, code, unseen == GO_LEFT, drawn_left, aside
         )
         put_back_rows(rows, begin + n_left, end, aside)
@@ -268,14 +268,6 @@ def count_drawn(rows, begin, end, packed_targets, counts, rules):
 
 
 @kernel
-def read_codes(table, start, step, rows, begin, end, codes):
-    """Fill ``codes`` with those of a node's rows; in ``table``, rows are ``step`` bytes apart."""
-    for index in range(np.uint64(end - begin)):
-        row = np.uint64(rows[np.uint64(begin) + index])
-        codes[index] = table[np.uint64(start) + row * np.uint64(step)]
-
-
-@kernel
 def range_of(codes, n_codes):
     """Least and greatest code, and whether any is missing; in bytes, so that the loop is vectorized."""
     least = np.uint8(MISSING_BIN)
@@ -325,54 +317,6 @@ def count_sides(codes, code, n_drawn, rows, begin, packed_targets, counts, rules
         n_left += n_rows if codes[index] <= code else 0
         n_right += n_rows if codes[index] > code else 0
     return n_left, n_right
-
-
-def set_apart_one_by_one(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
-    """Put a node's rows ``first`` to ``last`` behind the ``n_left`` that go left already, or aside.
-
-    Gives how many go left now. Each side keeps its order, so that rows drawn stay before others. Unsigned, or every
-    index would be checked for its sign.
-    """
-    turn = np.uint8(missing_goes_left)  # by one, and missing comes before all other codes
-    limit = np.uint8(code + np.int64(turn))
-    start = np.uint64(begin)
-    left = np.uint64(n_left)
-    for index in range(np.uint64(first), np.uint64(last)):
-        row = rows[start + index]
-        goes_left = np.uint8(codes[index] + turn) <= limit
-        rows[start + left] = row
-        aside[index - left] = row
-        left += np.uint64(goes_left)
-    return np.int64(left)
-
-
-def set_apart_by_lanes(rows, begin, first, last, codes, code, missing_goes_left, n_left, aside):
-    """The same, sixteen rows at a time."""
-    turn = np.uint8(missing_goes_left)
-    limit = np.uint8(code + np.int64(turn))
-    start = np.uint64(begin)
-    left = np.uint64(n_left)
-    end = np.uint64(last)
-    index = np.uint64(first)
-    while index < end:
-        n_rows = min(np.uint64(N_LANES), end - index)
-        goes_left = bits_of_most(codes, index, n_rows, turn, limit)
-        goes_right = np.uint16((np.uint64(1) << n_rows) - np.uint64(1)) ^ goes_left
-        copy_chosen(rows, start + index, goes_right, aside, index - left)
-        left += copy_chosen(rows, start + index, goes_left, rows, start + left)
-        index += n_rows
-    return np.int64(left)
-
-
-set_apart = kernel(set_apart_by_lanes if HAS_LANES else set_apart_one_by_one)
-
-
-@kernel
-def put_back_rows(rows, begin, end, aside):
-    """The rows set aside, behind those that go left."""
-    first = np.uint64(begin)
-    for index in range(np.uint64(end - begin)):
-        rows[first + index] = aside[index]
 
 
 # Drawing a split.

@@ -98,14 +98,23 @@ def score_cuts(packed_left, total, n_cuts, rules, scores):
     whole_weight = np.float64(total & mask)
     for code in range(n_cuts):
         left = np.float64(packed_left[code] >> bits)
-        right = whole_sum - left
         weight = np.float64(packed_left[code] & mask)
-        other = whole_weight - weight + l2
-        weight += l2
-        is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
-        divisor = weight * other + (0.0 if is_heavy else 1.0)  # never 0
-        both = (left * left * other + right * right * weight) / divisor
-        scores[code] = both if is_heavy else -np.inf
+        scores[code] = score_cut(left, weight, whole_sum, whole_weight, l2, min_weight)
+
+
+@kernel
+def score_cut(left, weight, whole_sum, whole_weight, l2, min_weight):
+    """The children's score for a cut with sum ``left`` and ``weight`` on the left; -inf if a side is too light.
+
+    ``min_weight`` includes l2.
+    """
+    right = whole_sum - left
+    other = whole_weight - weight + l2
+    weight += l2
+    is_heavy = (weight > 0.0) & (other > 0.0) & (weight >= min_weight) & (other >= min_weight)
+    divisor = weight * other + (0.0 if is_heavy else 1.0)  # never 0
+    both = (left * left * other + right * right * weight) / divisor
+    return both if is_heavy else -np.inf
 
 
 @kernel
@@ -227,7 +236,7 @@ def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limit
         n_total -= n_absent
         best -= own
     for side in (GO_RIGHT, GO_LEFT):
-        if not is_tried(side, n_absent, rules):
+        if not is_tried(side, n_absent > 0, rules.missing_rule):
             continue
         extra = absent if side == GO_LEFT else np.int64(0)
         n_extra = n_absent if side == GO_LEFT else np.int64(0)
@@ -244,11 +253,11 @@ def split_feature(sums, counts, n_bins, thresholds, total, n_total, rules, limit
 
 
 @kernel
-def is_tried(side, n_absent, rules):
+def is_tried(side, has_missing, missing_rule):
     """Whether cuts with the missing values on this side are tried; without missing values only the right is."""
-    if n_absent == 0 or rules.missing_rule == OWN_CHILD:
+    if not has_missing or missing_rule == OWN_CHILD:
         return side == GO_RIGHT
-    return rules.missing_rule in (LEARNED, side)
+    return missing_rule in (LEARNED, side)
 
 
 @kernel
