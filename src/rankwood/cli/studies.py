@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
     from rankwood.studies.cost_curve import Front, QualityCostCurve
 
+StudyCheckpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep the finished fits in FILE; a killed run goes on with them.",
+    ),
+]
+
 
 @with_reading_options
 def bias_variance_command(
@@ -355,6 +364,7 @@ def factorial_command(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the tables as a page.")
     ] = None,
+    checkpoint: StudyCheckpoint = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
@@ -383,6 +393,7 @@ def factorial_command(
             level=level,
             n_threads=reading.options["n_threads"],
             progress=progress,
+            checkpoint=checkpoint,
         )
     if csv is not None:
         result.write_csv(csv)
@@ -520,6 +531,7 @@ def learning_curve_command(
     plot: Plot = None,
     csv: Csv = None,
     seed: Seed = 0,
+    checkpoint: StudyCheckpoint = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
@@ -547,6 +559,7 @@ def learning_curve_command(
             seed=seed,
             n_threads=reading.options["n_threads"],
             progress=progress,
+            checkpoint=checkpoint,
         )
     if csv is not None:
         curve.write_csv(csv)
