@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +20,7 @@ from rankwood.models import cascade as cascade_module
 from rankwood.rankers.deep_forest import growing
 from rankwood.rankers.deep_forest.columns import Room, original_columns
 from rankwood.rankers.deep_forest.growing import mean_correlations, pareto_front
+from rankwood.training.rounds import ASKED_TO
 from rankwood.trees import row_order
 from tests.reference import deep_forest as reference
 
@@ -470,3 +475,129 @@ def test_one_clear_error_for_data_that_do_not_fit(parts):
         )
     with pytest.raises(ModelError, match="not fitted yet: there is nothing to save"):
         rw.save(rw.DeepForest(), "nowhere")
+
+
+# Checkpoints
+
+
+class Stopped(Exception):
+    """Raised by a callback, like a crash at that moment."""
+
+
+def raise_at(iteration, error=Stopped):
+    def callback(news):
+        if news.iteration == iteration:
+            raise error("now")
+
+    return callback
+
+
+def saved_bytes(model, path):
+    rw.save(model, path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_stopped_cascade_resumes_to_the_same_bytes(parts, variant, tmp_path):
+    train, valid = parts
+    path = tmp_path / "checkpoint"
+    options = {"max_layers": 4, "patience": None, "seed": 5, **VARIANTS[variant]}
+    whole = rw.DeepForest(FORESTS, **options).fit(train, valid=valid)
+    # The last learner of layer 2, the first of layer 4.
+    for moment, error in ((4, Stopped), (7, KeyboardInterrupt)):
+        with pytest.raises(error, match="now"):
+            rw.DeepForest(
+                FORESTS, checkpoint=path, callbacks=[raise_at(moment, error)], **options
+            ).fit(train, valid=valid)
+    seen = []
+    model = rw.DeepForest(FORESTS, checkpoint=path, progress=seen.append, **options)
+    model.fit(train, valid=valid)
+    assert [news.iteration for news in seen] == [7, 8]  # three layers were kept
+    assert saved_bytes(model, tmp_path / "resumed") == saved_bytes(whole, tmp_path / "whole")
+    assert model.oob_scores_.tobytes() == whole.oob_scores_.tobytes()
+    assert model.stopped_because_ == whole.stopped_because_ == growing.ALL_LAYERS
+    assert model.history_ == whole.history_
+    again = rw.DeepForest(FORESTS, checkpoint=path, progress=seen.append, **options)
+    again.fit(train, valid=valid)
+    assert len(seen) == 2  # a finished checkpoint gives the model at once
+    assert saved_bytes(again, tmp_path / "again") == saved_bytes(whole, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("layer", [BOOSTED, [rw.RankSVM(), *FORESTS]], ids=["folds", "values"])
+def test_layers_of_other_rankers_resume(parts, layer, tmp_path):
+    train, _ = parts
+    path = tmp_path / "checkpoint"
+    options = {"max_layers": 3, "patience": 1, "keep_augmented": True}
+    whole = rw.DeepForest(layer, **options).fit(train)
+    with pytest.raises(Stopped, match="now"):
+        rw.DeepForest(layer, checkpoint=path, callbacks=[raise_at(len(layer) + 1)], **options).fit(
+            train
+        )
+    model = rw.DeepForest(layer, checkpoint=path, **options).fit(train)
+    assert saved_bytes(model, tmp_path / "resumed") == saved_bytes(whole, tmp_path / "whole")
+    assert model.stopped_because_ == whole.stopped_because_
+
+
+def test_a_cascade_that_a_callback_stopped_goes_on(parts, tmp_path):
+    train, valid = parts
+    path = tmp_path / "checkpoint"
+    options = {"max_layers": 3, "patience": None}
+    whole = rw.DeepForest(FORESTS, **options).fit(train, valid=valid)
+    stop = [lambda news: news.iteration == 3]
+    stopped = rw.DeepForest(FORESTS, checkpoint=path, callbacks=stop, **options)
+    stopped.fit(train, valid=valid)
+    assert stopped.cascade_.n_layers == 2
+    assert stopped.stopped_because_ == ASKED_TO
+    model = rw.DeepForest(FORESTS, checkpoint=path, **options).fit(train, valid=valid)
+    assert saved_bytes(model, tmp_path / "resumed") == saved_bytes(whole, tmp_path / "whole")
+
+
+def test_a_checkpoint_of_another_cascade_is_refused(parts, tmp_path):
+    train, valid = parts
+    path = tmp_path / "checkpoint"
+    rw.DeepForest(FORESTS, max_layers=2, checkpoint=path).fit(train)
+    with pytest.raises(ModelError, match="was made with max_layers=2, not 3"):
+        rw.DeepForest(FORESTS, max_layers=3, checkpoint=path).fit(train)
+    with pytest.raises(ModelError, match="was made on other data"):
+        rw.DeepForest(FORESTS, max_layers=2, checkpoint=path).fit(valid)
+    with pytest.raises(ParameterError, match=r"layer\[0\] \(LinearRegression\) cannot be written"):
+        rw.DeepForest([LinearRegression()], checkpoint=path).fit(train)
+
+
+KILLED = """
+import sys, time
+import rankwood as rw
+data = rw.make_ranking(24, 8, 5, seed=3)
+path, saved, pause = sys.argv[1:]
+def wait(news):
+    print(news.iteration, flush=True)
+    time.sleep(float(pause))
+options = {"n_forests": 2, "n_trees": 4, "max_layers": 6, "patience": None, "n_threads": 1}
+rw.save(rw.DeepForest(checkpoint=path, callbacks=[wait], **options).fit(data), saved)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_cascade_resumes_to_the_same_bytes(tmp_path):
+    def start(saved, pause):
+        arguments = [sys.executable, "-c", KILLED, str(tmp_path / "checkpoint"), saved, pause]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
+
+    killed = start(str(tmp_path / "never"), "0.2")
+    for line in killed.stdout:
+        if int(line) == 7:  # the first forest of layer 4
+            break
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    assert not (tmp_path / "never").exists()
+    resumed = start(str(tmp_path / "resumed"), "0")
+    lines, _ = resumed.communicate()
+    assert resumed.returncode == 0
+    assert lines.split()[0] == "7"  # layers 1 to 3 were kept
+    (tmp_path / "checkpoint").unlink()
+    whole = start(str(tmp_path / "whole"), "0")
+    lines, _ = whole.communicate()
+    assert lines.split()[0] == "1"
+    assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 from statsmodels.formula.api import ols
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.studies.factorial import analysis_of_variance, factorial, factorial_design
@@ -223,3 +228,67 @@ def test_what_is_no_design_of_fits(parts, factors, options, error, message):
 def test_a_design_is_of_one_estimator(parts):
     with pytest.raises(ParameterError, match="of one estimator"):
         factorial_design({"a": rw.RandomForest()}, FACTORS, parts[0], parts[2])
+
+
+KILLED = """
+import os, signal, sys
+import rankwood as rw
+data = rw.make_ranking(20, 6, 4, seed=1)
+def kill(news):
+    print(news.iteration, flush=True)
+    if news.iteration == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+factors = {"n_trees": [1, 3], "max_leaves": [3, 5]}
+result = rw.factorial_design(rw.RandomForest(), factors, data, data, repetitions=2, n_threads=1,
+                             progress=kill, checkpoint=sys.argv[1])
+print(result.values.tolist())
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_design_goes_on(tmp_path):
+    def run(path, moment):
+        arguments = [sys.executable, "-c", KILLED, str(tmp_path / path), str(moment)]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+        return subprocess.run(
+            arguments, check=False, capture_output=True, text=True, env=environment
+        )
+
+    killed = run("checkpoint", 5)
+    assert killed.returncode == -signal.SIGKILL
+    assert killed.stdout.split() == ["1", "2", "3", "4", "5"]
+    resumed = run("checkpoint", 0).stdout.splitlines()
+    assert resumed[:-1] == ["6", "7", "8"]
+    assert resumed[-1] == run("other", 0).stdout.splitlines()[-1]
+
+
+def test_an_interrupted_design_goes_on(parts, tmp_path):
+    train, _, test = parts
+    path = tmp_path / "checkpoint"
+
+    def interrupt(news):
+        if news.iteration == 3:
+            raise KeyboardInterrupt
+
+    def design(estimator=None, factors=FACTORS, data=train, **options):
+        ranker = rw.RandomForest() if estimator is None else estimator
+        return factorial_design(ranker, factors, data, test, "map", **{"repetitions": 2, **options})
+
+    whole = design()
+    with pytest.raises(KeyboardInterrupt):
+        design(checkpoint=path, progress=interrupt, n_threads=1)
+    seen = []
+    found = design(checkpoint=path, progress=seen.append)
+    assert seen[0].iteration == 4
+    assert found.to_dict() == whole.to_dict()
+    again = design(checkpoint=path, progress=seen.append, level=0.01)  # the fits are the same
+    assert again.level == 0.01
+    assert seen[-1].iteration == seen[-1].total == len(seen) + 3
+    with pytest.raises(ModelError, match="made with repetitions=2, not 3"):
+        design(checkpoint=path, repetitions=3)
+    with pytest.raises(ModelError, match="made with estimator="):
+        design(rw.RandomForest(seed=1), checkpoint=path)
+    with pytest.raises(ModelError, match="made with factors="):
+        design(factors=dict(reversed(list(FACTORS.items()))), checkpoint=path)
+    with pytest.raises(ModelError, match="made on other data"):
+        design(data=test, checkpoint=path)

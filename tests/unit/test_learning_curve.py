@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.studies.fits import FoldParts, fitted
@@ -125,3 +125,63 @@ def test_a_fit_that_fails_says_where(parts):
 def test_an_unknown_algorithm(parts):
     with pytest.raises(UnknownName, match="Did you mean 'few'"):
         _ = learning_curve(RANKERS, *parts, shares=(1,))["fw"]
+
+
+# Checkpoints
+
+
+def interrupt_at(iteration):
+    def listen(news):
+        if news.iteration == iteration:
+            raise KeyboardInterrupt
+
+    return listen
+
+
+def test_an_interrupted_curve_goes_on(parts, tmp_path):
+    path = tmp_path / "checkpoint"
+    folds = [(parts[0], None, parts[1]), (parts[1], parts[0], parts[0])]
+
+    def curve(**options):
+        return learning_curve(RANKERS, folds, measure="map", shares=(0.5, 1), **options)
+
+    whole = curve()
+    for moment in (2, 6):  # in the first fold, in the second
+        with pytest.raises(KeyboardInterrupt):
+            curve(checkpoint=path, progress=interrupt_at(moment), n_threads=1)
+    seen = []
+    found = curve(checkpoint=path, progress=seen.append, n_threads=2)
+    assert [news.iteration for news in seen] == [7, 8]
+    assert found.to_dict() == whole.to_dict()
+    assert curve(checkpoint=path, progress=seen.append).to_dict() == whole.to_dict()
+    assert len(seen) == 2  # nothing is fitted again
+
+
+def test_a_checkpoint_of_another_curve_is_refused(parts, tmp_path):
+    path = tmp_path / "checkpoint"
+    learning_curve(RANKERS, *parts, "map", shares=(1,), checkpoint=path)
+    cases = [
+        ((RANKERS, *parts, "map"), {"shares": (0.5,)}, r"made with shares=\[1.0\], not \[0.5\]"),
+        ((RANKERS, *parts, "ndcg"), {"shares": (1,)}, "made with measure='map', not 'ndcg'"),
+        ((RANKERS["few"], *parts, "map"), {"shares": (1,)}, "made with estimators="),
+        ((dict(reversed(RANKERS.items())), *parts, "map"), {"shares": (1,)}, "with estimators="),
+        ((RANKERS, *parts[::-1], "map"), {"shares": (1,)}, "made on other data"),
+    ]
+    for positional, options, message in cases:
+        with pytest.raises(ModelError, match=message):
+            learning_curve(*positional, checkpoint=path, **options)
+    with pytest.raises(ParameterError, match="checkpoint must be a file in a folder that exists"):
+        learning_curve(RANKERS, *parts, checkpoint=tmp_path)
+
+
+def test_without_a_checkpoint_any_parameters_do(parts):
+    class Mine(rw.RandomForest):
+        def __init__(self, extra=None):
+            super().__init__(n_trees=2)
+            self.extra = extra
+
+        def get_params(self, deep=True):  # noqa: ARG002 - scikit-learn's contract
+            return {"extra": self.extra}
+
+    found = learning_curve(Mine(object()), *parts, shares=(1,))
+    assert found.values["Mine"].shape == (1, 1)

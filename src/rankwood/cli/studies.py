@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from rankwood._core.files import PLOTS
 from rankwood.cli import printing
 from rankwood.cli.options import (
@@ -45,6 +47,15 @@ from rankwood.errors import ParameterError
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
     from rankwood.studies.cost_curve import Front, QualityCostCurve
+
+StudyCheckpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep the finished fits in FILE; a killed run goes on with them.",
+    ),
+]
 
 
 @with_reading_options
@@ -298,6 +309,7 @@ def factorial_command(
     level: Level = 0.05,
     csv: Annotated[Path | None, file_option("Also write the value of every fit.")] = None,
     html: Annotated[Path | None, file_option("Also write the tables as a page.")] = None,
+    checkpoint: StudyCheckpoint = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
@@ -325,6 +337,7 @@ def factorial_command(
             level=level,
             n_threads=reading.options["n_threads"],
             progress=progress,
+            checkpoint=checkpoint,
         )
     outputs.show(result, csv=result.write_csv, html=result.write_html)
 
@@ -426,6 +439,7 @@ def learning_curve_command(
     plot: Plot = None,
     csv: Csv = None,
     seed: Seed = 0,
+    checkpoint: StudyCheckpoint = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
@@ -452,5 +466,6 @@ def learning_curve_command(
             seed=seed,
             n_threads=reading.options["n_threads"],
             progress=progress,
+            checkpoint=checkpoint,
         )
     outputs.show(curve, csv=curve.write_csv, plot=curve.plot)

@@ -12,6 +12,7 @@ mean square is its sum of squares divided by its degrees of freedom, and F is th
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,8 +31,16 @@ from rankwood.evaluation.intervals import Interval
 from rankwood.evaluation.results import Result, Tables, show_interval, show_p, write_page
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of, side_by_side
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.studies.fits import (
+    digest_of_folds,
+    estimators_by_name,
+    fitted,
+    folds_of,
+    measure_fits,
+    parts_of,
+)
+from rankwood.training.checkpoint import CheckpointFile, plain
+from rankwood.training.rounds import Callback, check_listeners
 
 __all__ = ["AnovaRow", "Effect", "Factorial", "analysis_of_variance", "factorial"]
 
@@ -402,6 +411,7 @@ def factorial_design(
     level: float = 0.05,
     n_threads: int | None = None,
     progress: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Factorial:
     """What two parameters of a ranker, and their interaction, do to a measure on test data.
 
@@ -426,6 +436,8 @@ def factorial_design(
         How many fits run side by side.
     progress
         A function that is told after each fit.
+    checkpoint
+        A file that keeps the finished fits; a call that finds one there goes on with it.
     """
     (ranker,) = _one(estimator)
     names, cells = _cells(ranker, factors)
@@ -436,16 +448,26 @@ def factorial_design(
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
     _refuse_single_replicates(replicates, len(folds), repetitions)
-    watch = ProgressReporter(len(folds) * len(cells) * repetitions, progress, (), unit="fit")
-    found = np.empty((len(folds), len(cells), repetitions))
-    for number in range(len(folds)):
-        measured = _measured_fits(cells, folds[number], wanted, (number, repetitions, threads))
-        jobs = side_by_side(
-            measured, len(cells) * repetitions, threads, watch, number * found[0].size
-        )
-        found[number].flat = list(jobs)
+
+    def fits_of_fold(number: int) -> Callable[[int], float]:
+        return _measured_fits(cells, folds[number], wanted, (number, repetitions, threads))
+
+    def settings() -> dict[str, Any]:
+        named = {"estimator": ranker, "factors": list(factors.items()), "measure": wanted}
+        return dict(plain("estimator", named | {"repetitions": repetitions}))
+
+    by_fold = measure_fits(
+        fits_of_fold,
+        len(folds),
+        len(cells) * repetitions,
+        checkpoint=CheckpointFile(
+            checkpoint, "factorial_design", settings, functools.partial(digest_of_folds, folds)
+        ),
+        n_threads=threads,
+        progress=progress,
+    ).reshape(len(folds), len(cells), repetitions)
     n_levels = tuple(len(levels) for levels in names.values())
-    values = _as_replicates(found, replicates).reshape(*n_levels, -1)
+    values = _as_replicates(by_fold, replicates).reshape(*n_levels, -1)
     return factorial(values, names, level=level, response=str(wanted))
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import random
 from rankwood._core.threads import parallel_map_ordered
 from rankwood.data.dataset import RankingData
 from rankwood.data.folds import Fold
+from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ParameterError
+from rankwood.training.checkpoint import CheckpointFile, digest_of_arrays
 from rankwood.training.inputs import validation_data
-from rankwood.training.rounds import ProgressReporter
+from rankwood.training.rounds import Callback, ProgressReporter, Rounds
 
 Outcome = TypeVar("Outcome")
 _LARGEST_SEED = 2**31
@@ -107,3 +110,63 @@ def side_by_side(
         for job, result in enumerate(results):
             yield result
             watch.report(done + job + 1)
+
+
+def measure_fits(
+    fits_of_fold: Callable[[int], Callable[[int], float]],
+    n_folds: int,
+    n_fits: int,
+    *,
+    checkpoint: CheckpointFile,
+    n_threads: int,
+    progress: Callback | None,
+) -> Floats:
+    """The value of each of ``n_fits`` fits in each fold: folds × fits.
+
+    ``fits_of_fold(number)`` gives the function that does the fits of a fold. Each fit is written to the checkpoint when
+    it is done, and those that the checkpoint has already are not repeated.
+    """
+    saved = checkpoint.read("values")
+    values: list[float] = [] if saved is None else saved[1]["values"].tolist()
+
+    def save(file: CheckpointFile) -> None:
+        file.store({}, {"values": np.array(values, np.float64)})
+
+    reporter = ProgressReporter(n_folds * n_fits, progress, (), len(values), unit="fit")
+    rounds = Rounds(reporter, done=len(values), save=checkpoint.saver(save), seconds_between=0.0)
+    remaining = _fits_from(len(values), fits_of_fold, n_folds, n_fits, n_threads)
+    with contextlib.closing(remaining) as measured:
+        for _ in rounds:
+            values.append(next(measured))
+            rounds.finish()
+    return np.array(values, np.float64).reshape(n_folds, n_fits)
+
+
+def _fits_from(
+    first: int,
+    fits_of_fold: Callable[[int], Callable[[int], float]],
+    n_folds: int,
+    n_fits: int,
+    n_threads: int,
+) -> Generator[float, None, None]:
+    """The values of the fits from number ``first`` on, fold after fold; the fits of a fold run in parallel."""
+    for fold in range(first // n_fits, n_folds):
+        numbers = range(max(0, first - fold * n_fits), n_fits)
+        threads = max(1, min(n_threads, n_fits))
+        yield from parallel_map_ordered(fits_of_fold(fold), numbers, threads)
+
+
+def digest_of_folds(folds: Any) -> str:
+    """A digest of the data of all folds; they are read one after the other."""
+    digests = []
+    for number in range(len(folds)):
+        fold = parts_of(folds[number])
+        arrays: list[Array | None] = []
+        for data in (fold.train, fold.valid, fold.test):
+            if data is None:
+                arrays.append(None)
+                continue
+            arrays += [data.features, data.labels, data.row_weights, data.query_weights]
+            arrays.append(None if data.query_ids is None else data.query_of_row)
+        digests.append(digest_of_arrays(arrays))
+    return " ".join(digests)

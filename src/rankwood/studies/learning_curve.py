@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +23,15 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import (
     FoldParts,
+    digest_of_folds,
     estimators_by_name,
     fitted,
     folds_of,
+    measure_fits,
     parts_of,
-    side_by_side,
 )
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.training.checkpoint import CheckpointFile, plain
+from rankwood.training.rounds import Callback, check_listeners
 
 __all__ = ["TENTHS", "LearningCurve", "learning_curve"]
 
@@ -143,6 +146,7 @@ def learning_curve(
     seed: int = 0,
     n_threads: int | None = None,
     progress: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> LearningCurve:
     """Fit rankers to growing shares of the training queries, and measure them on the same test data.
 
@@ -167,6 +171,8 @@ def learning_curve(
         How many fits run side by side.
     progress
         A function that is told after each fit.
+    checkpoint
+        A file that keeps the finished fits; a call that finds one there goes on with it.
     """
     algorithms = estimators_by_name(estimator)
     wanted = parse_measure(measure)
@@ -176,23 +182,37 @@ def learning_curve(
     check_listeners(progress, ())
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
-    shape = (len(algorithms), len(asked), repetitions)
-    watch = ProgressReporter(len(folds) * int(np.prod(shape)), progress, (), unit="fit")
-    found, counts = np.empty((len(folds), *shape)), np.empty((len(folds), len(asked)))
-    for number in range(len(folds)):
-        job = _LearningFold(
-            algorithms, parts_of(folds[number]), wanted, asked, repetitions, (number, seed, threads)
-        )
+    counts: dict[int, list[int]] = {}  # queries of each share, by fold
+
+    def fits_of_fold(number: int) -> Callable[[int], float]:
+        parts = parts_of(folds[number])
+        job = _LearningFold(algorithms, parts, wanted, asked, repetitions, (number, seed, threads))
         counts[number] = job.counts
-        n_jobs = int(np.prod(shape))
-        found[number].flat = list(
-            side_by_side(job.measured, n_jobs, threads, watch, number * n_jobs)
-        )
-    by_algorithm = found.transpose(1, 2, 0, 3).reshape(len(algorithms), len(asked), -1)
+        return job.measured
+
+    def settings() -> dict[str, Any]:
+        named = {"estimators": list(algorithms.items()), "measure": wanted, "shares": asked}
+        return dict(plain("estimator", named | {"repetitions": repetitions, "seed": seed}))
+
+    values = measure_fits(
+        fits_of_fold,
+        len(folds),
+        len(algorithms) * len(asked) * repetitions,
+        checkpoint=CheckpointFile(
+            checkpoint, "learning_curve", settings, functools.partial(digest_of_folds, folds)
+        ),
+        n_threads=threads,
+        progress=progress,
+    )
+    for number in range(len(folds)):
+        if number not in counts:  # all fits of the fold were in the checkpoint
+            fits_of_fold(number)
+    by_fold = values.reshape(len(folds), len(algorithms), len(asked), repetitions)
+    by_algorithm = by_fold.transpose(1, 2, 0, 3).reshape(len(algorithms), len(asked), -1)
     return LearningCurve(
         str(wanted),
         asked,
-        tuple(counts.mean(axis=0).tolist()),
+        tuple(np.mean([counts[number] for number in range(len(folds))], axis=0).tolist()),
         dict(zip(algorithms, by_algorithm, strict=True)),
         repetitions,
         len(folds),

@@ -48,9 +48,9 @@ class CheckpointFile:
     owner
         What the rounds belong to: the name of the estimator or of the study.
     parameters
-        Everything that decides the result, beside the data.
+        Gives everything that decides the result, beside the data; only called where a file is kept.
     data
-        A digest of the data.
+        Gives a digest of the data, likewise.
     costs
         The feature costs of a fit.
     """
@@ -59,13 +59,13 @@ class CheckpointFile:
         self,
         path: Any,
         owner: str,
-        parameters: Mapping[str, Any],
+        parameters: Callable[[], dict[str, Any]],
         data: Callable[[], str],
         costs: list[float] | None = None,
     ) -> None:
         self._path = path_of(path)
         if self._path is not None:
-            self._parameters = dict(parameters)
+            self._parameters = parameters()
             self._identity = {
                 "estimator": owner,
                 "version": __version__,
@@ -147,11 +147,10 @@ class Checkpoint(CheckpointFile):
         valid: RankingData | None,
         costs: TrainingCosts | None = None,
     ) -> None:
-        is_kept = estimator.checkpoint is not None
         super().__init__(
             estimator.checkpoint,
             type(estimator).__name__,
-            plain_parameters(estimator) if is_kept else {},
+            functools.partial(plain_parameters, estimator),
             functools.partial(_digest_of_fit, train, valid),
             None if costs is None else costs.prices.tolist(),
         )

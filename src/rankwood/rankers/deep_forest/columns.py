@@ -7,8 +7,8 @@ columns, and each layer overwrites those of the layer before: the original codes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ from rankwood.binning.binned import BinnedData
 from rankwood.binning.bins import CODE, Bins
 from rankwood.binning.fit import fit_bins
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import FEATURE, OFFSET, Bytes, Features, Floats, Rows
+from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.models.cascade import as_feature
 from rankwood.models.inputs import features_in_order
 from rankwood.training.inputs import TrainingSet, weights_of_rows
 from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
+
+_PARTS = ("train", "valid")  # in the names of a checkpoint's arrays
 
 
 @dataclass(eq=False)
@@ -90,12 +92,7 @@ class LayerColumns:
     @property
     def bins(self) -> Bins:
         """The cut points of all columns."""
-        every = [self.original, *self.added]
-        counts = np.concatenate([np.diff(bins.offsets) for bins in every])
-        offsets = np.zeros(counts.size + 1, OFFSET)
-        np.cumsum(counts, out=offsets[1:])
-        thresholds = np.concatenate([bins.thresholds for bins in every])
-        return Bins(thresholds, offsets, np.concatenate([bins.has_missing for bins in every]))
+        return _joined([self.original, *self.added])
 
     def encode(self, of_train: Floats, of_valid: Floats | None) -> Encoded:
         """A further column, given for the training rows and for the validation rows, in bins of its own."""
@@ -131,9 +128,47 @@ class LayerColumns:
             weights = np.where(is_trained, 1.0 if weights is None else weights, 0.0)
         return TrainingSet(_as_wide(data, self.width, row_weights), bins, matrix, weights)
 
+    def saved(self) -> dict[str, Array]:
+        """The augmented columns as arrays, for a checkpoint."""
+        first, bins = self.original.n_features, _joined(self.added)
+        arrays: dict[str, Array] = {
+            f"augmented.{field.name}": getattr(bins, field.name) for field in fields(bins)
+        }
+        for name, part in zip(_PARTS, self._parts, strict=False):
+            arrays[f"augmented.{name}_codes"] = part.codes[first : self.width]
+            if part.augmented:
+                arrays[f"augmented.{name}_values"] = np.stack(part.augmented)
+        return arrays
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Take over the augmented columns of a checkpoint."""
+        first = self.original.n_features
+        bins = Bins(*(arrays[f"augmented.{field.name}"] for field in fields(Bins)))
+        self.added = [
+            Bins(
+                bins.thresholds_of(column),
+                np.array([0, count]),
+                bins.has_missing[column : column + 1],
+            )
+            for column, count in enumerate(np.diff(bins.offsets).tolist())
+        ]
+        for name, part in zip(_PARTS, self._parts, strict=False):
+            part.make_room(first, len(self.added))
+            part.codes[first : self.width] = arrays[f"augmented.{name}_codes"]
+            part.augmented = list(arrays.get(f"augmented.{name}_values", ()))
+
     @property
     def _parts(self) -> list[Part]:
         return [self.train] if self.valid is None else [self.train, self.valid]
+
+
+def _joined(parts: Sequence[Bins]) -> Bins:
+    """The bins of several groups of columns as one."""
+    counts = np.concatenate([np.diff(bins.offsets) for bins in parts])
+    offsets = np.zeros(counts.size + 1, OFFSET)
+    np.cumsum(counts, out=offsets[1:])
+    thresholds = np.concatenate([bins.thresholds for bins in parts])
+    return Bins(thresholds, offsets, np.concatenate([bins.has_missing for bins in parts]))
 
 
 @dataclass(frozen=True)

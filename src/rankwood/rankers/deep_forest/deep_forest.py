@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -18,17 +20,21 @@ from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_co
 from rankwood.rankers.deep_forest.growing import (
     ALL_LAYERS,
     BOOSTS,
+    CHECKPOINT_ARRAYS,
     NO_BETTER,
     CascadePlan,
     CascadeState,
     RowSelection,
     grow_cascade,
     held_out_value,
+    resume_cascade,
+    save_cascade,
     trimmed,
 )
 from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged, sees_bins
 from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
+from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import is_minimised
@@ -83,7 +89,8 @@ class DeepForest(Ranker):
 
     _signature = (
         "layer n_forests n_trees max_leaves min_split features_per_node max_layers patience measure n_folds augment "
-        "select keep_augmented boost alpha beta max_bins seed n_threads progress callbacks"
+        "select keep_augmented boost alpha beta max_bins seed n_threads progress callbacks "
+        "checkpoint"
     )
     _model = "cascade_"
 
@@ -166,6 +173,12 @@ class DeepForest(Ranker):
     n_threads: int | None = parameter(default=None, doc=_RUN, kw_only=True)
     progress: Callback | None = parameter(default=None, doc=_RUN, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_RUN, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        default=None,
+        doc="""A file that keeps the layers so far, written after each layer; a fit that finds one there goes on with
+        it. Not for rankers of other libraries.""",
+        kw_only=True,
+    )
 
     @classmethod
     def lambdamart(cls, n: int = 8, n_trees: int = 300, **parameters: Any) -> Self:
@@ -199,11 +212,19 @@ class DeepForest(Ranker):
         weights = weights_of_rows(data)
         is_trained = np.ones(data.n_documents, bool) if weights is None else weights > 0
         state = CascadeState(EarlyStopping(self.patience, is_minimised(plan.measure)), is_trained)
+        checkpoint = self._checkpoint_of(columns, plan.layer.learners)
+        saved = checkpoint.read(*CHECKPOINT_ARRAYS)
+        if saved is not None:
+            resume_cascade(columns, state, *saved)
+        n_learners, done = len(plan.layer.learners), len(state.layers)
         rounds = Rounds(
-            self._reporter(plan.max_layers * len(plan.layer.learners)),
+            self._reporter(plan.max_layers * n_learners, done * n_learners),
             total=plan.max_layers,
+            done=done,
             stopping=state.stopping,
             judges_last=True,
+            save=checkpoint.saver(functools.partial(save_cascade, plan, columns, state)),
+            seconds_between=0.0,  # a layer takes long
             all_done=ALL_LAYERS,
             no_better=NO_BETTER,
         )
@@ -219,6 +240,18 @@ class DeepForest(Ranker):
         self.oob_ndcg_ = None
         if data.query_ids is not None and state.held_out is not None:
             self.oob_ndcg_ = held_out_value(parse_measure(SCORED_BY), state.held_out, data)
+
+    def _checkpoint_of(self, columns: LayerColumns, learners: Sequence[Any]) -> Checkpoint:
+        """The checkpoint; rankers of other libraries are refused, since no file of ours can hold them."""
+        for index, learner in enumerate(learners):
+            if self.checkpoint is not None and not isinstance(learner, Ranker):
+                raise ParameterError(
+                    f"layer[{index}] ({type(learner).__name__}) cannot be written to a checkpoint: leave out "
+                    "checkpoint, or use estimators of ours."
+                )
+        everything = np.ones(columns.train.data.n_documents, bool)
+        valid = None if columns.valid is None else columns.valid.data
+        return Checkpoint(self, columns.training_set(everything), valid)
 
     def predict_layers(self, X: Any) -> Floats:  # noqa: N803 - scikit-learn's name
         """The scores that each layer gives, as if it were the last: rows × layers."""

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,14 +20,18 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import WHOLE, Cascade, Layer
 from rankwood.models.forest import Forest
+from rankwood.models.format import KINDS
 from rankwood.models.validate import ARRAYS
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_learners
+from rankwood.training.checkpoint import CheckpointFile
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import ALL_ROUNDS, EarlyStopping, Rounds
 from rankwood.training.scores import OutOfBag
 
 _NO_OUTPUTS = np.zeros((0, 2), np.int32)
+_PREFIX = "cascade."  # of the models' arrays in a checkpoint
+CHECKPOINT_ARRAYS = ("history", "is_trained", "outputs")
 ALL_LAYERS = ALL_ROUNDS.replace("rounds", "layers")
 NO_BETTER = "the measure has not improved"
 KEPT_ROWS = "no rows of two grades were left: trained on the rows of the layer before"
@@ -93,6 +97,7 @@ def grow_cascade(
         state.reports[-1]["seconds"] = time.perf_counter() - start
         if not rounds.is_over:
             _choose_rows(plan.selection, layer, columns.train.data, state)
+            rounds.save_if_due()
 
 
 def _augment(
@@ -105,6 +110,56 @@ def _augment(
     columns.take(augmented, keep=plan.keep_augmented)
     state.layers[-1] = Layer(state.layers[-1].models, outputs)
     state.reports[-1]["augmented"] = len(outputs)
+
+
+def save_cascade(
+    plan: CascadePlan, columns: LayerColumns, state: CascadeState, checkpoint: CheckpointFile
+) -> None:
+    """Write the layers so far, and the columns that the next one sees.
+
+    A layer that a callback made the last has no columns for a next one: then the checkpoint of the layer before stays,
+    and a resumed fit grows the last layer again.
+    """
+    is_final = state.stopping.is_over() or len(state.layers) >= plan.max_layers
+    outputs = state.layers[-1].outputs
+    if not is_final and len(outputs) == 0:
+        return
+    cascade = _cascade(state.layers, columns.train.data, plan)
+    record, own = KINDS["cascade"].to_arrays(cascade)
+    arrays = {
+        **{_PREFIX + name: array for name, array in own.items()},
+        "history": np.array(state.stopping.history),
+        "is_trained": state.is_trained,
+        "outputs": outputs,
+    }
+    if state.held_out is not None:
+        arrays["held_out"] = state.held_out
+    if not is_final:
+        arrays |= columns.saved()
+    names = None if cascade.feature_names is None else list(cascade.feature_names)
+    meta = {"feature_names": names, "cascade": record, "layers": state.reports, "note": state.note}
+    checkpoint.store(meta, arrays)
+
+
+def resume_cascade(
+    columns: LayerColumns, state: CascadeState, meta: dict[str, Any], arrays: dict[str, Array]
+) -> None:
+    """Take over the layers of a checkpoint, and the columns that the next one sees."""
+    own = {
+        name.removeprefix(_PREFIX): array
+        for name, array in arrays.items()
+        if name.startswith(_PREFIX)
+    }
+    cascade = KINDS["cascade"].from_arrays(meta.get("cascade"), own, meta.get("feature_names"))
+    outputs = arrays["outputs"]
+    state.layers = [*cascade.layers[:-1], Layer(cascade.layers[-1].models, outputs)]
+    state.reports, state.note = list(meta["layers"]), meta["note"]
+    state.stopping.history.extend(arrays["history"].tolist())
+    state.is_trained = np.array(arrays["is_trained"])
+    if "held_out" in arrays:
+        state.held_out = np.array(arrays["held_out"])
+    if len(outputs):
+        columns.restore(arrays)
 
 
 def evaluate_layer(measure: Measure, layer: FittedLayer, columns: LayerColumns) -> float:
@@ -134,9 +189,13 @@ def held_out_value(measure: Measure, scores: Floats, data: RankingData) -> float
 
 def trimmed(state: CascadeState, data: RankingData, plan: CascadePlan) -> Cascade:
     """The layers up to the best, as a model."""
-    kept = state.layers[: state.n_kept]
-    last = Layer(kept[-1].models, _NO_OUTPUTS)
-    return Cascade((*kept[:-1], last), data.n_features, plan.keep_augmented, data.feature_names)
+    return _cascade(state.layers[: state.n_kept], data, plan)
+
+
+def _cascade(layers: Sequence[Layer], data: RankingData, plan: CascadePlan) -> Cascade:
+    """Layers as a model; the last has no outputs."""
+    last = Layer(layers[-1].models, _NO_OUTPUTS)
+    return Cascade((*layers[:-1], last), data.n_features, plan.keep_augmented, data.feature_names)
 
 
 def _choose_rows(
