@@ -1,4 +1,9 @@
-"""``grow_tree``: from binned rows and targets to a tree as flat arrays."""
+"""``grow_tree``: from binned rows and targets to a tree as flat arrays.
+
+The policies become numbers (``GrowthRules``), the targets integers (``packing``). A kernel grows the nodes
+(``best_first`` or ``random_trees``). The nodes are then sorted by number, and their values are computed from the
+unscaled targets (``leaves``).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from rankwood._core.checks import read_only
 from rankwood._core.threads import resolve_threads, run_blocks
 from rankwood.binning.bins import N_CODES
 from rankwood.dtypes import Array, Floats
-from rankwood.trees import best_first as kernels
+from rankwood.trees.best_first import grow, search_candidates
 from rankwood.trees.leaves import (
     by_source,
     look_up_cuts,
@@ -23,14 +28,12 @@ from rankwood.trees.leaves import (
     sum_leaves,
 )
 from rankwood.trees.packing import PackedTargets, pack
-from rankwood.trees.partition import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
 from rankwood.trees.random_trees import Splits, grow_random_tree
 from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
-    HEAP_SIZE,
+    N_CANDIDATES,
     N_COUNTERS,
-    N_LEAVES,
     N_NODES,
     NODE,
     OWN_CHILD,
@@ -41,20 +44,21 @@ from rankwood.trees.workspace import (
     Work,
 )
 
+_LEAST_FEATURES = 4  # per thread: the kernel of the histograms takes four columns per pass
 _MOST_POOL_BYTES = 256 * 2**20  # of histograms kept for subtraction; larger trees do not subtract
 
 
 @dataclass(frozen=True, eq=False)
 class LeafStatistics:
-    """What the leaves' values follow from, by source."""
+    """What the values of the leaves are computed from, by source."""
 
-    counts: Array  # int32: how often each was drawn
+    counts: Array  # int32: how often each row was drawn
     targets: Floats
     weights: Floats | None
     l2: float
 
     def sums(self, leaf_of_source: Array, n_nodes: int) -> tuple[Floats, Floats]:
-        """Each leaf's weighted sum of targets, and of weights; 0 at inner nodes."""
+        """Each leaf's sum of weighted targets, and of weights; 0 in inner nodes."""
         sums, weight_sums = np.zeros(n_nodes), np.zeros(n_nodes)
         weights = np.zeros(0) if self.weights is None else self.weights
         counts = np.ascontiguousarray(self.counts, np.int32)
@@ -73,7 +77,7 @@ class LeafStatistics:
 class Tree:
     """A tree as parallel arrays; the root is node 0, children have higher numbers than their parent.
 
-    ``feature`` is -1 in a leaf. A row goes left when ``value <= threshold``, and to ``missing`` when it has no value;
+    ``feature`` is -1 in a leaf. A row goes left if ``value <= threshold``, and to ``missing`` if the value is missing;
     ``code`` is the same split for binned values.
     """
 
@@ -86,7 +90,7 @@ class Tree:
     value: Floats
     cover: Floats
     gain: Floats
-    leaf_of_row: Array  # int32, one per row of the data; -1 where the tree was not asked
+    leaf_of_row: Array  # int32, one per row of the data; -1 where it was not computed
 
     @classmethod
     def leaf(cls, value: float, cover: float, n_rows: int) -> Tree:
@@ -140,7 +144,7 @@ class Tree:
 
     @property
     def last_gain(self) -> float:
-        """What the last split gained; 0 where there is none."""
+        """The gain of the last split; 0 without a split."""
         return float(self.gain[self.left.argmax()])
 
 
@@ -158,9 +162,9 @@ def grow_tree(
 ) -> Tree:
     """Grow one tree on the rows drawn ``counts`` times (all rows once, by default).
 
-    With one thread the whole tree grows inside one kernel that holds no lock, so that a forest's trees can grow side by
-    side. With more, the features of a node are shared among them; the tree is the same. ``likely_gain`` is a guess at
-    what a split must gain to be made: near the truth it saves time, and whatever it is the tree is the same.
+    With one thread the whole tree grows inside one kernel that does not hold the GIL, so that the trees of a forest
+    can grow in parallel. With more, the features of a node are shared among the threads. ``likely_gain`` is an estimate
+    of the least gain among the splits of the tree; a good one saves time. Neither changes the tree.
     """
     if counts is None:
         counts = np.ones(matrix.columns.shape[1], np.int32)
@@ -172,19 +176,21 @@ def grow_tree(
     grown = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads), route_others)
     packed = packed.without_values()  # frees memory early, as many trees may be growing
     del bag
-    if policies.costs is not None:  # what the split removes, whatever it costs
+    if policies.costs is not None:  # the gain without the cost
         grown.splits.gain[:] += candidates.penalty[grown.splits.feature]
-    truth = LeafStatistics(counts, targets, weights, policies.l2)
-    return _finish(matrix, grown, packed, truth, route_others)
+    statistics = LeafStatistics(counts, targets, weights, policies.l2)
+    return _finish(matrix, grown, packed, statistics, route_others)
 
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """The nodes of a tree, and its rows by index."""
+    """The nodes of a tree, and its rows by position."""
 
     splits: Splits
     rows: Array  # uint32
-    limits: tuple[Floats, Floats] | None = None  # of values below monotone splits, in integer units
+    limits: tuple[Floats, Floats] | None = (
+        None  # of values, with monotone features, in integer units
+    )
 
 
 def _grow(
@@ -195,16 +201,19 @@ def _grow(
     threads: int,
     route_others: bool,
 ) -> Grown:
-    """The grown tree; what was needed to grow it is let go."""
+    """The grown tree; the work space is freed on return."""
     is_random = rules.threshold_rule == COMPLETELY_RANDOM
     is_free = candidates.direction.size == 0
     if is_random and is_free and rules.max_leaves >= bag.rows.size > 0:
         return Grown(*grow_random_tree(matrix, bag, rules, route_others))
+    rules = rules._replace(shares_candidates=threads > 1)
     nodes, work = _space(matrix, rules, bag.rows.size)
-    if threads == 1 or is_random:
-        kernels.grow(matrix, bag, rules, candidates, nodes, work)
-    else:
-        _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
+    state = (matrix, bag, rules, candidates, nodes, work)
+    while grow(*state):
+        n_candidates = int(work.counters[N_CANDIDATES])
+        run_blocks(
+            search_candidates, n_candidates, *state, n_threads=threads, least=_LEAST_FEATURES
+        )
     nodes = _in_order(nodes[: int(work.counters[N_NODES])])
     return Grown(
         _splits(nodes), bag.rows, None if is_free else (nodes.low.copy(), nodes.high.copy())
@@ -212,17 +221,17 @@ def _grow(
 
 
 def _in_order(nodes: Any) -> Any:
-    """The nodes that became part of the tree, as they are numbered; splits made in vain are leaves."""
+    """The nodes that are part of the tree, by number; early splits that were never selected become leaves."""
     numbered = nodes[np.argsort(nodes.number, kind="stable")]
     numbered = numbered[np.searchsorted(numbered.number, 0) :]
-    for name in ("missing", "right", "left"):  # of the root's children none is numbered 0
+    for name in ("missing", "right", "left"):  # no child has number 0
         below = nodes.number[numbered[name]]
         numbered[name] = np.where((numbered.left > 0) & (below > 0), below, 0)
     return numbered
 
 
 def _splits(nodes: Any) -> Splits:
-    """The nodes' records as arrays."""
+    """The records of the nodes as arrays."""
     left, right, missing = (
         getattr(nodes, name).astype(np.int32) for name in ("left", "right", "missing")
     )
@@ -233,50 +242,6 @@ def _splits(nodes: Any) -> Splits:
     return Splits(feature, code, left, right, missing, gain, begin, end)
 
 
-def _grow_side_by_side(
-    matrix: Matrix,
-    bag: Bag,
-    rules: GrowthRules,
-    candidates: Any,
-    nodes: Any,
-    work: Work,
-    threads: int,
-) -> None:
-    """The loop of ``growth_kernels.grow`` with the features of each node shared among threads."""
-    state = (matrix, bag, rules, candidates, nodes, work)
-    kernels.plant(bag, rules, nodes, work)
-    _consider_side_by_side(0, state, threads)
-    kernels.offer_leaf(0, nodes, work)
-    while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
-        node = kernels.take_best_leaf(nodes, work)
-        split_node(node, matrix, bag, rules, candidates, nodes, work)
-        left = int(nodes.left[node])
-        if rules.can_subtract and work.counters[N_NODES] - left == 2:
-            smaller, larger = kernels.give_slots(node, nodes, work)
-            _consider_side_by_side(smaller, state, threads)
-            _consider_side_by_side(larger, state, threads, sibling=smaller)
-        else:
-            for child in range(left, int(work.counters[N_NODES])):
-                if rules.can_subtract:
-                    nodes.slot[child] = kernels.take_slot(work)
-                _consider_side_by_side(child, state, threads)
-        kernels.take_split(node, nodes, work)
-
-
-def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -1) -> None:
-    """``growth_kernels.consider``, a block of features per thread."""
-    matrix, bag, rules, candidates, nodes, work = state
-    can_split = kernels.can_split(node, bag, rules, nodes)
-    if not can_split and not rules.can_subtract:  # else its sibling needs its histograms
-        return
-    n_candidates = kernels.choose_candidates(node, matrix, candidates, nodes, work)
-    run_blocks(
-        kernels.fill_and_split, n_candidates, node, sibling, *state, n_threads=threads, least=4
-    )
-    if can_split:
-        kernels.choose_split(node, n_candidates, *state)
-
-
 def _rules(
     matrix: Matrix,
     packed: PackedTargets,
@@ -285,6 +250,7 @@ def _rules(
     stream: int,
     likely_gain: float = math.inf,
 ) -> GrowthRules:
+    """The policies in the integer units of the packed targets."""
     growth = policies.growth
     n_features = matrix.columns.shape[0]
     n_candidates = policies.features.count(n_features)
@@ -292,16 +258,16 @@ def _rules(
     pool = max_leaves * n_candidates * N_CODES * 8
     can_subtract = (
         n_candidates == n_features
-        and policies.thresholds != "completely_random"  # which looks at no histogram
+        and policies.thresholds != "completely_random"  # which needs no histogram
         and not policies.features.given
         and pool <= _MOST_POOL_BYTES
     )
     likely_gain *= packed.gain_unit
     most_nodes = 2 * (max_leaves + 1) + 1  # a three-way split adds two leaves at once
     if can_subtract:
-        likely_gain = math.inf  # there are no more slots than leaves
+        likely_gain = math.inf  # there are only as many slots as leaves
     elif max_leaves >= packed.rows.size:
-        likely_gain = -math.inf  # every split that is found is made
+        likely_gain = -math.inf  # every split is made
     return GrowthRules(
         max_leaves,
         UNLIMITED if growth.max_depth is None else growth.max_depth,
@@ -318,12 +284,13 @@ def _rules(
         float(growth.min_weight * packed.weight_unit),
         likely_gain,
         most_nodes,
+        False,
         stream,
     )
 
 
 def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
-    """Arrays as large as the tree may need."""
+    """The arrays of the growing tree, as large as it may get."""
     most_leaves = rules.max_leaves + 1
     n_nodes = rules.most_explored * (1 if math.isinf(rules.likely_gain) else 2)
     n_features = matrix.columns.shape[0]
@@ -347,20 +314,25 @@ def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
         np.empty(n_aside if rules.has_counts else 0, np.int64),
         np.empty(most_leaves, np.int64),
         np.empty(most_leaves, np.int64),
+        np.empty(3, np.int64),
         np.zeros(N_COUNTERS, np.int64),
     )
     return nodes, work
 
 
 def _finish(
-    matrix: Matrix, grown: Grown, packed: PackedTargets, truth: LeafStatistics, route_others: bool
+    matrix: Matrix,
+    grown: Grown,
+    packed: PackedTargets,
+    statistics: LeafStatistics,
+    route_others: bool,
 ) -> Tree:
-    """The grown nodes as a tree, with values from the true targets and the leaf of every row."""
+    """The grown nodes as a tree, with values from the unscaled targets and the leaf of every row."""
     feature, code, left, right, missing, gain, *_ = grown.splits
     leaf_of_source = _leaves_of_sources(matrix, grown, route_others)
-    sums, weight_sums = truth.sums(leaf_of_source, left.size)
+    sums, weight_sums = statistics.sums(leaf_of_source, left.size)
     sum_inner_nodes(left, right, missing, sums, weight_sums)
-    weight = weight_sums + truth.l2
+    weight = weight_sums + statistics.l2
     value = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
     if grown.limits is not None:
         unit = packed.weight_unit / packed.target_unit
@@ -374,7 +346,7 @@ def _finish(
 
 
 def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Array:
-    """The leaf of every row of the caller's; -1 where the tree was not asked."""
+    """The leaf of every row by source; -1 for rows that are not routed."""
     feature, code, left, right, missing, _, begin, end = grown.splits
     n_rows = matrix.columns.shape[1]
     leaf_of_source = np.empty(n_rows, np.int32)
@@ -390,7 +362,7 @@ def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Arra
 
 
 def thresholds_of(matrix: Matrix, feature: Array, code: Array) -> Array:
-    """The cut points behind the codes; 0 in leaves."""
+    """The thresholds of the nodes, from their codes; 0 in leaves."""
     threshold = np.zeros(feature.size, np.float32)
     if matrix.thresholds.size > 0:
         look_up_cuts(feature, code, matrix.offsets, matrix.thresholds, threshold)
