@@ -14,7 +14,9 @@ from mkdocs.structure.files import File, Files
 
 import rankwood
 
-DECLARED = "_signature"  # a class with this name declares its parameters: see rankwood.rankers.parameters
+DECLARED = (
+    "_signature"  # a class with this name declares its parameters: see rankwood.rankers.parameters
+)
 _KINDS = ("Rankers", "Other classes", "Functions")
 
 
@@ -23,6 +25,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/api.md", content=api_page()))
     files.append(File.generated(config, "reference/cli.md", content=cli_page()))
     return files
+
 
 _GROUP = re.compile(r"^(\w+(?:, \w+)+)\n((?:    .*\n)+)", re.MULTILINE)  # names that share a text
 
@@ -45,7 +48,9 @@ class DeclaredParameters(griffe.Extension):
         cls.docstring = griffe.Docstring("".join(parts), parent=cls)
         arguments = [
             griffe.Parameter(
-                name, kind=griffe.ParameterKind.positional_or_keyword, default=repr(argument.default)
+                name,
+                kind=griffe.ParameterKind.positional_or_keyword,
+                default=repr(argument.default),
             )
             for name, argument in inspect.signature(kind).parameters.items()
         ]
