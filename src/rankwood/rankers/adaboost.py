@@ -15,6 +15,7 @@ from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import ExponentialLoss, step_of_edge
+from rankwood.losses.targets import weighted_classes
 from rankwood.rankers.boosted import Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.training.boosting import BoostingPlan, BoostingState
@@ -42,7 +43,7 @@ def adaboost(
     for number in range(len(state.trees), plan.n_trees):
         if state.stopping.is_over():
             return NO_BETTER
-        classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
+        classes, weights = weighted_classes(loss, state.scores)  # D ∝ exp(-y F)
         grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
             plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
         )

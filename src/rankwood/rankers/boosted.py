@@ -14,7 +14,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
-from rankwood.losses.loss import Gradients, Loss, OwnLoss, SquaredLoss
+from rankwood.losses.loss import Gradients, HasGradients, OwnLoss, SquaredLoss
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
@@ -42,7 +42,7 @@ class RoundRanker(Ranker):
     warm_start: bool
     checkpoint: Any
 
-    def _loss(self, train: TrainingSet) -> Loss:
+    def _loss(self, train: TrainingSet) -> HasGradients:
         """What the trees are to remove."""
         raise NotImplementedError
 
@@ -469,7 +469,7 @@ class LambdaMART(Boosted):
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
-    def _loss(self, train: TrainingSet) -> Loss:
+    def _loss(self, train: TrainingSet) -> HasGradients:
         if self.loss is not None:
             return OwnLoss(self.loss, train.data, train.weights)
         return LambdaRank(

@@ -17,6 +17,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
 from rankwood.losses.pairs import GradedLists, PairLoss, graded_lists
+from rankwood.losses.targets import rising_documents
 from rankwood.measures.gains import Gain
 from rankwood.measures.options import FORMS
 from rankwood.rankers.boosted import Boosted, RoundRanker
@@ -44,7 +45,7 @@ def ndcgboost(
     for number in range(len(state.trees), plan.n_trees):
         if state.stopping.is_over():
             return NO_BETTER
-        classes, weights = loss.targets(state.scores)  # sign(w) as 0 or 1, and |w|
+        classes, weights = rising_documents(loss, state.scores)  # sign(w) as 0 or 1, and |w|
         tree, alpha = weigh(loss, state.scores, plan.grow(number, classes, weights))
         if alpha <= 0.0:
             return NO_USEFUL_TREE
@@ -215,7 +216,7 @@ def rankboost(
     for _ in range(len(state.trees), n_rounds):
         if state.stopping.is_over():
             return NO_BETTER
-        potentials, _ = loss.targets(state.scores)  # of D(i, j) ∝ exp(F_j - F_i), i better than j
+        potentials = loss.potentials(state.scores)  # of D(i, j) ∝ exp(F_j - F_i), i better than j
         ranker = rankers.best(potentials)  # h of greatest |r|, r = Σ D(i, j) (h_i - h_j)
         if ranker.is_worthless:
             return NO_USEFUL_RANKER

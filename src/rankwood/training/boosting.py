@@ -18,7 +18,8 @@ import numpy as np
 from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.losses.loss import Loss
+from rankwood.losses.loss import HasGradients
+from rankwood.losses.targets import weak_learner_targets
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
@@ -107,7 +108,7 @@ class BoostingState:
 
 
 def boost(
-    loss: Loss,
+    loss: HasGradients,
     plan: BoostingPlan,
     state: BoostingState,
     checkpoint: Checkpoint,
@@ -117,7 +118,7 @@ def boost(
     for number in range(len(state.trees), plan.n_trees):
         if state.stopping.is_over():
             break
-        targets, weights = loss.targets(state.scores)
+        targets, weights = weak_learner_targets(loss, state.scores)
         tree = plan.grow(number, targets, weights, state.trees.used_before(number))
         measure = state.add(tree, plan.n_threads)
         if checkpoint.is_due():
@@ -140,7 +141,7 @@ def boost(
 class Runs:
     """The runs of one averaged model: how each grows its trees, and what they have learned so far."""
 
-    loss: Loss
+    loss: HasGradients
     plans: Sequence[BoostingPlan]  # one per run; they differ in their seeds
     state: BoostingState  # of the mean of the runs; its totals are runs × rows
 
@@ -152,7 +153,7 @@ class Runs:
     def grow(self, number: int, run: int) -> Tree:
         """Tree ``number`` of a run, already part of the run's own scores; the mean does not know it yet."""
         plan, totals = self.plans[run], self.state.totals[run]
-        targets, weights = self.loss.targets(totals + self.state.trees.base)
+        targets, weights = weak_learner_targets(self.loss, totals + self.state.trees.base)
         tree = plan.grow(number, targets, weights)
         add_leaf_values(0, totals.size, tree.leaf_of_row, tree.value, plan.learning_rate, totals)
         return tree

@@ -29,6 +29,7 @@ from rankwood.rankers.broof.state import (
 )
 from rankwood.rankers.broof.strategies import (
     INITIAL_WEIGHTS,
+    LOSSES,
     NORMALIZATIONS,
     UPDATES,
     VALIDATIONS,
@@ -37,6 +38,7 @@ from rankwood.rankers.broof.strategies import (
     checked_predictions,
     checked_update,
     initialize_weights,
+    is_additive,
     kind_of,
 )
 from rankwood.training.bags import UNITS
@@ -45,8 +47,6 @@ from rankwood.training.inputs import TrainingSet, directions
 from rankwood.training.rounds import Callback, EarlyStopping, ProgressReporter, check_listeners
 from rankwood.training.scores import is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
-
-_ADDITIVE = ("gradient", "lambda")
 
 
 def broof(
@@ -70,7 +70,7 @@ def broof(
             state.discard(error)
             break
         state.add(forest, predictions, error, beta)
-        state.weights = parts.update_weights(state.weights, targets, forest, (errors, beta))
+        state.weights = parts.update_weights(state.weights, targets, forest, errors, beta)
         if after_round(state):
             break
 
@@ -83,7 +83,7 @@ class BROOF(Ranker):
     loss
         How wrong a forest is about a document, and so what the next one is to look at. "absolute", "median" and
         "height" change the weights of the rows; "gradient" fits what is left of the labels, "lambda" the gradients of
-        LambdaRank. Or a function ``errors(data, predictions)``, or an object with ``targets(data, scores)``.
+        LambdaRank. Or a function ``errors(predictions, data)``, or an object with ``targets(scores, data)``.
     n_rounds
         Number of forests, or the most there may be.
     n_trees
@@ -265,7 +265,7 @@ class BROOF(Ranker):
     def _rate(self) -> float:
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        return 0.1 if self.loss in _ADDITIVE or hasattr(self.loss, "targets") else 1.0
+        return 0.1 if is_additive(self.loss) else 1.0
 
     def _forests(self, train: TrainingSet) -> RoundForests:
         folds = None
@@ -332,8 +332,6 @@ def _warn_of_a_forest_alone(error: float | int | None) -> None:
 # What BROOF looks at before it begins: its parameters, and whether the data have what they need.
 
 
-_LOSSES = ("absolute", "median", "height", "gradient", "lambda")
-_OF_QUERIES = ("median", "height", "lambda")  # losses that compare documents of a query
 _WEIGHTINGS = ("resample", "reweight")
 _STOPS = ("oob", "valid")
 
@@ -341,7 +339,8 @@ _STOPS = ("oob", "valid")
 def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None:
     """Raise unless the data have what the parameters ask of them."""
     needs_queries = {
-        f"loss='{model.loss}'": isinstance(model.loss, str) and model.loss in _OF_QUERIES,
+        f"loss='{model.loss}'": isinstance(model.loss, str)
+        and LOSSES[model.loss].compares_documents,
         "validation='query-folds'": isinstance(model.validation, str)
         and model.validation == "query-folds",
         "bag='query'": model.bag == "query",
@@ -365,7 +364,7 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
 def check_parameters(model: Any) -> None:
     """Raise for parameters that are wrong whatever the data."""
     if isinstance(model.loss, str) or not (callable(model.loss) or hasattr(model.loss, "targets")):
-        checks.one_of("loss", model.loss, _LOSSES)
+        checks.one_of("loss", model.loss, LOSSES)
     checks.whole_number("n_rounds", model.n_rounds, 1)
     checks.whole_number("n_trees", model.n_trees, 1)
     if model.learning_rate is not None:
