@@ -19,6 +19,7 @@ import rankwood as rw
 from benchmarks.common import alternate, describe, keep, median
 from rankwood.binning.binned import bin_data
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.losses.targets import weak_learner_targets
 from rankwood.rankers.search.models import ScoredModels
 from rankwood.rankers.search.steps import BaseBooster
 from rankwood.trees.grower import grow_tree
@@ -119,7 +120,7 @@ def main() -> None:
     print(f"{data}, {options.threads} threads")
     start = time.perf_counter()
     loss = LambdaRank(data)
-    targets, weights = loss.targets(0.1 * data.features[:, 0].astype(float))
+    targets, weights = weak_learner_targets(loss, 0.1 * data.features[:, 0].astype(float))
     print(f"gradients, compiled: {time.perf_counter() - start:.2f} s")
     result = measure_steps(binned, targets, weights, options.threads)
     result |= {

@@ -16,6 +16,7 @@ from benchmarks.common import alternate, describe, keep, median
 from benchmarks.training import N_THREADS, against_lightgbm
 from rankwood import LambdaMART, RankingData
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.losses.targets import weak_learner_targets
 
 N_TREES = 100
 N_LEAVES = 31
@@ -56,11 +57,11 @@ def gradients(train: RankingData) -> dict[str, float]:
     run_theirs("lambdarank")
     loss = LambdaRank(train, truncation=TRUNCATION, n_threads=N_THREADS)
     scores = np.asarray(models["lambdarank"].predict(one), np.float64)
-    loss.targets(scores)  # compiles
+    weak_learner_targets(loss, scores)  # compiles
 
     def run_ours() -> None:
         for _ in range(N_CALLS):
-            loss.targets(scores)
+            weak_learner_targets(loss, scores)
 
     runs = {"rankwood": run_ours} | {kind: lambda kind=kind: run_theirs(kind) for kind in kinds}
     seconds = alternate(runs)

@@ -65,7 +65,7 @@ def distances(axes: Any, ends: Any) -> None:
 def draw_absolute(axes: Any, data: rw.RankingData) -> None:
     list_of_documents(axes, "absolute: how far is the prediction from the grade?")
     distances(axes, LABELS)
-    numbers(axes, absolute_errors(data, PREDICTIONS))
+    numbers(axes, absolute_errors(PREDICTIONS, data))
 
 
 def draw_median(axes: Any, data: rw.RankingData) -> None:
@@ -76,7 +76,7 @@ def draw_median(axes: Any, data: rw.RankingData) -> None:
         axes.axvspan(left, right, color=colour, alpha=0.08, linewidth=0)
         axes.hlines(medians[grade], left, right, color=colour, linestyle="--", linewidth=1.2)
         axes.text((left + right) / 2, 4.3, f"region of grade {grade:.0f}", ha="center", fontsize=7)
-    errors = median_errors(data, PREDICTIONS)
+    errors = median_errors(PREDICTIONS, data)
     ends = [
         medians[label] if error else np.nan for label, error in zip(LABELS, errors, strict=True)
     ]
@@ -102,7 +102,7 @@ def draw_height(axes: Any, data: rw.RankingData) -> None:
                         "shrinkB": 6,
                     },
                 )
-    numbers(axes, height_errors(data, PREDICTIONS))
+    numbers(axes, height_errors(PREDICTIONS, data))
 
 
 def draw_gradient(axes: Any) -> None:

@@ -81,7 +81,7 @@ def found(name: str) -> dict[str, Any]:
 # Own extension points; their names are in the model files.
 
 
-def squared_errors(data: rw.RankingData, predictions: np.ndarray) -> np.ndarray:
+def squared_errors(predictions: np.ndarray, data: rw.RankingData) -> np.ndarray:
     """A loss of the user's own for BROOF."""
     return (data.labels - predictions) ** 2
 
@@ -89,7 +89,7 @@ def squared_errors(data: rw.RankingData, predictions: np.ndarray) -> np.ndarray:
 class HalfResidues:
     """An additive loss of the user's own for BROOF."""
 
-    def targets(self, data: rw.RankingData, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def targets(self, scores: np.ndarray, data: rw.RankingData) -> tuple[np.ndarray, np.ndarray]:
         """What the next forest fits, and what rows weigh in it."""
         return (data.labels - scores) / 2.0, 1.0 + data.labels
 

@@ -335,13 +335,16 @@ def test_a_repeated_measure_is_the_measure(measure, data):
 
 def test_a_ranking_serves_measure_and_gradients(data):
     from rankwood.losses.lambdarank import LambdaRank
+    from rankwood.losses.targets import weak_learner_targets
 
     loss = LambdaRank(data)
     repeated = RepeatedMeasure.of(tie_averaged(parse_measure("ndcg")), data)
     assert loss.ranks_as(repeated.template)
     scores = np.random.default_rng(0).normal(size=data.n_documents).round(1)
     ranking = repeated.lists(scores).ranking().order
-    for one, other in itertools.zip_longest(loss.targets(scores), loss.targets(scores, ranking)):
+    for one, other in itertools.zip_longest(
+        weak_learner_targets(loss, scores), weak_learner_targets(loss, scores, ranking)
+    ):
         assert np.array_equal(one, other)
     weights = (np.arange(data.n_documents) % 3 > 0).astype(float)
     assert not LambdaRank(data, weights=weights).ranks_as(repeated.template)

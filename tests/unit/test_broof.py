@@ -12,6 +12,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import RankwoodWarning
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.losses.targets import weak_learner_targets
 from rankwood.rankers.broof import strategies as parts
 from rankwood.rankers.broof.state import QueryFolds, RoundForests
 from rankwood.training.bags import Bags
@@ -159,7 +160,7 @@ def test_lambda_fits_the_gradients_at_the_scores_so_far(validation, measure, dat
     n_folds = 2 if validation == "query-folds" else None
     drawing = {"seed": 5, "bag": "row", "resamples": True, "n_folds": n_folds}
     for number, call in enumerate(grown):
-        targets, hessians = loss.targets(np.array(scores))
+        targets, hessians = weak_learner_targets(loss, np.array(scores))
         assert call["targets"] == pytest.approx(targets, abs=1e-9)
         assert call["masses"] == pytest.approx(hessians, abs=1e-9)
         forest = call["forest"].forest
@@ -426,7 +427,7 @@ def test_progress_tells_of_every_round(data, other):
 
 
 def test_a_function_for_every_extension_point(data, grown):
-    def errors(data, predictions):
+    def errors(predictions, data):
         return np.abs(data.labels - predictions) ** 2
 
     def weights(data):
@@ -454,12 +455,12 @@ def test_a_function_for_every_extension_point(data, grown):
 
 def test_an_object_with_targets_is_an_additive_kind(data):
     class Squared:
-        def targets(self, data, scores):
+        def targets(self, scores, data):
             return data.labels - scores
 
     class Weighed(Squared):
-        def targets(self, data, scores):
-            return super().targets(data, scores), np.full(data.n_documents, 2.0)
+        def targets(self, scores, data):
+            return super().targets(scores, data), np.full(data.n_documents, 2.0)
 
     expected = model("gradient").fit(data).predict(data)
     assert np.array_equal(model(Squared()).fit(data).predict(data), expected)

@@ -139,9 +139,9 @@ def test_huge_labels_have_no_gain_but_can_be_learned(data):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": lambda _, guesses: guesses[:3]}, "one number for each of .* rows, got 3"),
-        ({"loss": lambda _, guesses: -np.abs(guesses)}, "must not be negative"),
-        ({"loss": lambda _, guesses: np.full_like(guesses, np.inf)}, "must be finite"),
+        ({"loss": lambda guesses, _: guesses[:3]}, "one number for each of .* rows, got 3"),
+        ({"loss": lambda guesses, _: -np.abs(guesses)}, "must not be negative"),
+        ({"loss": lambda guesses, _: np.full_like(guesses, np.inf)}, "must be finite"),
         ({"loss": lambda *_: "none"}, "must be numbers, got str"),
         ({"initial_weights": lambda data: np.zeros(len(data))}, "not all 0"),
         ({"update_weights": lambda weights, *_: -weights}, "must not be negative"),
@@ -154,11 +154,11 @@ def test_what_a_users_function_gives_is_looked_at(parameters, message, data):
 
 
 class Squared:
-    def targets(self, data, scores):
+    def targets(self, scores, data):
         return data.labels - scores
 
 
-def distances(data, predictions):
+def distances(predictions, data):
     return abs(data.labels - predictions)
 
 

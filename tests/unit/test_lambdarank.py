@@ -10,7 +10,8 @@ import pytest
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
-from rankwood.losses.loss import OwnLoss, newton_targets
+from rankwood.losses.loss import OwnLoss
+from rankwood.losses.targets import newton_targets, weak_learner_targets
 from tests.reference import lambdarank as slow
 
 TARGETS = {
@@ -164,7 +165,7 @@ def test_queries_without_pairs_have_no_gradient(text, labels, query_ids):
     gradient, hessian = loss.gradients(np.arange(float(len(labels))))
     assert not gradient.any()
     assert not hessian.any()
-    target, weight = loss.targets(np.zeros(len(labels)))
+    target, weight = weak_learner_targets(loss, np.zeros(len(labels)))
     assert not target.any()
     assert not weight.any()
 
@@ -198,7 +199,7 @@ def test_scores_very_far_apart_give_numbers(text):
         assert np.isfinite(gradient).all()
         assert np.isfinite(hessian).all()
         assert gradient[0] < 0 or scale == 1e300
-        target, weight = loss.targets(scores)
+        target, weight = weak_learner_targets(loss, scores)
         assert np.isfinite(target).all()
         assert np.isfinite(weight).all()
 
@@ -349,7 +350,7 @@ def test_an_own_loss_is_asked_and_weighed():
 def test_a_wrong_answer_of_an_own_loss_is_named(answer, error, message):
     loss = OwnLoss(lambda *_: answer, without_features([0.0, 1.0], [1, 1]))
     with pytest.raises(error, match=message):
-        loss.targets(np.zeros(2))
+        weak_learner_targets(loss, np.zeros(2))
 
 
 def test_an_own_loss_cannot_write_to_the_scores():

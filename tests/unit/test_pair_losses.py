@@ -71,10 +71,9 @@ def test_the_sums_of_a_step_equal_the_slow_twin(case, rng):
 
 def test_potentials_equal_listed_pairs(case):
     data, scores, given = case
-    potentials, none = PairLoss(graded_lists(data, 1)).targets(scores)
+    potentials = PairLoss(graded_lists(data, 1)).potentials(scores)
     expected = slow.potentials(data.labels, data.query_ids, scores, *given)
     np.testing.assert_allclose(potentials, expected, rtol=1e-11, atol=1e-14)
-    assert none is None
     assert np.abs(potentials).sum() <= 2 + 1e-12  # each pair's share counts twice at most
 
 
@@ -95,7 +94,7 @@ def test_weights_are_minus_the_gradient_by_finite_differences(case):
     data, scores, _ = case
     ndcg, pairs = losses_of(data)
     weights = ndcg.document_weights(scores)
-    potentials, _ = pairs.targets(scores)
+    potentials = pairs.potentials(scores)
     step = 1e-6
     for row in range(len(data)):
         ends = [scores + sign * step * (np.arange(len(data)) == row) for sign in (1, -1)]
@@ -110,7 +109,7 @@ def test_weights_are_minus_the_gradient_by_finite_differences(case):
 def test_what_is_pushed_up_is_pushed_down(case):
     data, scores, _ = case
     ndcg, pairs = losses_of(data)
-    for pushes in (ndcg.document_weights(scores), pairs.targets(scores)[0]):
+    for pushes in (ndcg.document_weights(scores), pairs.potentials(scores)):
         for _, rows in data.iter_queries():
             assert abs(pushes[rows].sum()) <= 1e-12 * (1 + np.abs(pushes[rows]).sum())
 
@@ -119,9 +118,8 @@ def test_a_constant_added_to_a_query_changes_nothing(case):
     data, scores, _ = case
     moved = scores + 1e3 * data.query_of_row
     for loss in losses_of(data):
-        for one, other in zip(loss.targets(scores), loss.targets(moved), strict=True):
-            if one is not None:
-                np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
+        one, other = loss.gradients(scores)[0], loss.gradients(moved)[0]
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
 
 
 def test_the_order_of_rows_changes_nothing(case, rng):
@@ -132,7 +130,7 @@ def test_the_order_of_rows_changes_nothing(case, rng):
         after[0].document_weights(scores[order]), before[0].document_weights(scores)[order]
     )
     np.testing.assert_allclose(
-        after[1].targets(scores[order])[0], before[1].targets(scores)[0][order]
+        after[1].potentials(scores[order]), before[1].potentials(scores)[order]
     )
 
 
@@ -144,7 +142,7 @@ def test_blocks_of_places_give_the_same_bits(monkeypatch, rng):
     for n_threads in (1, 2, 7):
         lists = graded_lists(data, n_threads)
         loss = ndcgboost_loss(lists, "exponential")
-        weights, potentials = loss.document_weights(scores), PairLoss(lists).targets(scores)[0]
+        weights, potentials = loss.document_weights(scores), PairLoss(lists).potentials(scores)
         sums = loss.pair_sums(scores, votes)
         found.append((weights.tobytes(), potentials.tobytes(), sums, loss.value(scores)))
     assert found[0] == found[1] == found[2]
@@ -156,7 +154,7 @@ def test_scores_far_apart_stay_finite(span, rng):
     scores = np.where(rng.random(len(data)) < 0.5, 0.0, span)
     ndcg, pairs = losses_of(data)
     votes = (data.labels > 1).astype(float)
-    for found in (ndcg.document_weights(scores), pairs.targets(scores)[0]):
+    for found in (ndcg.document_weights(scores), pairs.potentials(scores)):
         assert np.isfinite(found).all()
     assert np.isfinite([ndcg.value(scores), ndcg.step(scores, votes)]).all()
 
@@ -167,7 +165,7 @@ def test_extreme_weights_stay_finite(rng):
     extreme = rw.RankingData(data.features, data.labels, data.query_ids, row_weights=weights)
     ndcg, pairs = losses_of(extreme)
     assert np.isfinite(ndcg.document_weights(scores)).all()
-    assert np.isfinite(pairs.targets(scores)[0]).all()
+    assert np.isfinite(pairs.potentials(scores)).all()
 
 
 def test_a_step_is_smoothed_and_bounded():
@@ -189,7 +187,7 @@ def test_a_query_by_hand():
     scores = np.zeros(2)
     np.testing.assert_allclose(ndcg.document_weights(scores), [0.25, -0.25])
     assert ndcg.value(scores) == 0.5
-    np.testing.assert_allclose(pairs.targets(scores)[0], [1.0, -1.0])
+    np.testing.assert_allclose(pairs.potentials(scores), [1.0, -1.0])
     assert pairs.value(np.array([1.0, 0.0])) == pytest.approx(math.exp(-1))
     assert ndcg.start() == pairs.start() == 0.0
 
@@ -250,6 +248,6 @@ def test_a_query_of_fifty_thousand_documents(rng):
     scores = rng.normal(size=50_000)
     weights = ndcg.document_weights(scores)
     assert abs(weights.sum()) <= 1e-9 * np.abs(weights).sum()
-    potentials, _ = pairs.targets(scores)
+    potentials = pairs.potentials(scores)
     assert abs(potentials.sum()) <= 1e-9
     assert ndcg.step(scores, (labels > 2).astype(float)) > 0

@@ -28,61 +28,61 @@ def test_medians_of_regions_by_hand():
     # Grade 4's region is places 1 and 2: median (0.8 + 0.7) / 2 = 0.75. Grade 0's is places 3 to 8: (0.4 + 0.3) / 2.
     # Places 1 and 2 hold grade 0: |0.35 - 0.8|, |0.35 - 0.7|. Places 4 and 6 hold grade 4: |0.75 - 0.5|, |0.75 - 0.3|.
     expected = [0.45, 0.35, 0, 0.25, 0, 0.45, 0, 0]
-    assert median_errors(ranking(LABELS), PREDICTIONS) == pytest.approx(expected)
+    assert median_errors(PREDICTIONS, ranking(LABELS)) == pytest.approx(expected)
 
 
 def test_medians_of_grades_by_hand():
     # Grade 4 is predicted 0.5 and 0.3: median 0.4. Grade 0: 0.8 0.7 0.6 0.4 0.2 0.1, median (0.6 + 0.4) / 2 = 0.5.
     expected = [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.3, 0.4]
-    assert median_errors(ranking(LABELS), PREDICTIONS, "grade") == pytest.approx(expected)
+    assert median_errors(PREDICTIONS, ranking(LABELS), "grade") == pytest.approx(expected)
 
 
 def test_heights_by_hand():
     # The relevant at place 4 has three irrelevant above it, that at place 6 four. The irrelevant at places 1 to 3 have
     # two relevant below them, that at place 5 has one.
     expected = [2, 2, 2, 3, 1, 4, 0, 0]
-    assert height_errors(ranking(LABELS), PREDICTIONS).tolist() == expected
+    assert height_errors(PREDICTIONS, ranking(LABELS)).tolist() == expected
 
 
 def test_several_grades_by_hand():
     labels, predictions = [1, 2, 0, 1], np.array([0.9, 0.6, 0.5, 0.1])
     # Ideal: 2 1 1 0. Grade 2's region is place 1 (0.9), grade 1's places 2 and 3 (0.55), grade 0's place 4 (0.1).
     expected = [0.35, 0.3, 0.4, 0.45]
-    assert median_errors(ranking(labels), predictions) == pytest.approx(expected)
+    assert median_errors(predictions, ranking(labels)) == pytest.approx(expected)
     # First: one higher below (the 2). Second: one lower above. Third: one higher below. Fourth: one lower above.
-    assert height_errors(ranking(labels), predictions).tolist() == [1, 1, 1, 1]
+    assert height_errors(predictions, ranking(labels)).tolist() == [1, 1, 1, 1]
 
 
 def test_ties_keep_the_order_of_the_data():
     tied = np.array([0.5, 0.5])
-    assert height_errors(ranking([0, 1]), tied).tolist() == [1, 1]
-    assert height_errors(ranking([1, 0]), tied).tolist() == [0, 0]
-    assert median_errors(ranking([0, 1]), tied).tolist() == [0, 0]  # wrong places, no distance
+    assert height_errors(tied, ranking([0, 1])).tolist() == [1, 1]
+    assert height_errors(tied, ranking([1, 0])).tolist() == [0, 0]
+    assert median_errors(tied, ranking([0, 1])).tolist() == [0, 0]  # wrong places, no distance
     # 0.9 stands first. Of the tied, the 1 that comes first in the data stands on place 2: both regions hold 0.9 | 0.5.
     three = np.array([0.9, 0.5, 0.5])
-    assert median_errors(ranking([1, 1, 0]), three).tolist() == [0, 0, 0]
+    assert median_errors(three, ranking([1, 1, 0])).tolist() == [0, 0, 0]
     # The 0 comes first: the 1 stands on place 3, outside its region of places 1 and 2, whose median is 0.7.
-    assert median_errors(ranking([1, 0, 1]), three) == pytest.approx([0, 0, 0.2])
+    assert median_errors(three, ranking([1, 0, 1])) == pytest.approx([0, 0, 0.2])
 
 
 def test_a_query_with_one_grade_has_nothing_wrong():
     predictions = np.array([0.3, 0.9, 0.6])
-    assert height_errors(ranking([2, 2, 2]), predictions).tolist() == [0, 0, 0]
-    assert median_errors(ranking([2, 2, 2]), predictions).tolist() == [0, 0, 0]
+    assert height_errors(predictions, ranking([2, 2, 2])).tolist() == [0, 0, 0]
+    assert median_errors(predictions, ranking([2, 2, 2])).tolist() == [0, 0, 0]
     expected = [0.3, 0.3, 0]  # the median is 0.6, and nothing is forgiven
-    assert median_errors(ranking([2, 2, 2]), predictions, "grade") == pytest.approx(expected)
+    assert median_errors(predictions, ranking([2, 2, 2]), "grade") == pytest.approx(expected)
 
 
 def test_rows_without_a_prediction_are_no_part_of_the_lists():
     # Without the first two rows the lists of LABELS are 0 4 0 4 0 0: n₄ = 2, n₀ = 4.
     predictions = np.where(np.arange(8) < 2, NAN, PREDICTIONS)
-    heights = height_errors(ranking(LABELS), predictions)
+    heights = height_errors(predictions, ranking(LABELS))
     assert heights[2:].tolist() == [2, 1, 1, 2, 0, 0]
     assert np.isnan(heights[:2]).all()
-    medians = median_errors(ranking(LABELS), predictions)
+    medians = median_errors(predictions, ranking(LABELS))
     # Grade 4's region: 0.6 and 0.5, median 0.55. Grade 0's: 0.4 0.3 0.2 0.1, median 0.25.
     assert medians[2:] == pytest.approx([0.35, 0, 0, 0.25, 0, 0])
-    assert np.isnan(median_errors(ranking(LABELS), np.full(8, NAN))).all()
+    assert np.isnan(median_errors(np.full(8, NAN), ranking(LABELS))).all()
 
 
 @st.composite
@@ -105,9 +105,9 @@ def test_kernels_equal_their_slow_twins(case):
     labels, queries, guesses = case
     data = ranking(labels, queries)
     predictions = np.array([NAN if guess is None else guess for guess in guesses])
-    assert as_list(height_errors(data, predictions)) == slow.height_errors(*case)
+    assert as_list(height_errors(predictions, data)) == slow.height_errors(*case)
     for region in ("place", "grade"):
-        found = as_list(median_errors(data, predictions, region))
+        found = as_list(median_errors(predictions, data, region))
         assert found == pytest.approx(slow.median_errors(*case, region), abs=1e-12)
 
 
@@ -118,7 +118,7 @@ def test_a_long_list_and_many_short_ones(rng):
     predictions = rng.normal(size=queries.size).round(1)
     data = ranking(labels, queries)
     lists = (labels.tolist(), queries.tolist(), predictions.tolist())
-    assert height_errors(data, predictions, 1).tolist() == slow.height_errors(*lists)
-    assert np.array_equal(height_errors(data, predictions, 2), height_errors(data, predictions, 1))
+    assert height_errors(predictions, data, 1).tolist() == slow.height_errors(*lists)
+    assert np.array_equal(height_errors(predictions, data, 2), height_errors(predictions, data, 1))
     expected = slow.median_errors(*lists)
-    assert median_errors(data, predictions, n_threads=2) == pytest.approx(expected)
+    assert median_errors(predictions, data, n_threads=2) == pytest.approx(expected)

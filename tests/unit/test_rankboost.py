@@ -58,7 +58,7 @@ def test_the_search_equals_the_slow_twin(rng):
     rankers = ThresholdRankers.of(as_matrix(binned.codes, binned.bins), lists)
     thresholds = [binned.bins.thresholds_of(feature) for feature in range(3)]
     for _ in range(5):
-        potentials, _ = PairLoss(lists).targets(rng.normal(size=len(data)))
+        potentials = PairLoss(lists).potentials(rng.normal(size=len(data)))
         found = rankers.best(potentials)
         feature, cut, edge = slow.best_weak_ranker(data.features, potentials, thresholds)
         assert found.feature == feature

@@ -1,4 +1,4 @@
-"""LambdaRank: pairs of documents pull at each other, as hard as swapping them would change a measure.
+"""LambdaRank: each pair of documents is weighed by how much swapping the two would change a measure.
 
 For each pair of a query whose first document is worth more (Burges 2010, sections 4 and 7)::
 
@@ -18,11 +18,22 @@ Labels may be any numbers that are not negative. As in the measures, 2^label - 1
 the advice to take another gain.
 
 Signs: gradients are of a loss to be minimised; a document that should rise has a negative gradient.
+
+Words used here
+    position  an index into the grouped data; query q holds the positions ``offsets[q]`` to ``offsets[q + 1]``
+    rank      an index into the model's list of a query, 0 is best
+    worth     what a document brings: its gain over the best possible DCG, its relevance, its chance to satisfy
+    upper     what a rank counts for the higher document of a pair
+    lower     what a rank counts for the lower document of a pair
+
+For every measure, swapping the documents at ranks i < j changes it by (worth[i] - worth[j]) · (upper[i] - lower[j]),
+up to the sign. Measures differ in how upper and lower follow from a ranking; only ERR's lower differs for each i.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,10 +42,9 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
-from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import ParameterError
-from rankwood.losses.loss import newton_targets
 from rankwood.measures.gains import discounts, rule, sums_over_ranks
 from rankwood.measures.lists import group
 from rankwood.measures.listwise import largest_label, relevant_counts
@@ -80,7 +90,7 @@ class LambdaRank:
     Parameters
     ----------
     data
-        Documents with labels and query ids.
+        Documents with labels and query ids: ``RankingData`` or ``Judgments``.
     target
         The measure, or its text, whose changes weigh the pairs: ndcg, map, mrr or err, with cut-off and conventions.
     weights
@@ -93,7 +103,7 @@ class LambdaRank:
         Whether lambdas are scaled as LightGBM's ``lambdarank_norm`` does.
     """
 
-    data: RankingData
+    data: HasJudgments
     target: str | Measure = "ndcg"
     weights: Floats | None = None
     sigma: float = 1.0
@@ -108,12 +118,8 @@ class LambdaRank:
         """Scores begin at 0: a constant moves no pair."""
         return 0.0
 
-    def targets(self, scores: Floats, ranking: Rows | None = None) -> tuple[Floats, Floats | None]:
-        """``lambda / hessian`` and the hessian, for Newton's leaves."""
-        return newton_targets(*self.gradients(scores, ranking))
-
     def ranks_as(self, lists: Lists) -> bool:
-        """Whether a ranking of ``lists`` is a ranking of the loss's own: the same documents at the same places."""
+        """Whether a ranking of ``lists`` is a ranking of the loss's own: the same documents at the same positions."""
         own = self._lists
         if own.rows is None or lists.rows is None:
             return own.rows is lists.rows
@@ -121,7 +127,7 @@ class LambdaRank:
 
     def gradients(self, scores: Floats, ranking: Rows | None = None) -> tuple[Floats, Floats]:
         """Gradient (minus lambda) and hessian of each row; ``ranking`` where the scores are sorted already."""
-        scores = checks.vector("scores", scores, self.data.n_documents)
+        scores = checks.vector("scores", scores, self._n_rows)
         lists = self._lists
         in_order = checks.read_only(scores if lists.rows is None else scores[lists.rows])
         lambdas, hessians = np.empty_like(in_order), np.empty_like(in_order)
@@ -144,14 +150,43 @@ class LambdaRank:
         )
         return self._of_rows(np.negative(lambdas, out=lambdas)), self._of_rows(hessians)
 
+    def value(self, scores: Floats, swaps_at: Floats | None = None) -> float:
+        """``Σ factor · |ΔZ| · log(1 + e^(-sigma · (score_better - score_worse)))`` over all pairs.
+
+        ΔZ, the distances it is divided by and the factor of each query are those of the ranking by ``swaps_at``, else
+        by ``scores``. ``gradients(s)`` are the derivatives of ``value(scores, swaps_at=s)`` at ``scores = s``. A pair
+        weighs the mean weight of its documents; where these differ, no function has the weighed gradients.
+        """
+        lists, rules = self._lists, self._rules
+        rows = slice(None) if lists.rows is None else lists.rows
+        moved = checks.vector("scores", scores, self._n_rows)[rows]
+        fixed = moved if swaps_at is None else checks.vector("scores", swaps_at, self._n_rows)[rows]
+        weights = np.ones(fixed.size) if self.weights is None else self.weights[rows]
+        best_first = order(checks.read_only(fixed), lists.offsets, self.n_threads).order
+        total = 0.0
+        for begin, end in itertools.pairwise(lists.offsets.tolist()):
+            ranked = best_first[begin:end]
+            changes, better, worse = _swaps(fixed, self._worth, ranked, self._discounts, rules)
+            pair_weights = (weights[better] + weights[worse]) / 2.0
+            lambdas = changes / (1.0 + np.exp(rules.sigma * (fixed[better] - fixed[worse])))
+            pull = 2.0 * rules.sigma * float(lambdas.sum())
+            factor = np.log2(1.0 + pull) / pull if rules.normalise and pull > 0.0 else 1.0
+            costs = np.logaddexp(0.0, -rules.sigma * (moved[better] - moved[worse]))
+            total += factor * float((pair_weights * changes * costs).sum())
+        return total
+
     def _of_rows(self, values: Floats) -> Floats:
-        """Values of the places as values of the rows, weighed; 0 for rows that are in no list."""
+        """Values of the positions as values of the rows, weighed; 0 for rows that are in no list."""
         rows = self._lists.rows
         if rows is not None:
-            found = np.zeros(self.data.n_documents)
-            found[rows] = values
-            values = found
+            of_rows = np.zeros(self._n_rows)
+            of_rows[rows] = values
+            values = of_rows
         return values if self.weights is None else values * self.weights
+
+    @property
+    def _n_rows(self) -> int:
+        return self.data.judgments.n_documents
 
     @functools.cached_property
     def _measure(self) -> Measure:
@@ -161,8 +196,8 @@ class LambdaRank:
     def _lists(self) -> Lists:
         """The documents by query, without those of weight 0; scores are not looked at."""
         has_weight = None if self.weights is None or self.weights.all() else self.weights > 0.0
-        labels = self.data.labels
-        return group(labels, self.data, judged=has_weight, unjudged="condense")
+        judgments = self.data.judgments
+        return group(judgments.labels, judgments, judged=has_weight, unjudged="condense")
 
     @functools.cached_property
     def _worth(self) -> Floats:
@@ -206,6 +241,36 @@ class LambdaRank:
         return 1 + _BLOCKS * _PAIRS_PER_THREAD // max(1, total)
 
 
+def _swaps(
+    scores: Floats, worth: Floats, ranked: Rows, discounts: Floats, rules: PairRules
+) -> tuple[Floats, Rows, Rows]:
+    """|ΔZ| of each pair of a query, divided by the distance where lambdas are; its better and worse position."""
+    size = ranked.size
+    own_worth, own_scores = worth[ranked], scores[ranked]
+    upper, lower = np.zeros(size), np.zeros(size)
+    if rules.kind == NDCG:
+        count_discounts(size, discounts, upper, lower)
+    elif rules.kind == MAP:
+        count_precisions(size, rules.cutoff, own_worth, upper, lower)
+    elif rules.kind == MRR:
+        count_firsts(size, rules.cutoff, own_worth, upper, lower)
+    is_divided = rules.normalise and size > 0 and own_scores[0] != own_scores[-1]
+    changes, above, below = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    reading = 1.0
+    for rank in range(min(size - 1, rules.truncation)):
+        if rules.kind == ERR:
+            upper[rank] = reading / (rank + 1)
+            count_readers(rank, size, rules.cutoff, reading, own_worth, lower)
+            reading *= 1.0 - own_worth[rank]
+        gaps = own_worth[rank] - own_worth[rank + 1 :]
+        apart = DISTANCE + own_scores[rank] - own_scores[rank + 1 :] if is_divided else 1.0
+        changes.append(np.abs(gaps * (upper[rank] - lower[rank + 1 :])) / apart)
+        here, others = np.full(gaps.size, ranked[rank]), ranked[rank + 1 :]
+        above.append(np.where(gaps > 0.0, here, others))
+        below.append(np.where(gaps > 0.0, others, here))
+    return np.concatenate(changes), np.concatenate(above), np.concatenate(below)
+
+
 def _gain_shares(measure: Measure, lists: Lists) -> Floats:
     """Gains over the best possible DCG of their query; 0 where that is 0."""
     gain = rule(measure["gain"])
@@ -237,22 +302,11 @@ def _chances(measure: Measure, lists: Lists) -> Floats:
 
 def _divide(values: Floats, divisors: Floats, lists: Lists) -> Floats:
     """Values of documents over those of their queries; 0 over 0 is 0."""
-    of_place = np.repeat(divisors, np.diff(lists.offsets))
-    return np.divide(values, of_place, out=np.zeros_like(values), where=of_place > 0.0)
+    of_position = np.repeat(divisors, np.diff(lists.offsets))
+    return np.divide(values, of_position, out=np.zeros_like(values), where=of_position > 0.0)
 
 
-# The compiled half of ``lambdarank.py``: the lambdas of every query.
-#
-# Words used here
-#     place     a position in the grouped data; query q holds the places ``offsets[q]`` to ``offsets[q + 1]``
-#     rank      a place in the model's list, 0 is best
-#     worth     what a document brings: its gain over the best possible DCG, its relevance, its chance to satisfy
-#     upper     what a rank counts for the higher document of a pair
-#     lower     what a rank counts for the lower document of a pair
-#
-# For every measure, swapping the documents at ranks i < j changes it by (worth[i] - worth[j]) · (upper[i] - lower[j]),
-# up
-# to the sign. Measures differ in how upper and lower follow from a ranking; only ERR's lower is another for each i.
+# Kernels
 
 
 DISTANCE = 0.01  # LightGBM's, kept for parity: what scores are apart at least, where a change is divided by it
@@ -297,7 +351,7 @@ def lambdas_of_queries(
     lambdas: Array,
     hessians: Array,
 ) -> None:
-    """Lambda and hessian of every place of the blocks ``first`` to ``last``; block b ends before query edges[b + 1]."""
+    """Lambda and hessian of every position of the blocks ``first`` to ``last``; block b ends at query edges[b + 1]."""
     longest = 0
     for query in range(edges[first], edges[last]):
         longest = max(longest, offsets[query + 1] - offsets[query])
@@ -316,9 +370,9 @@ def lambdas_of_queries(
             total *= 2.0 * rules.sigma
             factor *= np.log2(1.0 + total) / total
         for rank in range(size):
-            place = order[begin + rank]
-            lambdas[place] = factor * space.lambdas[rank]
-            hessians[place] = factor * rules.sigma * space.hessians[rank]
+            position = order[begin + rank]
+            lambdas[position] = factor * space.lambdas[rank]
+            hessians[position] = factor * rules.sigma * space.hessians[rank]
 
 
 @kernel
@@ -332,11 +386,11 @@ def take_query(
     middle = top + (scores[order[order.size - 1]] - top) / 2.0
     is_flat = True
     for rank in range(order.size):
-        place = order[rank]
-        score = scores[place]
+        position = order[rank]
+        score = scores[position]
         space.scores[rank] = score
-        space.worth[rank] = worth[place]
-        is_flat &= worth[place] == worth[begin]
+        space.worth[rank] = worth[position]
+        is_flat &= worth[position] == worth[begin]
         exponent = rules.sigma * (score - middle)
         space.powers[rank] = np.exp(min(max(exponent, -STEEPEST), STEEPEST))
         space.lambdas[rank] = 0.0
@@ -504,23 +558,23 @@ def sums_of(pairs: Array, curves: Array) -> tuple[float, float, float]:
     size0 = size1 = size2 = size3 = 0.0
     n_whole = pairs.size // 4
     for step in range(n_whole):
-        place = 4 * step
-        pair0 += pairs[place]
-        pair1 += pairs[place + 1]
-        pair2 += pairs[place + 2]
-        pair3 += pairs[place + 3]
-        curve0 += curves[place]
-        curve1 += curves[place + 1]
-        curve2 += curves[place + 2]
-        curve3 += curves[place + 3]
-        size0 += abs(pairs[place])
-        size1 += abs(pairs[place + 1])
-        size2 += abs(pairs[place + 2])
-        size3 += abs(pairs[place + 3])
-    for place in range(4 * n_whole, pairs.size):
-        pair0 += pairs[place]
-        curve0 += curves[place]
-        size0 += abs(pairs[place])
+        position = 4 * step
+        pair0 += pairs[position]
+        pair1 += pairs[position + 1]
+        pair2 += pairs[position + 2]
+        pair3 += pairs[position + 3]
+        curve0 += curves[position]
+        curve1 += curves[position + 1]
+        curve2 += curves[position + 2]
+        curve3 += curves[position + 3]
+        size0 += abs(pairs[position])
+        size1 += abs(pairs[position + 1])
+        size2 += abs(pairs[position + 2])
+        size3 += abs(pairs[position + 3])
+    for position in range(4 * n_whole, pairs.size):
+        pair0 += pairs[position]
+        curve0 += curves[position]
+        size0 += abs(pairs[position])
     return (
         (pair0 + pair1) + (pair2 + pair3),
         (curve0 + curve1) + (curve2 + curve3),

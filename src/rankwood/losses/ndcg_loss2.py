@@ -36,9 +36,9 @@ def gains_over_ideal(labels: Floats, offsets: Rows) -> Floats:
     by_label = order(read_only(labels), read_only(offsets)).order
     ideal = np.add.reduceat(gains[by_label] / np.log2(2.0 + ranks), starts)
     whole = np.repeat(ideal, sizes)
-    found: Floats = np.zeros(gains.size)
-    np.divide(gains, whole, out=found, where=whole > 0)
-    return found
+    shares: Floats = np.zeros(gains.size)
+    np.divide(gains, whole, out=shares, where=whole > 0)
+    return shares
 
 
 def ndcg_loss2pp(
@@ -50,7 +50,7 @@ def ndcg_loss2pp(
     mu: float = MU,
     weights: Any = None,
 ) -> Any:
-    """The loss of each list: tensors of lists × places, where ``is_document`` is False for padding.
+    """The loss of each list: tensors of lists × positions, where ``is_document`` is False for padding.
 
     ``weights`` of documents, if there are any, multiply in pairs.
     """
@@ -65,7 +65,7 @@ def ndcg_loss2pp(
 
 
 def _weights_of_pairs(scores: Any, gains: Any, is_document: Any, mu: float) -> Any:
-    """(μ δ_ij + |1/D_i - 1/D_j|) · |G_i - G_j| where i has the higher gain, else 0: lists × places × places."""
+    """(μ δ_ij + |1/D_i - 1/D_j|) · |G_i - G_j| where i has the higher gain, else 0: lists × positions × positions."""
     import torch
 
     # Documents stand before the padding, and equal scores keep the order of the data.

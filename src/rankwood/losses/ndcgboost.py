@@ -5,6 +5,10 @@ to lose to those above them. ``θ_ij = exp(F_i - F_j) / (1 + exp(F_i - F_j))²``
 
 A row weight multiplies every pair the document is in, a query weight every pair of the query. All sums run over pairs
 of a query: time grows with the square of a query's length, memory does not.
+
+Words used here
+    position   an index of a document; those of a query stand by descending label
+    mass       the document's weight times exp(F)
 """
 
 from __future__ import annotations
@@ -24,9 +28,8 @@ from rankwood.losses.pairs import GradedLists
 from rankwood.measures.gains import Gain, discounts, rule
 from rankwood.measures.ranking import Lists
 
-SMOOTHING = (
-    1e-6  # of the two sums together, added to each: no step is longer than ½ ln(10⁶ + 1) = 6.9
-)
+# Share of the two sums together that is added to each: no step is longer than ½ ln(10⁶ + 1) = 6.9.
+SMOOTHING = 1e-6
 _LEAST_DOCUMENTS = 1_000  # per thread; each is compared with all others of its query
 
 
@@ -35,16 +38,15 @@ class NDCGBoostLoss:
     """``M`` over all queries."""
 
     lists: GradedLists
-    gains: Floats  # by place: gain over the ideal DCG of the query, times the query's weight
+    gains: Floats  # by position: gain over the ideal DCG of the query, times the query's weight
 
     def start(self) -> float:
         """Zero: a constant changes no difference."""
         return 0.0
 
-    def targets(self, scores: Floats) -> tuple[Floats, Floats]:
-        """The class of each row, 1 where it should rise and 0 where it should fall, and how much that weighs."""
-        weights = self.document_weights(scores)
-        return (weights > 0).astype(np.float64), np.abs(weights)
+    def gradients(self, scores: Floats) -> tuple[Floats, None]:
+        """The gradient of M by row. M is not convex, so there is no hessian for a Newton step."""
+        return -self.document_weights(scores), None
 
     def document_weights(self, scores: Floats) -> Floats:
         """``w_i = Σ_j (g_i - g_j) θ_ij`` by row: minus the gradient of M; the weights of a query sum to 0."""
@@ -86,7 +88,7 @@ class NDCGBoostLoss:
         return float(losses.sum())
 
     def _run(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Call ``kernel(first, last, offsets, …)`` on blocks of places, so that a long query is shared by threads."""
+        """Call ``kernel(first, last, offsets, …)`` on blocks of positions: threads share a long query."""
         run_blocks(
             kernel,
             self.lists.rows.size,
@@ -121,17 +123,9 @@ def ndcgboost_loss(lists: GradedLists, gain: Gain) -> NDCGBoostLoss:
     return NDCGBoostLoss(lists, read_only(gains * np.repeat(unit, sizes)))
 
 
-# The compiled half of ``ndcgboost.py``.
-#
-# With ``e = exp(F)``, θ_ij = e_i e_j / (e_i + e_j)²: no exponential is taken per pair. Inner loops run over the
-# documents
-# whose sums are wanted and outer ones over those they are compared with, so that the inner ones have no sum to carry
-# and
-# are vectorised; and so that a block of places can be summed apart, in the same order whatever the blocks.
-#
-# Words used here
-#     place    a document; those of a query stand by falling label
-#     mass     the document's weight times exp(F)
+# Kernels. With ``e = exp(F)``, θ_ij = e_i e_j / (e_i + e_j)²: no exponential is taken per pair. Inner loops run over
+# the documents whose sums are wanted and outer ones over those they are compared with: inner loops then carry no sum
+# and are vectorised, and a block of positions is summed in the same order whatever the blocks.
 
 
 @kernel
@@ -144,7 +138,7 @@ def weights_of_documents(
     exponentials: Array,
     weights: Array,
 ) -> None:
-    """``Σ_j (g_i - g_j) θ_ij`` of the places ``first`` to ``last``; documents of equal gain pull each other nowhere."""
+    """``Σ_j (g_i - g_j) θ_ij`` of the positions ``first`` to ``last``; documents of equal gain add nothing."""
     query = np.searchsorted(offsets, first, side="right") - 1
     while query < offsets.size - 1 and offsets[query] < last:
         end = offsets[query + 1]
@@ -168,8 +162,8 @@ def weights_of_documents(
                             weights[start:stop],
                         )
             begin = after
-        for place in range(low, high):
-            weights[place] *= masses[place]
+        for position in range(low, high):
+            weights[position] *= masses[position]
         query += 1
 
 
@@ -183,9 +177,9 @@ def pull(
     weights: Array,
 ) -> None:
     """Add what a document does to each of some others, but for their own mass."""
-    for place in range(weights.size):
-        both = exponential + exponentials[place]
-        weights[place] += (gains[place] - gain) * mass / (both * both)
+    for position in range(weights.size):
+        both = exponential + exponentials[position]
+        weights[position] += (gains[position] - gain) * mass / (both * both)
 
 
 @kernel
@@ -207,11 +201,11 @@ def part_by_vote(
         end = offsets[query + 1]
         front = begin
         for vote in (1.0, 0.0):
-            for place in range(begin, end):
-                if votes[rows[place]] == vote:
-                    parted[0, front] = gains[place]
-                    parted[1, front] = masses[place]
-                    parted[2, front] = exponentials[place]
+            for position in range(begin, end):
+                if votes[rows[position]] == vote:
+                    parted[0, front] = gains[position]
+                    parted[1, front] = masses[position]
+                    parted[2, front] = exponentials[position]
                     front += 1
             if vote == 1.0:
                 middles[query] = front
@@ -221,7 +215,7 @@ def part_by_vote(
 def sums_over_votes(
     first: int, last: int, offsets: Array, middles: Array, parted: Array, sums: Array
 ) -> None:
-    """For the places with vote 1: Σ g_i θ_ij and Σ g_j θ_ij over the documents j of their query with vote 0."""
+    """For the positions with vote 1: Σ g_i θ_ij and Σ g_j θ_ij over the documents j of their query with vote 0."""
     gains = parted[0]
     masses = parted[1]
     exponentials = parted[2]
@@ -241,9 +235,9 @@ def sums_over_votes(
                     up[low:high],
                     down[low:high],
                 )
-        for place in range(low, high):
-            up[place] *= gains[place] * masses[place]
-            down[place] *= masses[place]
+        for position in range(low, high):
+            up[position] *= gains[position] * masses[position]
+            down[position] *= masses[position]
         query += 1
 
 
@@ -252,11 +246,11 @@ def part(
     gain: float, mass: float, exponential: float, exponentials: Array, up: Array, down: Array
 ) -> None:
     """Add a document with vote 0 to the sums of those with vote 1, but for what is their own."""
-    for place in range(up.size):
-        both = exponential + exponentials[place]
+    for position in range(up.size):
+        both = exponential + exponentials[position]
         slope = mass / (both * both)
-        up[place] += slope
-        down[place] += gain * slope
+        up[position] += slope
+        down[position] += gain * slope
 
 
 @kernel
@@ -269,13 +263,15 @@ def losses_of_documents(
     exponentials: Array,
     losses: Array,
 ) -> None:
-    """Each place's term of M: its gain times Σ_{j≠i} 1 / (1 + exp(F_i - F_j))."""
+    """Each position's term of M: its gain times Σ_{j≠i} 1 / (1 + exp(F_i - F_j))."""
     query = np.searchsorted(offsets, first, side="right") - 1
     while query < offsets.size - 1 and offsets[query] < last:
         low = max(first, offsets[query])
         high = min(last, offsets[query + 1])
-        for place in range(low, high):
-            losses[place] = -0.5 * weights[place]  # what the loop below adds for the place itself
+        for position in range(low, high):
+            losses[position] = (
+                -0.5 * weights[position]
+            )  # what the loop below adds for the position itself
         for other in range(offsets[query], offsets[query + 1]):
             press(
                 weights[other] * exponentials[other],
@@ -283,13 +279,13 @@ def losses_of_documents(
                 exponentials[low:high],
                 losses[low:high],
             )
-        for place in range(low, high):
-            losses[place] *= gains[place] * weights[place]
+        for position in range(low, high):
+            losses[position] *= gains[position] * weights[position]
         query += 1
 
 
 @kernel
 def press(mass: float, exponential: float, exponentials: Array, losses: Array) -> None:
     """Add the chance that a document stands above each of some others."""
-    for place in range(losses.size):
-        losses[place] += mass / (exponential + exponentials[place])
+    for position in range(losses.size):
+        losses[position] += mass / (exponential + exponentials[position])

@@ -1,7 +1,13 @@
-"""Errors of places: what is wrong with where a document stands in its query's list (Sá 2016, section 4.2).
+"""Placement errors: how far a document stands from where its grade belongs in its query's list (Sá 2016, section 4.2).
 
 Each takes one prediction per row, NaN where there is none: such rows have no error (NaN) and are no part of the lists.
 Lists are by descending prediction; equal ones keep the data's order.
+
+Words used here
+    position  an index into the grouped data; query q holds positions ``offsets[q]`` to ``offsets[q + 1]``
+    rank      an index into a query's list by descending score, counted like positions: the best is ``offsets[q]``
+    grade     the documents of a query that have one label; ``by_grade`` lists positions by descending label, so that
+              a grade is a run of it, from rank ``begin`` to ``end``: these ranks are also the grade's *region*
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import numpy as np
 
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
-from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments, Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.ranking import order, run_lists
 
@@ -20,16 +26,16 @@ REGIONS = ("place", "grade")
 
 
 def median_errors(
-    data: RankingData, predictions: Floats, region: str = "place", n_threads: int | None = None
+    predictions: Floats, data: HasJudgments, region: str = "place", n_threads: int | None = None
 ) -> Floats:
     """How far each prediction is from the median prediction of where the document's grade belongs.
 
-    A query with n₄ documents of grade 4, n₃ of grade 3 and so on should show them in this order: its first n₄ places
+    A query with n₄ documents of grade 4, n₃ of grade 3 and so on should show them in this order: its first n₄ ranks
     are grade 4's region, the next n₃ grade 3's. A document that stands in its own grade's region has no error; another
     has its distance to the median prediction in that region. With ``region="grade"`` it is the distance to the median
     prediction of the documents that have its grade, wherever all of them stand.
     """
-    rows, offsets, scores, labels = _lists(data, predictions)
+    rows, offsets, scores, labels = _lists(predictions, data.judgments)
     by_score = order(scores, offsets, n_threads).order
     if region == "place":
         by_grade = order(labels, offsets, n_threads).order
@@ -37,8 +43,8 @@ def median_errors(
     else:
         in_list = read_only(labels[by_score])
         by_grade = region_order = read_only(by_score[order(in_list, offsets, n_threads).order])
-    rank_of_place = np.empty(rows.size, np.int64)
-    rank_of_place[by_score] = np.arange(rows.size)
+    rank_of_position = np.empty(rows.size, np.int64)
+    rank_of_position[by_score] = np.arange(rows.size)
     errors = np.empty(rows.size)
     run_lists(
         median_distances,
@@ -47,21 +53,21 @@ def median_errors(
         labels,
         by_grade,
         region_order,
-        read_only(rank_of_place),
+        read_only(rank_of_position),
         region == "place",
         errors,
         n_threads=n_threads,
     )
-    return _of_rows(errors, rows, data.n_documents)
+    return _of_rows(errors, rows, predictions.size)
 
 
-def height_errors(data: RankingData, predictions: Floats, n_threads: int | None = None) -> Floats:
+def height_errors(predictions: Floats, data: HasJudgments, n_threads: int | None = None) -> Floats:
     """How many documents of lower grades stand above each document, and of higher grades below it.
 
     With two grades: for a relevant document the irrelevant ones above it, for an irrelevant one the relevant ones
     below it.
     """
-    rows, offsets, scores, labels = _lists(data, predictions)
+    rows, offsets, scores, labels = _lists(predictions, data.judgments)
     errors = np.empty(rows.size)
     run_lists(
         misplaced,
@@ -74,34 +80,28 @@ def height_errors(data: RankingData, predictions: Floats, n_threads: int | None 
         errors,
         n_threads=n_threads,
     )
-    return _of_rows(errors, rows, data.n_documents)
+    return _of_rows(errors, rows, predictions.size)
 
 
-def _lists(data: RankingData, predictions: Floats) -> tuple[Rows, Rows, Floats, Floats]:
+def _lists(predictions: Floats, judgments: Judgments) -> tuple[Rows, Rows, Floats, Floats]:
     """The rows that have a prediction, query by query; where queries begin; predictions and labels there."""
-    rows, offsets = data.row_order, data.query_offsets
+    rows, offsets = judgments.row_order, judgments.query_offsets
     is_known = ~np.isnan(predictions)
     if not is_known.all():
         rows = rows[is_known[rows]]
-        sizes = np.bincount(data.query_of_row[rows], minlength=data.n_queries)
+        sizes = np.bincount(judgments.query_of_row[rows], minlength=judgments.n_queries)
         offsets = read_only(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-    return rows, offsets, read_only(predictions[rows]), read_only(data.labels[rows])
+    return rows, offsets, read_only(predictions[rows]), read_only(judgments.labels[rows])
 
 
 def _of_rows(errors: Floats, rows: Rows, n_rows: int) -> Floats:
     """Errors in the caller's order, NaN where there is none."""
-    found: Floats = np.full(n_rows, np.nan)
-    found[rows] = errors
-    return found
+    of_rows: Floats = np.full(n_rows, np.nan)
+    of_rows[rows] = errors
+    return of_rows
 
 
-# The compiled half of ``placement.py``: how far documents stand from where their grades belong.
-#
-# Words used here
-#     place     a position in the grouped data; query q holds places ``offsets[q]`` to ``offsets[q + 1]``
-#     rank      a place in a query's list by descending score, counted like places: the best is ``offsets[q]``
-#     grade     the documents of a query that have one label; ``by_grade`` lists places by descending label, so that a
-#               grade is a run of it, from rank ``begin`` to ``end``: these ranks are also the grade's *region*
+# Kernels
 
 
 @kernel
@@ -123,13 +123,13 @@ def median_distances(
     labels: Array,
     by_grade: Array,
     region: Array,
-    rank_of_place: Array,
+    rank_of_position: Array,
     forgives: bool,
     errors: Array,
 ) -> None:
     """Each document's distance to the median score of its grade's region.
 
-    ``region`` lists the places whose scores the medians are of, run by run. With ``forgives`` a document whose rank
+    ``region`` lists the positions whose scores the medians are of, run by run. With ``forgives`` a document whose rank
     lies in its own region has no error.
     """
     for query in range(first, last):
@@ -141,12 +141,12 @@ def median_distances(
                 end += 1
             median = median_of_run(begin, end, region, scores)
             for rank in range(begin, end):
-                place = by_grade[rank]
-                is_right = begin <= rank_of_place[place] < end
+                position = by_grade[rank]
+                is_right = begin <= rank_of_position[position] < end
                 if forgives and is_right:
-                    errors[place] = 0.0
+                    errors[position] = 0.0
                 else:
-                    errors[place] = abs(median - scores[place])
+                    errors[position] = abs(median - scores[position])
             begin = end
 
 
@@ -158,30 +158,32 @@ def misplaced(
     labels: Array,
     by_grade: Array,
     by_score: Array,
-    start_of_place: Array,
+    start_of_position: Array,
     tree: Array,
     errors: Array,
 ) -> None:
     """How many documents of lower grades stand above each document, and of higher grades below it.
 
     Goes down the list and counts those passed by grade, in a Fenwick tree: a query of n documents takes n log n steps.
-    ``start_of_place`` and ``tree`` are scratch space.
+    ``start_of_position`` and ``tree`` are scratch space.
     """
     for query in range(first, last):
         begin = offsets[query]
         size = offsets[query + 1] - begin
         for rank in range(begin, offsets[query + 1]):
-            place = by_grade[rank]
-            is_new = rank == begin or labels[place] != labels[by_grade[rank - 1]]
+            position = by_grade[rank]
+            is_new = rank == begin or labels[position] != labels[by_grade[rank - 1]]
             # A grade goes by where its run starts: so many documents of the query have higher grades.
-            start_of_place[place] = rank - begin if is_new else start_of_place[by_grade[rank - 1]]
+            start_of_position[position] = (
+                rank - begin if is_new else start_of_position[by_grade[rank - 1]]
+            )
             tree[rank] = 0
         for n_passed in range(size):
-            place = by_score[begin + n_passed]
-            start = start_of_place[place]
+            position = by_score[begin + n_passed]
+            start = start_of_position[position]
             n_higher = count_before(begin, start, tree)
             n_not_lower = count_before(begin, start + 1, tree)
-            errors[place] = (n_passed - n_not_lower) + (start - n_higher)
+            errors[position] = (n_passed - n_not_lower) + (start - n_higher)
             cell = start + 1
             while cell <= size:
                 tree[begin + cell - 1] += 1

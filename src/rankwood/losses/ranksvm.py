@@ -2,12 +2,18 @@
 
 Its gradient and curvature by the weights cost one sort and a few passes over the documents, whatever the number of
 pairs (Lee & Lin 2014). With A the sums over active pairs as a matrix, A u_i = Σ_j (u_i - u_j), and c the worse minus
-the better pairs of each document, both from ``ranksvm_kernels.sum_pairs``::
+the better pairs of each document, both from ``sum_pairs``::
 
     gradient            w + 2 C Xᵀ (A s + c)
     curvature along v   v + 2 C Xᵀ A (X v)
 
 X are the features less their mean, over their spread: the weights here are in units of spread.
+
+Words used here
+    better     the document of a pair with the higher label, whatever its score; the other one is worse
+    active     a pair whose better document is not ahead of the worse one by the margin 1
+    grade      the number of a document's label among the labels of its query, 1 for the lowest
+    position   an index into the data grouped by query; ``order`` holds positions by descending score
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
 from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.ranking import order, run_lists
 from rankwood.models.linear import Scaling
@@ -33,24 +40,28 @@ class MarginPairs:
     """The documents of all queries, grouped, with what their pairs weigh."""
 
     offsets: Rows
-    rows: Rows | None  # the row at each place; None where it is the place itself
+    rows: Rows | None  # the row at each position; None where it is the position itself
     grades: Rows  # 1 for the lowest label of a query
     n_grades: Rows  # different labels of each query
     masses: Floats
     query_weights: Floats
 
     @classmethod
-    def of(cls, data: RankingData) -> MarginPairs:
+    def of(cls, data: HasJudgments) -> MarginPairs:
         """The pairs of ``data``; a row weight counts a document that many times, a query weight its query."""
-        n_rows, n_queries = data.n_documents, data.n_queries
-        grades, n_grades = grades_in_queries(data.labels, data.query_of_row, n_queries)
-        masses = np.ones(n_rows) if data.row_weights is None else np.array(data.row_weights)
-        weights = np.ones(n_queries) if data.query_weights is None else np.array(data.query_weights)
-        rows = data.row_order if data.grouping.n_separated else None
+        judgments = data.judgments
+        grades, n_grades = grades_in_queries(
+            judgments.labels, judgments.query_of_row, judgments.n_queries
+        )
+        masses = np.array(
+            judgments.row_weights_or_ones
+        )  # plain arrays, where data are memory-mapped
+        weights = np.array(judgments.query_weights_or_ones)
+        rows = judgments.row_order if judgments.grouping.n_separated else None
         if rows is not None:
             grades, masses = grades[rows], masses[rows]
         return cls(
-            data.query_offsets,
+            judgments.query_offsets,
             rows,
             read_only(grades),
             read_only(n_grades),
@@ -59,16 +70,16 @@ class MarginPairs:
         )
 
     def group(self, by_row: Floats) -> Floats:
-        """Values of rows as values of places."""
+        """Values of rows as values of positions."""
         grouped: Floats = read_only(by_row if self.rows is None else by_row[self.rows])
         return grouped
 
-    def ungroup(self, by_place: Floats) -> Floats:
-        """Values of places as values of rows."""
+    def ungroup(self, by_position: Floats) -> Floats:
+        """Values of positions as values of rows."""
         if self.rows is None:
-            return by_place
-        by_row = np.empty_like(by_place)
-        by_row[self.rows] = by_place
+            return by_position
+        by_row = np.empty_like(by_position)
+        by_row[self.rows] = by_position
         return by_row
 
 
@@ -100,32 +111,34 @@ class PairHinge:
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
         """The objective, and its gradient by the weights."""
-        scores, places = self._ranked(weights)
-        product, balance, totals = self._sums(scores, places, scores)
+        scores, positions = self._ranked(weights)
+        product, balance, totals = self._sums(scores, positions, scores)
         gradient = weights + 2.0 * self._C * self._by_feature(product + balance)
         value = 0.5 * float((weights * weights).sum()) + self._C * float(totals.sum())
         return value, gradient
 
     def curvature(self, weights: Floats, direction: Floats) -> Floats:
         """The change of the gradient at ``weights`` along ``direction``, while the same pairs stay active."""
-        scores, places = self._ranked(weights)
-        product, _, _ = self._sums(scores, places, self._scores(direction))
+        scores, positions = self._ranked(weights)
+        product, _, _ = self._sums(scores, positions, self._scores(direction))
         return direction + 2.0 * self._C * self._by_feature(product)
 
     def _scores(self, weights: Floats) -> Floats:
-        """The score of each place."""
+        """The score of each position."""
         sums = self._scaling.model(weights).sums(self._features, self._n_threads)
         return self._pairs.group(sums)
 
     def _ranked(self, weights: Floats) -> tuple[Floats, Rows]:
-        """Scores, and places by descending score; a solver asks for many curvatures at the same weights."""
+        """Scores, and positions by descending score; a solver asks for many curvatures at the same weights."""
         if self._at is None or not np.array_equal(self._at[0], weights):
             scores = self._scores(weights)
-            places = order(scores, self._pairs.offsets, self._n_threads).order
-            self._at = (weights.copy(), scores, places)
+            positions = order(scores, self._pairs.offsets, self._n_threads).order
+            self._at = (weights.copy(), scores, positions)
         return self._at[1], self._at[2]
 
-    def _sums(self, scores: Floats, places: Rows, vector: Floats) -> tuple[Floats, Floats, Floats]:
+    def _sums(
+        self, scores: Floats, positions: Rows, vector: Floats
+    ) -> tuple[Floats, Floats, Floats]:
         pairs = self._pairs
         product, balance = np.empty(scores.size), np.empty(scores.size)
         totals = np.empty(pairs.offsets.size - 1)
@@ -134,7 +147,7 @@ class PairHinge:
             pairs.offsets,
             pairs.n_grades,
             pairs.query_weights,
-            places,
+            positions,
             scores,
             pairs.grades,
             pairs.masses,
@@ -147,7 +160,7 @@ class PairHinge:
         return product, balance, totals
 
     def _by_feature(self, factors: Floats) -> Floats:
-        """Xᵀ times a factor per place."""
+        """Xᵀ times a factor per position."""
         sums = weighted_sums(
             self._features, self._scaling.centre, self._pairs.ungroup(factors), self._n_threads
         )
@@ -170,16 +183,9 @@ def weighted_sums(features: Array, centre: Floats, factors: Floats, n_threads: i
     return total
 
 
-# The compiled half of ``ranksvm.py``: sums over pairs of documents, without listing the pairs.
-#
-# Words used here
-#     better     the document of a pair with the higher label, whatever its score; the other one is worse
-#     active     a pair whose better document is not ahead of the worse one by the margin 1
-#     grade      the number of a document's label among the labels of its query, 1 for the lowest
-#     place      a position in the data grouped by query; ``order`` holds places by descending score
-#
-# Going down a ranking, the documents less than the margin below the one at hand only grow in number, so each enters
-# once; a Fenwick tree over the grades then gives the count and sum of those with a lower grade.
+# Kernels: sums over pairs of documents, without listing the pairs. Going down a ranking, the documents less than the
+# margin below the one at hand only grow in number, so each enters once; a Fenwick tree over the grades then gives the
+# count and sum of those with a lower grade.
 
 
 MARGIN = 1.0
@@ -302,9 +308,9 @@ def sum_pairs(
     for query in range(first, last):
         begin = offsets[query]
         end = offsets[query + 1]
-        for place in range(begin, end):
-            product[place] = 0.0
-            balance[place] = 0.0
+        for position in range(begin, end):
+            product[position] = 0.0
+            balance[position] = 0.0
         totals[query] = 0.0
         if n_grades[query] < 2 or query_weights[query] == 0.0:
             continue
@@ -314,11 +320,11 @@ def sum_pairs(
         add_better(begin, end, *arguments)
         # (1 - d)² = 1 - 2d + d²; Σ d and Σ d² over pairs are sums over documents of what is at hand
         total = n_active * query_weights[query]
-        for place in range(begin, end):
-            weight = masses[place] * query_weights[query]
-            product[place] *= weight
-            balance[place] *= weight
-            total += vector[place] * (2.0 * balance[place] + product[place])
+        for position in range(begin, end):
+            weight = masses[position] * query_weights[query]
+            product[position] *= weight
+            balance[position] *= weight
+            total += vector[position] * (2.0 * balance[position] + product[position])
         totals[query] = total
 
 

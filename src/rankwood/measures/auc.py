@@ -26,7 +26,7 @@ def query_areas(measure: Measure, lists: Lists) -> QueryValues:
     """Each query's own area under its ROC curve."""
     threshold = float(measure["relevant"])
     positives = relevant_counts(lists, lists.labels, threshold)
-    places = lists.ranking().order
+    positions = lists.ranking().order
     sizes = checks.read_only(np.diff(lists.offsets))
     relevance = (lists.labels >= threshold).astype(np.float64)
     low, high = measure.rates
@@ -36,8 +36,8 @@ def query_areas(measure: Measure, lists: Lists) -> QueryValues:
         lists.n_queries,
         lists.offsets[:-1],
         sizes,
-        checks.read_only(lists.scores[places]),
-        checks.read_only(relevance[places]),
+        checks.read_only(lists.scores[positions]),
+        checks.read_only(relevance[positions]),
         checks.read_only(np.zeros(relevance.size, np.int64)),
         checks.read_only(np.ones(1)),
         checks.read_only(positives.astype(np.float64)),
@@ -62,7 +62,7 @@ def squared_errors(lists: Lists) -> Floats:
     """Each query's sum of squared differences between score and label."""
     with np.errstate(over="ignore"):  # an error beyond 1e154 is as good as infinite
         squares = (lists.scores - lists.labels) ** 2
-    edges = np.concatenate([squares, [0.0]])  # reduceat needs every offset to be a place
+    edges = np.concatenate([squares, [0.0]])  # reduceat needs every offset to be a position
     return np.where(np.diff(lists.offsets) > 0, np.add.reduceat(edges, lists.offsets[:-1]), 0.0)
 
 
@@ -83,13 +83,13 @@ class PooledCurve:
         number = np.full(lists.n_queries, -1)
         number[chosen] = np.arange(chosen.size)
         queries = np.repeat(number, np.diff(lists.offsets))
-        places = np.flatnonzero(queries >= 0)
-        everything = checks.read_only(np.array([0, places.size], np.int64))
-        scores = checks.read_only(lists.scores[places])
+        positions = np.flatnonzero(queries >= 0)
+        everything = checks.read_only(np.array([0, positions.size], np.int64))
+        scores = checks.read_only(lists.scores[positions])
         by_score = order(scores, everything, lists.n_threads).order
-        places = places[by_score]
-        queries = queries[places]
-        relevance = (lists.labels[places] >= threshold).astype(np.float64)
+        positions = positions[by_score]
+        queries = queries[positions]
+        relevance = (lists.labels[positions] >= threshold).astype(np.float64)
         return cls(
             checks.read_only(scores[by_score]),
             checks.read_only(relevance),
@@ -128,11 +128,9 @@ def _sums(queries: Rows, values: Floats, n_queries: int) -> Floats:
     )  # integers if there are no documents
 
 
-# Compiled loops for areas under ROC curves.
-#
-# The curve goes through the documents by descending score: a step up for a relevant one, a step right
-# for any other, one straight line for all that share a score. Arrays named ``ranked_`` are in that
-# order. A document weighs what its unit (a query, or a block of queries) weighs.
+# Kernels. The ROC curve goes through the documents by descending score: a step up for a relevant one, a step right for
+# any other, one straight line for all that share a score. Arrays named ``ranked_`` are in that order. A document has
+# the weight of its unit (a query, or a block of queries).
 
 
 @kernel

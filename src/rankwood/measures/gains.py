@@ -42,9 +42,9 @@ class GainRule:
         if isinstance(self.gain, tuple):
             _refuse_labels_outside(self.gain, lists)
         elif self.gain == "exponential" and lists.largest_label > LARGEST_EXPONENT:
-            place = int(np.argmax(lists.labels))
+            position = int(np.argmax(lists.labels))
             raise DataError(
-                f"labels[{lists.row(place)}] is {lists.largest_label:g}, too large for the "
+                f"labels[{lists.row(position)}] is {lists.largest_label:g}, too large for the "
                 f"exponential gain 2^label - 1 (at most {LARGEST_EXPONENT}). "
                 "Use gain=linear, or map the labels to a few grades."
             )
@@ -82,9 +82,9 @@ def _refuse_labels_outside(table: tuple[float, ...], lists: Lists) -> None:
     labels = lists.labels
     unknown = (labels != np.floor(labels)) | (labels >= len(table))
     if unknown.any():
-        place = int(np.argmax(unknown))
+        position = int(np.argmax(unknown))
         raise DataError(
-            f"labels[{lists.row(place)}] is {float(labels[place]):g}, but the gain table has the "
+            f"labels[{lists.row(position)}] is {float(labels[position]):g}, but the gain table has the "
             f"labels 0 to {len(table) - 1} only. Lengthen it, or use gain=exponential or gain=linear."
         )
 
@@ -124,11 +124,7 @@ def sums_over_ranks(
     return sums
 
 
-# The compiled half of ``gains.py``: the gain of a label, and sums of discounted gains.
-#
-# Words used here
-#     kind     how a label becomes a gain: one of LINEAR, EXPONENTIAL, TABLE
-#     table    gains of the labels 0, 1, 2, ...
+# Kernels. ``kind`` says how a label becomes a gain; ``table`` holds the gains of the labels 0, 1, 2, ...
 
 
 LINEAR = 0
@@ -153,8 +149,8 @@ def gains_of_labels(
     first: int, last: int, offsets: Array, labels: Array, kind: int, table: Array, gains: Array
 ) -> None:
     """The gain of every document."""
-    for place in range(offsets[first], offsets[last]):
-        gains[place] = gain_of(labels[place], kind, table)
+    for position in range(offsets[first], offsets[last]):
+        gains[position] = gain_of(labels[position], kind, table)
 
 
 @kernel

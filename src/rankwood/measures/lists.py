@@ -1,6 +1,7 @@
 """From scores in the caller's order to lists of documents.
 
-Here scores are checked, unjudged and missed documents get their places, and so do ties by id.
+Scores are checked here. Unjudged and missed documents, and ties that are broken by document id, are
+put into order before anything is ranked. ``QueryValues`` is what a measure computes from the lists.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _flags(name: str, values: Any, n_rows: int) -> Flags | None:
 
 
 def _row_order(judgments: Judgments, ties: str, is_retrieved: Flags | None) -> Rows | None:
-    """The row at each place of the lists; None where that is the row itself."""
+    """The row at each position of the lists; None where that is the row itself."""
     if ties == "docid":
         number_of_id = _numbers_of_ids(judgments.doc_ids)
     elif is_retrieved is None:
@@ -154,9 +155,6 @@ def _count(judgments: Judgments, flags: Flags, rows: Rows | None) -> Rows:
 def _take(values: Array, rows: Rows | None) -> Floats:
     taken = values if rows is None else values[rows]
     return checks.read_only(np.asarray(taken))  # a plain array, where data are memory-mapped
-
-
-# What a measure computes: a value per query, and which queries are empty.
 
 
 @dataclass(frozen=True, eq=False)

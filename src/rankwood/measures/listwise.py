@@ -1,8 +1,16 @@
-"""DCG, NDCG and MeanNDCG.
+"""Measures of a ranked list: DCG and its relatives, precision and its relatives, ERR and RBP.
 
 DCG@k = Σ gain(label at rank i) · discount(i) for i = 1..k; NDCG@k = DCG@k / the DCG@k of the best
 ranking (Järvelin & Kekäläinen 2002). MeanNDCG is the mean of NDCG@k over k = 1..m for a query of m
 documents. A query is empty when the best ranking has no gain.
+
+For precision, recall, average precision and reciprocal rank a document is relevant when its label is
+at least ``relevant``. A query is empty when it has no relevant document.
+
+ERR (Chapelle et al. 2009): the reader stops at a document of label y with probability (2^y - 1) /
+2^max and gets 1 / rank there. RBP (Moffat & Zobel 2008): the reader goes on with probability p
+whatever the documents are, and gets (1 - p) p^(rank - 1) times gain / largest gain. ``max`` is the
+largest label of the scale; without it, of the data. A query is empty when all its gains are 0.
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError
-from rankwood.measures.gains import discounts, gain_of, rule, sums_over_ranks
+from rankwood.measures.gains import discounts, gain_of, mean_ratios, rule, sums_over_ranks
 from rankwood.measures.lists import QueryValues
 from rankwood.measures.measure import Measure
 from rankwood.measures.ranking import Lists, Ranking, average_over_ties, run_lists, run_queries
@@ -37,8 +45,6 @@ def ndcg(measure: Measure, lists: Lists) -> QueryValues:
 
 def mean_ndcg(measure: Measure, lists: Lists) -> QueryValues:
     """Mean over k = 1..m of NDCG@k, for a query of m documents."""
-    from rankwood.measures.gains import mean_ratios
-
     gain = rule(measure["gain"])
     gain.check(lists)
     gains = gain.of_labels(lists)
@@ -84,10 +90,7 @@ def _gained_and_possible(measure: Measure, lists: Lists) -> tuple[Floats, Floats
     return sums_over_ranks(lists.ranking(measure.k), lists.labels, gain, weights, lists), possible
 
 
-# Precision, recall, average precision, reciprocal rank, and the share of judged documents.
-#
-# A document is relevant when its label is at least ``relevant``. A query is empty when it has no
-# relevant document.
+# Precision, recall, average precision, reciprocal rank, judged
 
 
 def relevant_counts(lists: Lists, values: Floats, threshold: float) -> Rows:
@@ -185,12 +188,7 @@ def reciprocal_rank(measure: Measure, lists: Lists) -> QueryValues:
     return QueryValues(values, n_relevant == 0)
 
 
-# Measures of a reader who goes down the list and may stop: ERR and rank-biased precision.
-#
-# ERR (Chapelle et al. 2009): the reader stops at a document of label y with probability (2^y - 1) /
-# 2^max and is worth 1 / rank there. RBP (Moffat & Zobel 2008): the reader goes on with probability p
-# whatever the documents are, and gets (1 - p) p^(rank - 1) times gain / largest gain. ``max`` is the
-# largest label of the scale; without it, of the data. A query is empty when all its gains are 0.
+# ERR and RBP
 
 
 _ANY_GAIN = float(np.finfo(np.float64).smallest_subnormal)
@@ -202,9 +200,9 @@ def largest_label(measure: Measure, lists: Lists) -> float:
     if given is None:
         return lists.largest_label
     if lists.largest_label > given:
-        place = int(np.argmax(lists.labels))
+        position = int(np.argmax(lists.labels))
         raise DataError(
-            f"labels[{lists.row(place)}] is {lists.largest_label:g}, "
+            f"labels[{lists.row(position)}] is {lists.largest_label:g}, "
             f"above the max={given:g} of {measure}. "
             f"Pass max={lists.largest_label:g} or leave it out."
         )
@@ -249,10 +247,8 @@ def rbp(measure: Measure, lists: Lists) -> QueryValues:
     return QueryValues(sums / largest if largest > 0 else np.zeros_like(sums), is_empty)
 
 
-# Compiled loops of the measures that stop at, or count, relevant documents.
-#
-# A document is relevant when its label reaches ``threshold``. ``order[starts[q] : starts[q] +
-# lengths[q]]`` are the places of query ``q``'s documents, best first.
+# Kernels. A document is relevant when its label reaches ``threshold``. ``order[starts[q] : starts[q] + lengths[q]]``
+# are the positions of query ``q``'s documents, best first.
 
 
 @kernel

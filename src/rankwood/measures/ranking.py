@@ -1,12 +1,13 @@
-"""The one place that ranks: lists of documents, and their order by descending score.
+"""Lists of documents, and their order by descending score; all ranking of scores is done here.
 
 A ranking is a stable sort by descending score: documents with equal scores keep the data's order.
 The other tie rules change the data's order beforehand (``docid``) or take the mean over the tied
 documents (``average``).
 
 Words used here
-    list      the documents of query q in the data's order: places offsets[q] to offsets[q + 1]
-    ranking   places, best first: query q shows order[starts[q] : starts[q] + lengths[q]]
+    position  an index into the data grouped by query
+    list      the documents of query q in the data's order: positions offsets[q] to offsets[q + 1]
+    ranking   positions, best first: query q shows order[starts[q] : starts[q] + lengths[q]]
     listed    how many documents of a list were retrieved; the others are never shown
 """
 
@@ -52,7 +53,7 @@ class Lists:
     """Scores and labels grouped by query, with the rankings made from them so far.
 
     ``judged`` is 1 for a document whose label is known, else 0; None means that all are. ``rows``
-    gives the caller's row at each place; None means that they are the same. Arrays cannot be
+    gives the caller's row at each position; None means that they are the same. Arrays cannot be
     written to.
     """
 
@@ -75,9 +76,9 @@ class Lists:
         """The largest label of any document; 0 without documents."""
         return float(self.labels.max()) if self.labels.size else 0.0
 
-    def row(self, place: int) -> int:
-        """The caller's row of the document at ``place``."""
-        return int(place if self.rows is None else self.rows[place])
+    def row(self, position: int) -> int:
+        """The caller's row of the document at ``position``."""
+        return int(position if self.rows is None else self.rows[position])
 
     def ranking(self, cutoff: int | None = None) -> Ranking:
         """The retrieved documents by descending score, up to ``cutoff``."""
@@ -99,20 +100,20 @@ class Lists:
 
 def order(values: Floats, offsets: Rows, n_threads: int | None = None) -> Ranking:
     """Every document of each list by descending value; equal values keep their order."""
-    places = np.empty(values.size, np.int64)
+    positions = np.empty(values.size, np.int64)
     scratch = np.empty(values.size, np.int64)
-    run_lists(order_lists, offsets, values, scratch, places, n_threads=n_threads)
+    run_lists(order_lists, offsets, values, scratch, positions, n_threads=n_threads)
     lengths = np.diff(offsets)
-    return Ranking(checks.read_only(places), offsets[:-1], checks.read_only(lengths))
+    return Ranking(checks.read_only(positions), offsets[:-1], checks.read_only(lengths))
 
 
 def top(values: Floats, offsets: Rows, cutoff: int, n_threads: int | None = None) -> Ranking:
     """The best ``cutoff`` documents of each list by descending value, without ordering the rest."""
     lengths = np.minimum(np.diff(offsets), cutoff)
     starts = checks.read_only(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
-    places = np.empty(int(starts[-1]), np.int64)
-    run_lists(top_lists, offsets, values, starts, places, n_threads=n_threads)
-    return Ranking(checks.read_only(places), starts[:-1], checks.read_only(lengths))
+    positions = np.empty(int(starts[-1]), np.int64)
+    run_lists(top_lists, offsets, values, starts, positions, n_threads=n_threads)
+    return Ranking(checks.read_only(positions), starts[:-1], checks.read_only(lengths))
 
 
 def average_over_ties(values: Floats, lists: Lists, cutoff: int | None) -> tuple[Ranking, Floats]:
@@ -156,9 +157,6 @@ def run_lists(
     )
 
 
-# The rank of every row in its query.
-
-
 def rank_rows(
     scores: Floats, data: HasJudgments, n_threads: int | None = None
 ) -> tuple[Rows, Rows]:
@@ -175,12 +173,7 @@ def rank_rows(
     return ranks, rows
 
 
-# The compiled half of ``ranking.py``: the documents of each list by descending value.
-#
-# Words used here
-#     list     the documents of one query: places ``offsets[q]`` to ``offsets[q + 1]``
-#     place    a position in the grouped data
-#     order    places, best first; equal values keep their order in the data
+# Kernels
 
 
 # So many values are ordered by comparing all pairs: the loop has no branches, so the compiler
@@ -227,8 +220,8 @@ def merge_list(values: Array, begin: int, end: int, scratch: Array, order: Array
         for start in range(begin, end, 2 * width):
             middle = min(start + width, end)
             merge_runs(values, start, middle, min(start + 2 * width, end), order, scratch)
-        for place in range(begin, end):
-            order[place] = scratch[place]
+        for position in range(begin, end):
+            order[position] = scratch[position]
         width *= 2
 
 
@@ -279,15 +272,15 @@ def lower_bound(documents: Array, room: int, piles: Array, ranks: Array) -> floa
 def top_lists(
     first: int, last: int, offsets: Array, values: Array, starts: Array, order: Array
 ) -> None:
-    """Write the first places of each list's order; ``starts`` says how many, at most RUN / 4.
+    """Write the first positions of each list's order; ``starts`` says how many, at most RUN / 4.
 
     Documents that may be among the best are collected without a branch; when many have come
     together they are ranked, and all but the best are dropped.
     """
     kept = np.empty(RUN, np.float64)
-    kept_places = np.empty(RUN, np.int64)
+    kept_positions = np.empty(RUN, np.int64)
     ranked = np.empty(RUN, np.float64)
-    ranked_places = np.empty(RUN, np.int64)
+    ranked_positions = np.empty(RUN, np.int64)
     ranks = np.empty(RUN, np.int64)
     for query in range(first, last):
         begin = offsets[query]
@@ -301,23 +294,23 @@ def top_lists(
         for document in range(documents.size):
             value = documents[document]
             kept[n_kept] = value
-            kept_places[n_kept] = begin + document
+            kept_positions[n_kept] = begin + document
             n_kept += int(value > worst) | (equals_enter & int(value == worst))
             if n_kept < RUN and document < documents.size - 1:
                 continue
             rank_run(kept, n_kept, ranks)
-            for place in range(n_kept):
-                ranked[ranks[place]] = kept[place]
-                ranked_places[ranks[place]] = kept_places[place]
+            for position in range(n_kept):
+                ranked[ranks[position]] = kept[position]
+                ranked_positions[ranks[position]] = kept_positions[position]
             n_kept = min(n_kept, room)
             for rank in range(n_kept):
                 kept[rank] = ranked[rank]
-                kept_places[rank] = ranked_places[rank]
+                kept_positions[rank] = ranked_positions[rank]
             if n_kept == room:
                 equals_enter = 0
                 worst = kept[room - 1]
         for rank in range(room):
-            order[starts[query] + rank] = kept_places[rank]
+            order[starts[query] + rank] = kept_positions[rank]
 
 
 @kernel

@@ -12,6 +12,7 @@ from rankwood._core import checks
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats
 from rankwood.losses.loss import ExponentialLoss, step_of_edge
+from rankwood.losses.targets import weighted_classes
 from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.rankers.parameters import OneOf, Real, parameter
@@ -39,7 +40,7 @@ def adaboost(
 ) -> None:
     """Add classifiers to ``state``, each fitted to weights that grow with the errors of those before."""
     for number in rounds:
-        classes, weights = loss.targets(state.scores)  # D ∝ exp(-y F)
+        classes, weights = weighted_classes(loss, state.scores)  # D ∝ exp(-y F)
         grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
             plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
         )

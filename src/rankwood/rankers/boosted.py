@@ -14,7 +14,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
-from rankwood.losses.loss import Gradients, Loss, OwnLoss, SquaredLoss
+from rankwood.losses.loss import Gradients, HasGradients, OwnLoss, SquaredLoss
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
@@ -60,7 +60,7 @@ class RoundRanker(Ranker):
     warm_start: bool = parameter(default=False, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
 
-    def _loss(self, train: TrainingSet) -> Loss:
+    def _loss(self, train: TrainingSet) -> HasGradients:
         """What the trees are to remove."""
         raise NotImplementedError
 
@@ -350,7 +350,7 @@ class LambdaMART(Boosted):
     subsample: float = parameter(default=1.0, doc=_SUBSAMPLED_PAIRS, kw_only=True)
     subsample_by: str = parameter(default="row", doc=_SUBSAMPLED_PAIRS, kw_only=True)
 
-    def _loss(self, train: TrainingSet) -> Loss:
+    def _loss(self, train: TrainingSet) -> HasGradients:
         if self.loss is not None:
             return OwnLoss(self.loss, train.data, train.weights)
         return LambdaRank(

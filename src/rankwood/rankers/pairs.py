@@ -17,6 +17,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
 from rankwood.losses.pairs import GradedLists, PairLoss, graded_lists
+from rankwood.losses.targets import rising_documents
 from rankwood.measures.gains import Gain
 from rankwood.measures.options import FORMS
 from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted, RoundRanker
@@ -43,7 +44,7 @@ def ndcgboost(
 ) -> None:
     """Add 0/1 trees to ``state``, each of which lowers the surrogate of NDCG."""
     for number in rounds:
-        classes, weights = loss.targets(state.scores)  # sign(w) as 0 or 1, and |w|
+        classes, weights = rising_documents(loss, state.scores)  # sign(w) as 0 or 1, and |w|
         tree, alpha = weigh(loss, state.scores, plan.grow(number, classes, weights))
         if alpha <= 0.0:
             rounds.stop(NO_USEFUL_TREE)
@@ -141,7 +142,7 @@ def rankboost(
 ) -> None:
     """Add weak rankers to ``state``, each fitted to the pairs that are still in the wrong order."""
     for _ in rounds:
-        potentials, _ = loss.targets(state.scores)  # of D(i, j) ∝ exp(F_j - F_i), i better than j
+        potentials = loss.potentials(state.scores)  # of D(i, j) ∝ exp(F_j - F_i), i better than j
         ranker = rankers.best(potentials)  # h of greatest |r|, r = Σ D(i, j) (h_i - h_j)
         if ranker.is_worthless:
             rounds.stop(NO_USEFUL_RANKER)

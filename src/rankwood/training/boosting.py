@@ -23,7 +23,8 @@ import numpy as np
 from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.losses.loss import Loss
+from rankwood.losses.loss import HasGradients
+from rankwood.losses.targets import weak_learner_targets
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
@@ -116,10 +117,10 @@ class BoostingState:
         checkpoint.write(self.trees.forest(), {"history": np.array(self.stopping.history)})
 
 
-def boost(loss: Loss, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+def boost(loss: HasGradients, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
     """Add trees to ``state``, each fitted to the targets that the loss gives at the scores so far."""
     for number in rounds:
-        targets, weights = loss.targets(state.scores)
+        targets, weights = weak_learner_targets(loss, state.scores)
         tree = plan.grow(number, targets, weights, state.trees.used_before(number))
         rounds.finish(state.add(tree, plan.n_threads))
 
@@ -131,7 +132,7 @@ def boost(loss: Loss, plan: BoostingPlan, state: BoostingState, rounds: Rounds) 
 class Runs:
     """The runs of one averaged model: the plan of each, and their common state."""
 
-    loss: Loss
+    loss: HasGradients
     plans: Sequence[BoostingPlan]  # one per run; they differ in their seeds
     state: BoostingState  # of the mean of the runs; its totals are runs × rows
 
@@ -143,7 +144,7 @@ class Runs:
     def grow(self, number: int, run: int) -> Tree:
         """Tree ``number`` of a run, added to the run's own scores but not yet to the mean of the runs."""
         plan, totals = self.plans[run], self.state.totals[run]
-        targets, weights = self.loss.targets(totals + self.state.trees.base)
+        targets, weights = weak_learner_targets(self.loss, totals + self.state.trees.base)
         tree = plan.grow(number, targets, weights)
         add_leaf_values(0, totals.size, tree.leaf_of_row, tree.value, plan.learning_rate, totals)
         return tree

@@ -30,6 +30,7 @@ from rankwood.rankers.broof.state import (
 )
 from rankwood.rankers.broof.strategies import (
     INITIAL_WEIGHTS,
+    LOSSES,
     NORMALIZATIONS,
     UPDATES,
     VALIDATIONS,
@@ -38,6 +39,7 @@ from rankwood.rankers.broof.strategies import (
     checked_predictions,
     checked_update,
     initialize_weights,
+    is_additive,
     kind_of,
 )
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
@@ -48,10 +50,7 @@ from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
-_LOSSES = ("absolute", "median", "height", "gradient", "lambda")
-_ADDITIVE = ("gradient", "lambda")
 TOO_WRONG = "the error of a forest is too large"
-_OF_QUERIES = ("median", "height", "lambda")  # losses that compare documents of a query
 
 
 def broof(
@@ -74,7 +73,7 @@ def broof(
             rounds.stop(TOO_WRONG)
             break
         state.add(forest, predictions, error, beta)
-        state.weights = parts.update_weights(state.weights, targets, forest, (errors, beta))
+        state.weights = parts.update_weights(state.weights, targets, forest, errors, beta)
         record = state.history[-1]
         notes = {name: value for name, value in record.items() if value is not None}
         rounds.finish(record["valid"], notes)
@@ -95,7 +94,7 @@ class NameOrFunction:
 
 def _check_loss(name: str, value: Any) -> None:
     if isinstance(value, str) or not (callable(value) or hasattr(value, "targets")):
-        checks.one_of(name, value, _LOSSES)
+        checks.one_of(name, value, LOSSES)
 
 
 _STOPPING = """Stop when the measure, out of bag ("oob") or on validation data ("valid"), has not improved for
@@ -136,7 +135,7 @@ class BROOF(Ranker):
         default="gradient",
         doc="""How wrong a forest is about a document, and so what the next one is to look at. "absolute", "median" and
         "height" change the weights of the rows; "gradient" fits what is left of the labels, "lambda" the gradients of
-        LambdaRank. Or a function ``errors(data, predictions)``, or an object with ``targets(data, scores)``.""",
+        LambdaRank. Or a function ``errors(predictions, data)``, or an object with ``targets(scores, data)``.""",
         check=_check_loss,
     )
     n_rounds: int = parameter(default=100, doc="Number of forests, or the most there may be.")
@@ -266,7 +265,7 @@ class BROOF(Ranker):
     def _rate(self) -> float:
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        return 0.1 if self.loss in _ADDITIVE or hasattr(self.loss, "targets") else 1.0
+        return 0.1 if is_additive(self.loss) else 1.0
 
     def _forests(self, train: TrainingSet) -> RoundForests:
         folds = None
@@ -342,7 +341,8 @@ def _warn_of_a_forest_alone(error: float | int | None) -> None:
 def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None:
     """Raise unless the data have what the parameters ask of them."""
     needs_queries = {
-        f"loss='{model.loss}'": isinstance(model.loss, str) and model.loss in _OF_QUERIES,
+        f"loss='{model.loss}'": isinstance(model.loss, str)
+        and LOSSES[model.loss].compares_documents,
         "validation='query-folds'": isinstance(model.validation, str)
         and model.validation == "query-folds",
         "bag='query'": model.bag == "query",

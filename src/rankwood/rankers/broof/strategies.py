@@ -18,7 +18,9 @@ Words used here
 from __future__ import annotations
 
 import functools
+import inspect
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,10 +29,12 @@ import numpy as np
 
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
-from rankwood.losses.loss import Loss, SquaredLoss
+from rankwood.losses.loss import HasGradients, SquaredLoss
 from rankwood.losses.placement import height_errors, median_errors
+from rankwood.losses.targets import Targets, weak_learner_targets
 from rankwood.rankers.broof.state import RoundForest
 
 # β is kept this far from 0 and 1: a forest without error must not outweigh all others beyond measure, and one that
@@ -47,7 +51,7 @@ class LossKind(Protocol):
 
     is_additive: bool  # Σ η·RF(x); else the mean of the forests, weighed by ln(1/β)
 
-    def examples(self, scores: Floats) -> tuple[Floats, Floats | None]:
+    def examples(self, scores: Floats) -> Targets:
         """What the next forest fits, and what each row weighs in its trees' splits and leaves (None: all alike)."""
         ...
 
@@ -69,7 +73,7 @@ class Reweighting:
     learning_rate: float
     is_additive = False
 
-    def examples(self, scores: Floats) -> tuple[Floats, Floats | None]:  # noqa: ARG002 - Kind's
+    def examples(self, scores: Floats) -> Targets:  # noqa: ARG002 - of LossKind
         """The labels: ``identity``."""
         return self.labels, None
 
@@ -85,22 +89,22 @@ class Reweighting:
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """Every forest fits what a loss says is left at the scores so far (gradient, lambda)."""
+    """Every forest fits the targets of a loss at the scores so far (gradient, lambda)."""
 
-    loss: Loss
+    targets_of: Callable[[Floats], Targets]
     learning_rate: float
     is_additive = True
 
-    def examples(self, scores: Floats) -> tuple[Floats, Floats | None]:
-        """The residues, or a loss's Newton steps with their hessians."""
-        return self.loss.targets(scores)
+    def examples(self, scores: Floats) -> Targets:
+        """The residuals, or a loss's Newton steps with their hessians."""
+        return self.targets_of(scores)
 
     def errors(self, targets: Floats, predictions: Floats) -> Floats:
         """What the forest leaves of its targets."""
         errors: Floats = np.abs(targets - self.learning_rate * predictions)
         return errors
 
-    def weight(self, error: float) -> float:  # noqa: ARG002 - Kind's
+    def weight(self, error: float) -> float:  # noqa: ARG002 - of LossKind
         """The learning rate, whatever the error."""
         return self.learning_rate
 
@@ -151,39 +155,74 @@ class KindSettings:
     n_threads: int
 
 
-def absolute_errors(data: RankingData, predictions: Floats) -> Floats:
+@dataclass(frozen=True)
+class LossChoice:
+    """A loss that users choose by name: how it is made, and what it needs to know beforehand."""
+
+    make: Callable[
+        [RankingData, KindSettings], Any
+    ]  # a loss, or a function of predictions that gives errors
+    is_additive: bool = False
+    compares_documents: bool = False  # of a query, so that data need query ids
+
+
+def absolute_errors(predictions: Floats, data: HasJudgments) -> Floats:
     """How far each prediction is from the label."""
-    errors: Floats = np.abs(data.labels - predictions)
+    errors: Floats = np.abs(data.judgments.labels - predictions)
     return errors
 
 
-def kind_of(loss: Any, data: RankingData, settings: KindSettings) -> LossKind:
-    """The kind that ``loss`` names, or that a function or object of the user's makes."""
-    rate = settings.learning_rate
-    if loss == "gradient":
-        return Additive(SquaredLoss(data.labels, starts_at_mean=False), rate)
-    if loss == "lambda":
-        return Additive(_lambdas(data, settings), rate)
-    if not isinstance(loss, str) and hasattr(loss, "targets"):
-        return Additive(UsersLoss(loss, data), rate)
-    functions: dict[str, Any] = {
-        "absolute": absolute_errors,
-        "median": functools.partial(
-            median_errors, region=settings.region, n_threads=settings.n_threads
-        ),
-        "height": functools.partial(height_errors, n_threads=settings.n_threads),
-    }
-    errors_of = functions[loss] if isinstance(loss, str) else checked_errors(loss)
-    return Reweighting(data.labels, functools.partial(errors_of, data), rate)
+def _absolute(data: RankingData, settings: KindSettings) -> Errors:  # noqa: ARG001 - as the others
+    return functools.partial(absolute_errors, data=data)
 
 
-def _lambdas(data: RankingData, settings: KindSettings) -> Loss:
+def _median(data: RankingData, settings: KindSettings) -> Errors:
+    options = {"region": settings.region, "n_threads": settings.n_threads}
+    return functools.partial(median_errors, data=data, **options)  # type: ignore[arg-type]
+
+
+def _height(data: RankingData, settings: KindSettings) -> Errors:
+    return functools.partial(height_errors, data=data, n_threads=settings.n_threads)
+
+
+def _gradient(data: RankingData, settings: KindSettings) -> HasGradients:  # noqa: ARG001
+    return SquaredLoss(data.labels, starts_at_mean=False)
+
+
+def _lambda(data: RankingData, settings: KindSettings) -> HasGradients:
     """LambdaRank's gradients of the measure; rows that are no part of the data are in no pair."""
     from rankwood.losses.lambdarank import LambdaRank
 
     present = settings.present
     weights = None if present is None else present.astype(np.float64)
     return LambdaRank(data, settings.measure, weights, n_threads=settings.n_threads)
+
+
+LOSSES = {
+    "absolute": LossChoice(_absolute),
+    "median": LossChoice(_median, compares_documents=True),
+    "height": LossChoice(_height, compares_documents=True),
+    "gradient": LossChoice(_gradient, is_additive=True),
+    "lambda": LossChoice(_lambda, is_additive=True, compares_documents=True),
+}
+
+
+def is_additive(loss: Any) -> bool:
+    """Whether forests are added up: by name, or an object of the user's own that has ``targets``."""
+    return LOSSES[loss].is_additive if isinstance(loss, str) else hasattr(loss, "targets")
+
+
+def kind_of(loss: Any, data: RankingData, settings: KindSettings) -> LossKind:
+    """The kind that ``loss`` names, or that a function or object of the user's makes."""
+    rate = settings.learning_rate
+    if isinstance(loss, str):
+        made = LOSSES[loss].make(data, settings)
+        if LOSSES[loss].is_additive:
+            return Additive(functools.partial(weak_learner_targets, made), rate)
+        return Reweighting(data.labels, made, rate)
+    if is_additive(loss):
+        return Additive(checked_targets(loss, data), rate)
+    return Reweighting(data.labels, checked_errors(loss, data), rate)
 
 
 # 3. validation_set
@@ -274,7 +313,7 @@ class Strategy:
     update_set: Predictions
     update: Callable[[Floats, Floats, float], Floats]
 
-    def update_examples(self, scores: Floats) -> tuple[Floats, Floats | None]:
+    def update_examples(self, scores: Floats) -> Targets:
         """What the next forest fits, and what rows weigh in its trees."""
         return self.kind.examples(scores)
 
@@ -291,50 +330,106 @@ class Strategy:
         return not self.kind.is_additive and not error < WORST_ERROR
 
     def update_weights(
-        self, weights: Floats, targets: Floats, forest: RoundForest, found: tuple[Floats, float]
+        self,
+        weights: Floats,
+        targets: Floats,
+        forest: RoundForest,
+        errors: Floats,
+        beta: float,
     ) -> Floats:
-        """The weights of the next round; ``found`` are the errors and β of this one."""
-        errors, beta = found
+        """The weights of the next round, from the errors and β of this one."""
         if self.update is not constant and self.update_set is not self.validation_set:
             errors = self.normalize(self.kind.errors(targets, self.update_set(forest)))
         return self.update(weights, errors, beta)
 
 
-# What a user's own extension points give, looked at before it is used.
+# Extension points of the user's own: what they give is checked before it is used.
 
 
-@dataclass(frozen=True, eq=False)
-class UsersLoss:
-    """A user's object with ``targets(data, scores)``, as a ``Loss`` of these data."""
+_DATA_NAMES = ("data", "dataset", "train", "training_data", "ranking_data")
+_SCORE_NAMES = ("scores", "score", "predictions", "prediction", "predicted", "y_pred")
 
-    users: Any
-    data: RankingData
 
-    def start(self) -> float:
-        """Additive kinds begin at 0."""
-        return 0.0
+def scores_first(function: Callable[..., Any], shown: str) -> Callable[[Floats, RankingData], Any]:
+    """A user's function, called as ``function(scores, data)``.
 
-    def targets(self, scores: Floats) -> tuple[Floats, Floats | None]:
-        """What the user's object says that the next forest should fit; it may give weights beside it."""
-        found = self.users.targets(self.data, scores)
-        targets, weights = found if isinstance(found, tuple) else (found, None)
-        n_rows = self.data.n_documents
-        targets = _numbers("the targets of loss", targets, n_rows)
+    Up to version 0.1 the order was ``(data, scores)``. A function whose parameters have the names of that order is
+    still called so, with a warning. Where names do not tell, the first call decides: one that fails with a
+    ``TypeError`` or ``AttributeError`` in the new order and succeeds in the old one is taken for old.
+    """
+    is_old = _takes_data_first(function)
+    if is_old:
+        _warn_of_old_order(shown)
+
+    def call(scores: Floats, data: RankingData) -> Any:
+        nonlocal is_old
+        if is_old is None:
+            try:
+                answer = function(scores, data)
+            except (TypeError, AttributeError) as error:
+                try:
+                    answer = function(data, scores)
+                except Exception:  # the error in the order asked for is the one to see
+                    raise error from None
+                _warn_of_old_order(shown)
+                is_old = True
+                return answer
+            is_old = False
+            return answer
+        return function(data, scores) if is_old else function(scores, data)
+
+    return call
+
+
+def _takes_data_first(function: Callable[..., Any]) -> bool | None:
+    """Whether the first of two parameters is the data, by their names; None where these do not tell."""
+    try:
+        names = [name.lower().strip("_") for name in inspect.signature(function).parameters]
+    except (TypeError, ValueError):  # such as of a built-in function
+        return None
+    first, second = (*names, "", "")[:2]
+    if first in _DATA_NAMES or second in _SCORE_NAMES:
+        return True
+    return False if second in _DATA_NAMES or first in _SCORE_NAMES else None
+
+
+def _warn_of_old_order(shown: str) -> None:
+    warnings.warn(
+        f"{shown} takes (data, scores); from the next version on it will be called with (scores, data), as the loss of "
+        "LambdaMART is. Swap the two parameters.",
+        FutureWarning,
+        stacklevel=2,
+    )
+
+
+def checked_targets(loss: Any, data: RankingData) -> Callable[[Floats], Targets]:
+    """``loss.targets(scores, data)`` of a user's object: targets, or targets and weights."""
+    function = scores_first(loss.targets, f"targets of {type(loss).__name__}")
+    n_rows = data.n_documents
+
+    def targets(scores: Floats) -> Targets:
+        answer = function(scores, data)
+        values, weights = answer if isinstance(answer, tuple) else (answer, None)
+        values = _numbers("the targets of loss", values, n_rows)
         if weights is not None:
             weights = checked_weights("the weights of loss", weights, n_rows)
-        return targets, weights
+        return values, weights
+
+    return targets
 
 
-def checked_errors(errors_of: Callable[..., Any]) -> Callable[[RankingData, Floats], Floats]:
-    """A user's function ``errors(data, predictions)``, whose answers are looked at."""
-    name = f"the errors of {getattr(errors_of, '__name__', 'loss')}"
+def checked_errors(loss: Callable[..., Any], data: RankingData) -> Errors:
+    """A user's function ``errors(predictions, data)``."""
+    own_name = getattr(loss, "__name__", "loss")
+    name = f"the errors of {own_name}"
+    function = scores_first(loss, own_name)
 
-    def errors(data: RankingData, predictions: Floats) -> Floats:
+    def errors(predictions: Floats) -> Floats:
         is_unknown = np.isnan(predictions)
-        found = _numbers(name, errors_of(data, predictions), data.n_documents, is_unknown)
-        if (found < 0).any():
+        values = _numbers(name, function(predictions, data), data.n_documents, is_unknown)
+        if (values < 0).any():
             raise ParameterError(f"{name} must not be negative.")
-        return np.where(is_unknown, np.nan, found)
+        return np.where(is_unknown, np.nan, values)
 
     return errors
 
@@ -345,8 +440,8 @@ def checked_update(
     """A user's function ``weights(weights, errors, beta)``; its answers are scaled to a sum of 1."""
 
     def update(weights: Floats, errors: Floats, beta: float) -> Floats:
-        found = checked_weights("update_weights", function(weights, errors, beta), weights.size)
-        scaled: Floats = found / found.sum()
+        updated = checked_weights("update_weights", function(weights, errors, beta), weights.size)
+        scaled: Floats = updated / updated.sum()
         return scaled
 
     return update
@@ -373,13 +468,13 @@ def checked_weights(name: str, values: Any, n_rows: int) -> Floats:
 def _numbers(name: str, values: Any, n_rows: int, may_be_nan: Array | None = None) -> Floats:
     """One number per row, or an error that says what was given instead."""
     try:
-        found = np.ascontiguousarray(values, np.float64)
+        numbers = np.ascontiguousarray(values, np.float64)
     except (TypeError, ValueError):
         raise ParameterError(f"{name} must be numbers, got {type(values).__name__}.") from None
-    if found.shape != (n_rows,):
-        shape = " × ".join(f"{length:,}" for length in found.shape) or "one"
+    if numbers.shape != (n_rows,):
+        shape = " × ".join(f"{length:,}" for length in numbers.shape) or "one"
         raise ParameterError(f"{name} must be one number for each of {n_rows:,} rows, got {shape}.")
-    is_missing = np.zeros(n_rows, bool) if may_be_nan is None else np.isnan(found) & may_be_nan
-    if not (np.isfinite(found) | is_missing).all():
+    is_missing = np.zeros(n_rows, bool) if may_be_nan is None else np.isnan(numbers) & may_be_nan
+    if not (np.isfinite(numbers) | is_missing).all():
         raise ParameterError(f"{name} must be finite wherever there is a prediction.")
-    return found
+    return numbers

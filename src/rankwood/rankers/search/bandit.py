@@ -18,7 +18,7 @@ from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError
-from rankwood.losses.loss import Loss
+from rankwood.losses.loss import HasGradients
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
@@ -194,8 +194,8 @@ class Exp3P(BuiltOnBooster, RoundRanker):
         finally:
             del self._booster, self._draws, self._bandit  # as large as the data
 
-    def _loss(self, train: TrainingSet) -> Loss:  # noqa: ARG002 - the booster has it
-        loss: Loss = self._booster.loss
+    def _loss(self, train: TrainingSet) -> HasGradients:  # noqa: ARG002 - the booster has it
+        loss: HasGradients = self._booster.loss
         return loss
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:  # noqa: ARG002

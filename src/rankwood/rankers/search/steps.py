@@ -13,6 +13,7 @@ from typing import Any
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
 from rankwood.losses.lambdarank import LambdaRank
+from rankwood.losses.targets import weak_learner_targets
 from rankwood.measures.compute import tie_averaged
 from rankwood.measures.measure import parse_measure
 from rankwood.measures.ranking import Lists
@@ -85,7 +86,7 @@ class BaseBooster:
     def weights(self, scores: Floats, number: int, ranking: Rows | None = None) -> Weights:
         """What hypothesis ``number`` is to fit; ``ranking`` where the scores are sorted already."""
         more = () if ranking is None else (ranking,)
-        targets, weights = self.loss.targets(scores, *more)
+        targets, weights = weak_learner_targets(self.loss, scores, *more)
         return Weights(targets, weights, number)
 
     def fit(self, weights: Weights, constraint: Constraint) -> Tree:
