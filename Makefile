@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-neural check format bench docs clean
+.PHONY: help demo test test-slow test-neural check format bench docs map clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ bench: $(VENV)/.bench  ## every figure we claim, as ratios measured side by side
 docs: $(VENV)/.dev  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: site/index.html"
+
+map: $(VENV)/.core  ## draw the import graph of the packages again, for docs/tour.md
+	$(BIN)/python -m rankwood._core.map
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -13,6 +13,7 @@ import pytest
 
 import rankwood
 from rankwood._core import jit
+from rankwood._core import map as import_map
 
 PACKAGE = Path(rankwood.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -81,6 +82,31 @@ def test_layers_point_one_way():
     )
     assert outcome.returncode == 0, outcome.stdout
     assert "Contracts: 3 kept, 0 broken." in outcome.stdout
+
+
+def test_the_drawing_of_the_import_graph_is_up_to_date():
+    packages = import_map.layers()
+    drawn = import_map.draw(packages, import_map.import_graph(packages))
+    assert import_map.TARGET.read_text(encoding="utf-8") == drawn, "run: make map"
+
+
+def test_the_import_graph_counts_pairs_of_modules(tmp_path):
+    path = tmp_path / "importer.py"
+    path.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "import os, rankwood.errors\n"
+        "from rankwood._core import checks, jit\n"
+        "from rankwood.data.dataset import RankingData, group_rows\n"
+        "if TYPE_CHECKING:\n    from rankwood.models.forest import Forest\n"
+        "def later():\n    from rankwood.binning.bins import Bins\n"
+    )
+    assert import_map.imported_modules(path) == {
+        "rankwood.errors",
+        "rankwood._core.checks",
+        "rankwood._core.jit",
+        "rankwood.data.dataset",
+        "rankwood.binning.bins",
+    }
 
 
 def test_imports_are_absolute():

@@ -320,7 +320,7 @@ def test_a_file_that_says_something_else_is_noticed(format_name, change, rng):
         value[trees.feature < 0] += 1e-3
         changed = dataclasses.replace(trees, value=value)
         with pytest.raises(ModelError, match="more than rounding"):
-            compare_scores(forest, forest, (changed, target.rules), np.zeros((4, 5), f32))
+            compare_scores(forest, forest, changed, target.rules, np.zeros((4, 5), f32))
         return
     array = getattr(trees, change).copy()
     if change == "threshold":

@@ -1,1 +1,11 @@
-"""Features as small whole numbers: cut points, codes, and binned data that every tree shares."""
+"""Features as small whole numbers, which trees are grown from.
+
+``fit``
+    ``fit_bins`` chooses the thresholds of each feature from the data.
+``bins``
+    ``Bins`` stores them, and gives every value its code: the number of thresholds below it; 255 if it is missing.
+``binned``
+    ``bin_data`` does both and returns ``BinnedData``: codes, bins and the ranking data. It can store the codes on disk.
+
+A threshold of a tree is always a threshold of ``Bins``, so a tree decides the same for codes and for raw values.
+"""

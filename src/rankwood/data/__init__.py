@@ -1,1 +1,67 @@
-"""Ranking data: what it is, where it comes from, how it is cut into parts."""
+"""Ranking data: documents with features, labels and queries, from files, tables and memory.
+
+The life of a file, from bytes to ``RankingData``
+-------------------------------------------------
+``rankwood.read_letor("train.txt.gz")`` takes these steps:
+
+1. ``letor.text.read_letor`` checks the options. For a large file it asks ``cache.cached`` for a binary copy from an
+   earlier read, which is memory-mapped.
+2. Otherwise ``sources.open_source`` opens the file, detects its compression and yields blocks of whole lines.
+3. ``letor.text.BlockReader`` hands blocks to threads. ``letor.blocks.parse_block`` parses one block with the kernels of
+   ``letor.parse``, directly into its rows of the final table where possible. The first error of the file is raised with
+   its line and column, whatever the number of threads.
+4. ``letor.text.join_blocks`` makes one ``dataset.RankingData``. Its constructor groups rows by query and checks
+   everything with ``rankwood._core.checks``. Rows keep the order of the file.
+
+A table takes the same way: ``tables.files.open_table`` yields Arrow record batches of a Parquet, Arrow or CSV file;
+``tables.ranking`` decides which column is what, converts features to float32 and makes ``RankingData``. Frames and
+arrays in memory go through ``frames``. ``reading.read_data`` chooses the reader by the file's name, and
+``reading.read_parts`` reads files larger than memory in parts of whole queries.
+
+Modules
+-------
+``dataset``
+    ``RankingData``: features, labels, query ids, and optional document ids, weights and names.
+``reading``
+    One interface to all files, by name; reading in parts.
+``letor``
+    LETOR / SVMlight text: ``text`` (read and write), ``blocks`` (one block), ``parse`` (kernels), ``write`` (lines).
+``tables``
+    Parquet, Arrow and CSV: ``files`` (record batches in and out), ``ranking`` (columns become ranking data).
+``frames``
+    pandas, polars and Arrow tables, sparse matrices and arrays in memory.
+``sources``
+    Bytes of files, pipes and standard streams, compressed or not.
+``cache``
+    Binary copies of parsed files.
+``trec``, ``scores``
+    TREC runs and qrels; files of scores.
+``folds``, ``splits``, ``normalise``, ``summary``, ``costs``
+    Cross-validation folds; splits by query and overlap of data sets; normalisation per query; counts; feature costs.
+``synthetic``, ``chess``
+    Generated data; chess positions with moves labelled by an engine.
+
+Vocabulary
+----------
+row, document
+    A line of the data: one document of one query.
+query
+    The rows with the same query id. They are grouped on construction, wherever they are in the file.
+run (of rows)
+    Consecutive rows with the same query id. A TREC run is something else: the output of a system.
+label
+    Graded relevance, a number of at least 0.
+missing, absent
+    A missing value is NaN. An absent feature is one that a LETOR line does not mention; it is 0 unless
+    ``absent="missing"``.
+
+How to add a reader
+-------------------
+1. Write a module with a function that returns ``RankingData`` and raises ``DataError`` with the file and the line.
+   Open the file with ``sources.open_source``, which handles compression, pipes and errors.
+2. Call it in ``reading.read_data``, which chooses by the suffix of the name.
+3. If it should be public, list it in ``rankwood/__init__.py``.
+
+A new table format is a smaller step: a function in ``tables.files`` that returns a ``TableSource``, and its suffix in
+``tables.files.table_format`` and ``reading.TABLE_SUFFIXES``.
+"""

@@ -1,6 +1,6 @@
-"""A single C file with ``double score(const float *features)``: tables of nodes, and a loop that walks them.
+"""One C file with ``double score(const float *features)``: tables of nodes, and a loop over them.
 
-Tables compile in a moment whatever the size of the model, where nested conditions would not.
+Tables compile quickly for models of any size; nested conditions would not.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         "value": ("double", forest.value * weights, rules.exact),
     }
     listed = "\n".join(
-        f"   features[{place}]: {_commented(name)}" for place, name in enumerate(names)
+        f"   features[{feature}]: {_commented(name)}" for feature, name in enumerate(names)
     )
     lines = [
         f"/* A forest of {forest.n_trees} trees, written by Rankwood. Not for -ffast-math: NaN must stay NaN.",
@@ -98,7 +98,7 @@ def _float(number: float) -> str:
 
 
 def _commented(name: str) -> str:
-    """A name inside a comment, which it must not end: anything but plain characters is written as its number."""
+    """A name inside a comment, which it must not end: special characters are written as code points."""
     return "".join(c if _PLAIN.match(c) else f"<U+{ord(c):04X}>" for c in name)
 
 
@@ -115,29 +115,29 @@ def _table(name: str, kind: str, numbers: Array, shown: Callable[[float], str]) 
 
 
 def read(content: bytes) -> FileTrees:
-    """The trees in the tables of a file of ours; for verification."""
+    """The trees in the tables of a file that ``write`` wrote; for verification."""
     text = text_of(content)
-    found = {
+    tables = {
         name: [item.strip() for item in body.split(",")] for name, body in _TABLE.findall(text)
     }
     scalars = {name: number_of(value, name) for name, value in _SCALAR.findall(text)}
     features = re.search(r"#define RANKWOOD_FEATURES (\d+)", text)
     needed = {"root", "feature", "left", "right", "missing", "threshold", "value"}
-    if set(found) != needed or set(scalars) != {"divisor", "base"} or features is None:
+    if set(tables) != needed or set(scalars) != {"divisor", "base"} or features is None:
         raise ModelError("it is no C source of ours.")
     numbers = {
-        name: _wholes(found[name]) for name in ("root", "feature", "left", "right", "missing")
+        name: _wholes(tables[name]) for name in ("root", "feature", "left", "right", "missing")
     }
     feature = numbers["feature"]
     return FileTrees(
         feature=feature,
         threshold=np.array(
-            [number_of(item.rstrip("f"), "threshold") for item in found["threshold"]]
+            [number_of(item.rstrip("f"), "threshold") for item in tables["threshold"]]
         ),
         left=numbers["left"],
         right=numbers["right"],
         missing=numbers["missing"],
-        value=np.array([number_of(item, "value") for item in found["value"]]),
+        value=np.array([number_of(item, "value") for item in tables["value"]]),
         cover=np.zeros(feature.size),
         gain=np.zeros(feature.size),
         tree_offsets=np.append(numbers["root"], feature.size).astype(np.int64),

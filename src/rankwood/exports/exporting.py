@@ -1,4 +1,8 @@
-"""``export``: a model as a file of another system, with a certificate."""
+"""``export`` writes a model as a file of another system, with a certificate; ``import_model`` reads such files.
+
+``FORMATS`` lists the formats that can be written, ``READERS`` those that can be imported. To add a format, write a
+module with ``write``, ``read`` and ``RULES`` and list it in ``FORMATS``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,14 @@ from rankwood.models.forest import Forest
 from rankwood.models.format import KINDS, kind_of, save_model
 from rankwood.models.ordinal import OrdinalModel
 
-_THREE_SIDED = ("json", "c")  # formats whose splits may have a third child
+_PIECE_BYTES = 1 << 20
+_MOST_BYTES = 1 << 30  # a larger file is not a model of trees
+
+_REASONS = {
+    "linear": "a linear model is no sum of trees",
+    "neural": "a neural network is no sum of trees",
+    "cascade": "the layers of a cascade feed their scores to one another, so that it is no sum of trees",
+}
 
 
 def export(
@@ -50,15 +61,15 @@ def export(
 ) -> Certificate:
     """Write a model of trees for another system, and prove that the file scores as the model does.
 
-    What is to be written is read back and compared split by split; with ``verify``, documents are scored from it under
-    the exact rules of its reader. What a format cannot express is refused, never approximated, and no file appears.
+    The file is read back and compared split by split; with ``verify``, documents are scored from it under the exact
+    rules of its reader. If a format cannot express the model, an error is raised and no file is written.
 
     Parameters
     ----------
     model
         A fitted ranker that is a sum or mean of trees, or a ``Forest``.
     path
-        Where to write; the file appears as a whole, when all checks have passed.
+        The file; it is written atomically, after all checks have passed.
     format
         "ranklib", "xgboost-json", "solr", "lightgbm", "lightgbm-json", "onnx", "json" or "c".
     verify
@@ -66,27 +77,35 @@ def export(
     feature_names
         Names to write, in the order of the features; by default the model's own.
     assume_no_missing
-        For formats that take a missing value for 0 (ranklib): no document ever lacks a value.
+        For formats that treat a missing value as 0 (ranklib): no document ever has a missing value.
     nearest_thresholds
-        For Solr: where no float32 plus its 1e-6 gives a threshold, write the nearest instead of refusing.
+        For Solr: if no float32 plus its 1e-6 gives a threshold, write the nearest instead of raising an error.
     model_name
-        What Solr's model store and ONNX call the model.
+        The name of the model in Solr's model store and in ONNX.
     objective
-        What xgboost-json says the model was trained for: "rank:ndcg", "rank:pairwise" or "reg:linear", which leave
-        scores as they are; "none" writes the bare array of trees, as Vespa reads it.
+        The objective in xgboost-json: "rank:ndcg", "rank:pairwise" or "reg:linear", which do not transform scores;
+        "none" writes the bare array of trees, as Vespa reads it.
     """
     target = FORMATS[checks.one_of("format", format, FORMATS)]
     whole = forest_inside(model)
-    forest = whole if format in _THREE_SIDED else binary_splits(whole)
+    forest = whole if target.has_third_children else binary_splits(whole)
     options = WriteOptions(
         checked_names(feature_names), str(model_name), objective, nearest_thresholds
     )
-    notes = _notes(whole, forest, model, format, assume_no_missing, nearest_thresholds)
+    notes = []
+    if forest is not whole:
+        notes.append("each split with a third child for missing values is written as two trees")
+    if target.rules.missing == "zero":
+        notes.append(check_missing_as_zero(forest, model, format, assume_no_missing))
+    notes += target.notes(forest, options)
     content = target.write(forest, options)
-    trees = _read_back(format, content, forest, options)
+    if format == "xgboost-json":  # a dump does not contain the order of the features
+        trees = xgboost.read(content, names_for(forest, options, xgboost.default_name))
+    else:
+        trees = target.read(content)
     n_inexact = solr.n_inexact(forest)[0] if format == "solr" and nearest_thresholds else 0
     check_decisions(forest, trees, target.rules, n_inexact=n_inexact)
-    scored = {} if verify is None else compare_scores(whole, forest, (trees, target.rules), verify)
+    scored = {} if verify is None else compare_scores(whole, forest, trees, target.rules, verify)
     with explained_writing(path), atomic_path(path) as temporary:
         temporary.write_bytes(content)
     return Certificate(
@@ -96,49 +115,9 @@ def export(
         n_trees=trees.n_trees,
         n_splits=int((trees.feature >= 0).sum()),
         rules=target.rules.texts,
-        notes=notes,
+        notes=tuple(notes),
         **scored,
     )
-
-
-def _read_back(name: str, content: bytes, forest: Forest, options: WriteOptions) -> FileTrees:
-    """What stands in the file that was just written."""
-    if name == "xgboost-json":  # which does not tell the order of the features
-        return xgboost.read(content, names_for(forest, options, xgboost.default_name))
-    return FORMATS[name].read(content)
-
-
-def _notes(
-    whole: Forest,
-    forest: Forest,
-    model: Any,
-    name: str,
-    assume_no_missing: bool,
-    nearest_thresholds: bool,
-) -> tuple[str, ...]:
-    notes = []
-    if forest is not whole:
-        notes.append("each split with a third child for missing values is written as two trees")
-    if FORMATS[name].rules.missing == "zero":
-        notes.append(check_missing_as_zero(forest, model, name, assume_no_missing))
-    if name == "solr" and nearest_thresholds:
-        n_off, most = solr.n_inexact(forest)
-        if n_off:
-            notes.append(
-                f"{n_off:,} thresholds are the nearest Solr can have, off by at most {most:.3g}"
-            )
-    if name.startswith("lightgbm") and not forest.cover.any():
-        notes.append(
-            "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
-        )
-    return tuple(notes)
-
-
-# ``import_model``: trees that another system has trained, as a ``Forest``.
-
-
-_PIECE_BYTES = 1 << 20
-_MOST_BYTES = 1 << 30  # a file beyond it is no model of trees
 
 
 def import_model(
@@ -163,9 +142,9 @@ def import_model(
     feature_names
         The features in the order of the data's columns. A dump of XGBoost with names needs them.
     n_features
-        How many features the data have, where the file tells only of those it uses (ranklib, dumps of XGBoost).
+        The number of features of the data, if the file contains only those it uses (ranklib, dumps of XGBoost).
     base
-        What is added to every score; a dump of XGBoost leaves its base score out.
+        The constant added to every score; a dump of XGBoost does not contain its base score.
     """
     names = checked_names(feature_names)
     if n_features is not None:
@@ -184,7 +163,7 @@ def save_imported(
     format: str,  # noqa: A002
     path: str | os.PathLike[str],
 ) -> None:
-    """Write an imported forest to a model file, which says where it came from."""
+    """Write an imported forest to a model file, with a record of its origin."""
     record = {
         "imported_from": format,
         "imported_file": os.path.basename(os.fspath(source)),
@@ -193,40 +172,53 @@ def save_imported(
     save_model(forest, path, {"training": record})
 
 
-def _read(
-    content: bytes, name: str, names: tuple[str, ...] | None, n_features: int | None
-) -> Forest:
-    reader = READERS[checks.one_of("format", name, READERS)]
-    trees = xgboost.read(content, names) if name == "xgboost" else reader.read(content)
-    return into_forest(renamed(trees, names, n_features), reader.rules)
+# The formats by name.
 
 
-def _content(path: str | os.PathLike[str]) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            content = bytearray()
-            # Piece by piece: asked for the most there may be, Python would set that much aside.
-            while len(content) <= _MOST_BYTES and (piece := file.read(_PIECE_BYTES)):
-                content += piece
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise ModelError(f"{os.fspath(path)} cannot be read: {error.strerror}.") from None
-    if len(content) > _MOST_BYTES:
-        raise ModelError(f"{os.fspath(path)} is larger than {_MOST_BYTES:,} bytes.")
-    return bytes(content)
+@dataclass(frozen=True)
+class Format:
+    """A format: its purpose, its writer and reader, the rules of its engines, and notes for the certificate."""
+
+    meaning: str
+    write: Callable[[Forest, WriteOptions], bytes]
+    read: Callable[[bytes], FileTrees]
+    rules: EngineRules
+    notes: Callable[[Forest, WriteOptions], list[str]]
+    has_third_children: bool = False
 
 
-# The forest inside a model, or the reason why there is none.
+def _format(module: Any, meaning: str, *, has_third_children: bool = False) -> Format:
+    """The format of a module with ``write``, ``read``, ``RULES`` and possibly ``notes``."""
+    notes = getattr(module, "notes", lambda _forest, _options: [])
+    return Format(meaning, module.write, module.read, module.RULES, notes, has_third_children)
 
 
-_REASONS = {
-    "linear": "a linear model is no sum of trees",
-    "neural": "a neural network is no sum of trees",
-    "cascade": "the layers of a cascade feed their scores to one another, so that it is no sum of trees",
+FORMATS: dict[str, Format] = {
+    "ranklib": _format(ranklib, "RankLib; OpenSearch and Elasticsearch LTR as model/ranklib"),
+    "xgboost-json": _format(
+        xgboost, "OpenSearch and Elasticsearch LTR as model/xgboost+json; Vespa"
+    ),
+    "solr": _format(solr, "Solr's MultipleAdditiveTreesModel"),
+    "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite"),
+    "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
+    "onnx": _format(onnx, "ONNX Runtime: a TreeEnsembleRegressor"),
+    "json": _format(plain_json, "a plain dump of the trees", has_third_children=True),
+    "c": _format(c_source, "one C file with double score(const float *)", has_third_children=True),
+}
+
+
+# The formats that can be imported.
+READERS: dict[str, Format] = {
+    "lightgbm": FORMATS["lightgbm"],
+    "xgboost": FORMATS["xgboost-json"],
+    "ranklib": FORMATS["ranklib"],
+    "solr": FORMATS["solr"],
+    "json": FORMATS["json"],
 }
 
 
 def forest_inside(model: Any) -> Forest:
-    """The trees whose sum or mean the model's score is."""
+    """The forest whose sum or mean is the model's score, or an error that says why there is none."""
     name = type(model).__name__
     stored = (
         model if kind_of(model) is not None else getattr(model, getattr(model, "_model", ""), None)
@@ -244,17 +236,10 @@ def forest_inside(model: Any) -> Forest:
     return stored
 
 
-def zero_stands_for_missing(forest: Forest) -> bool:
-    """Whether every split sends a missing value where it sends 0."""
-    inner = np.flatnonzero(forest.feature >= 0)
-    side_of_zero = np.where(forest.threshold[inner] >= 0, forest.left[inner], forest.right[inner])
-    return bool((forest.missing[inner] == side_of_zero).all())
-
-
 def check_missing_as_zero(
     forest: Forest, model: Any, format_name: str, assume_no_missing: bool
 ) -> str:
-    """What the certificate says of missing values where the format takes them for 0; raises where that is wrong."""
+    """The note on missing values for a format that treats them as 0, or an error if that would be wrong."""
     if zero_stands_for_missing(forest):
         return "every split sends missing values where it sends 0, as the format does"
     record = getattr(model, "training_", None)
@@ -275,40 +260,30 @@ def check_missing_as_zero(
     )
 
 
-# The formats by name: who writes and reads each, and by which rules it is scored.
+def zero_stands_for_missing(forest: Forest) -> bool:
+    """Whether every split sends a missing value where it sends 0."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    side_of_zero = np.where(forest.threshold[inner] >= 0, forest.left[inner], forest.right[inner])
+    return bool((forest.missing[inner] == side_of_zero).all())
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format: what it is for, its writer, its reader and the rules of those who use it."""
-
-    meaning: str
-    write: Callable[[Forest, WriteOptions], bytes]
-    read: Callable[[bytes], FileTrees]
-    rules: EngineRules
+def _read(
+    content: bytes, name: str, names: tuple[str, ...] | None, n_features: int | None
+) -> Forest:
+    reader = READERS[checks.one_of("format", name, READERS)]
+    trees = xgboost.read(content, names) if name == "xgboost" else reader.read(content)
+    return into_forest(renamed(trees, names, n_features), reader.rules)
 
 
-def _format(module: object, meaning: str) -> Format:
-    return Format(meaning, module.write, module.read, module.RULES)  # type: ignore[attr-defined]
-
-
-FORMATS: dict[str, Format] = {
-    "ranklib": _format(ranklib, "RankLib; OpenSearch and Elasticsearch LTR as model/ranklib"),
-    "xgboost-json": _format(
-        xgboost, "OpenSearch and Elasticsearch LTR as model/xgboost+json; Vespa"
-    ),
-    "solr": _format(solr, "Solr's MultipleAdditiveTreesModel"),
-    "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite"),
-    "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
-    "onnx": _format(onnx, "ONNX Runtime: a TreeEnsembleRegressor"),
-    "json": _format(plain_json, "a plain dump of the trees"),
-    "c": _format(c_source, "one C file with double score(const float *)"),
-}
-# What can be read back into a forest, and the module that reads it.
-READERS: dict[str, Format] = {
-    "lightgbm": FORMATS["lightgbm"],
-    "xgboost": FORMATS["xgboost-json"],
-    "ranklib": FORMATS["ranklib"],
-    "solr": FORMATS["solr"],
-    "json": FORMATS["json"],
-}
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = bytearray()
+            # In pieces: Python would allocate a buffer of the size it is asked to read.
+            while len(content) <= _MOST_BYTES and (piece := file.read(_PIECE_BYTES)):
+                content += piece
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise ModelError(f"{os.fspath(path)} cannot be read: {error.strerror}.") from None
+    if len(content) > _MOST_BYTES:
+        raise ModelError(f"{os.fspath(path)} is larger than {_MOST_BYTES:,} bytes.")
+    return bytes(content)

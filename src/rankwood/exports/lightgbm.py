@@ -1,7 +1,7 @@
-"""LightGBM's text, version 4: read by LightGBM, Treelite and what is built on them.
+"""LightGBM's text format: written as version 4, read as versions 3 and 4; Treelite reads it too.
 
-Nodes and leaves of a tree are numbered apart; a child that is a leaf is written as ``~leaf``. LightGBM compares in
-float64, so a threshold is written as the greatest float64 that float32 rounds to ours or below.
+The nodes and leaves of a tree are numbered separately; a child that is a leaf is written as ``~leaf``. LightGBM
+compares in float64, so a threshold is written as the greatest float64 that float32 rounds to ours or below.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import (
     MOST_FEATURES,
+    Children,
     TreeBuilder,
-    Waiting,
-    children_of,
     number_of,
     text_of,
     whole_of,
 )
 from rankwood.exports.rules import EngineRules, FileTrees
-from rankwood.exports.writing import Plain, WriteOptions, names_for, plain, refuse_third_children
+from rankwood.exports.writing import Plain, WriteOptions, plain_for
 from rankwood.models.forest import Forest
 
 RULES = EngineRules(
@@ -43,20 +42,52 @@ RULES = EngineRules(
 )
 _NAN_LEFT, _NAN_RIGHT = 10, 8  # numeric, NaN is missing; bit 2 sends it left
 _MOST_COUNT = 1 << 30  # LightGBM keeps counts in 32 bits
-_FINE = 1_000  # a count of the lightest leaf that still tells weights apart
+_FINE = 1_000  # count of the lightest leaf, so that different weights have different counts
+
+# Bits of decision_type; the next two are the kind of missing value.
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_NONE, _ZERO, _NAN = 0, 1, 2
+_NEAR_ZERO = 1e-35  # LightGBM treats values up to this as 0
+_MOST_LEAVES = 1 << 24
+# Objectives whose predictions are the plain sum of the trees.
+_PLAIN_OBJECTIVES = (
+    "lambdarank",
+    "rank_xendcg",
+    "regression",
+    "regression_l1",
+    "huber",
+    "fair",
+    "quantile",
+    "mape",
+    "none",
+    "custom",
+)
+
+Fields = dict[str, str]
+
+_OPTIONAL = ("internal_value", "internal_count", "split_gain")
+_WHOLE = ("split_feature", "decision_type", "left_child", "right_child")
+_COLUMNS = (
+    "split_feature",
+    "threshold",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "split_gain",
+    "internal_value",
+    "internal_count",
+)
 
 
 def default_name(number: int) -> str:
-    """What LightGBM calls a feature without a name."""
+    """LightGBM's name of a feature without a name."""
     return f"Column_{number}"
 
 
 def write(forest: Forest, options: WriteOptions) -> bytes:
-    """The model as LightGBM saves it."""
-    refuse_third_children(forest, "lightgbm")
-    names = names_for(forest, options, default_name)
-    _refuse_names(names)
-    trees = plain(forest, names, may_average=True)
+    """The model in LightGBM's text format."""
+    trees = plain_for("lightgbm", forest, options, default_name, may_average=True, is_nested=False)
+    _refuse_names(trees.names)
     lines = [
         "tree",
         "version=v4",
@@ -66,7 +97,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         f"max_feature_idx={forest.n_features - 1}",
         "objective=regression",
         *(["average_output"] if trees.is_mean else []),
-        f"feature_names={' '.join(names)}",
+        f"feature_names={' '.join(trees.names)}",
         f"feature_infos={' '.join(_infos(forest))}",
         "",
     ]
@@ -79,8 +110,42 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
     return "\n".join(lines).encode()
 
 
+def notes(forest: Forest, options: WriteOptions) -> list[str]:  # noqa: ARG001 - the signature of all formats
+    """What the certificate says about the counts of rows."""
+    if forest.cover.any():
+        return []
+    return [
+        "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
+    ]
+
+
+def row_counts(forest: Forest, root: int, end: int) -> Array:
+    """Training rows of each node as whole numbers: of leaves at least 1, of splits the sum of their leaves.
+
+    Weighted rows are scaled up so that small weights stay distinct, as far as 32 bits allow; without covers, each leaf
+    counts 1.
+    """
+    cover = forest.cover[root:end]
+    is_leaf = forest.feature[root:end] < 0
+    of_leaves = cover[is_leaf]
+    total = float(of_leaves.sum())
+    factor = 1.0
+    if total > 0 and (of_leaves != np.rint(of_leaves)).any():
+        lightest = float(of_leaves[of_leaves > 0].min())
+        factor = max(1.0, _FINE / lightest)
+    if total * factor > _MOST_COUNT:
+        factor = _MOST_COUNT / total
+    counts = np.where(is_leaf, np.maximum(1, np.rint(cover * factor)), 0).astype(np.int64)
+    for node in range(end - root - 1, -1, -1):  # children come after their parents
+        if not is_leaf[node]:
+            counts[node] = (
+                counts[forest.left[root + node] - root] + counts[forest.right[root + node] - root]
+            )
+    return counts
+
+
 def _refuse_names(names: Iterable[str]) -> None:
-    """LightGBM parts names by spaces and lines by line ends, and refuses what JSON would have to quote."""
+    """Raise for names with separators of the format, or with characters that LightGBM refuses."""
     for name in names:
         if not name or any(character.isspace() or character in '",:[]{}' for character in name):
             raise ModelError(
@@ -90,7 +155,7 @@ def _refuse_names(names: Iterable[str]) -> None:
 
 
 def _infos(forest: Forest) -> list[str]:
-    """The range of each feature; LightGBM takes a feature without one for constant."""
+    """The range of each feature; LightGBM treats a feature without one as constant."""
     is_used = np.zeros(forest.n_features, bool)
     is_used[forest.feature[forest.feature >= 0]] = True
     return ["[-1e+300:1e+300]" if used else "none" for used in is_used.tolist()]
@@ -126,7 +191,7 @@ def _tree(trees: Plain, root: int, end: int) -> list[str]:
     if nodes.size == 1:
         return _leaf_alone(float(trees.value[root]), int(counts[0]))
     inner, leaves = nodes[~is_leaf], nodes[is_leaf]
-    # Numbers of nodes and leaves, each counted from 0; a leaf as a child is ~number.
+    # Nodes and leaves are each numbered from 0; a leaf as a child is ~number.
     number = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
     goes_left = forest.missing[inner] == forest.left[inner]
     return [
@@ -150,31 +215,6 @@ def _tree(trees: Plain, root: int, end: int) -> list[str]:
     ]
 
 
-def row_counts(forest: Forest, root: int, end: int) -> Array:
-    """Training rows of each node as whole numbers: of leaves at least 1, of splits the sum of their leaves.
-
-    Weighted rows are scaled up until the lightest leaf is told apart, as far as 32 bits go; where the model knows of no
-    rows, each leaf counts 1.
-    """
-    cover = forest.cover[root:end]
-    is_leaf = forest.feature[root:end] < 0
-    of_leaves = cover[is_leaf]
-    total = float(of_leaves.sum())
-    factor = 1.0
-    if total > 0 and (of_leaves != np.rint(of_leaves)).any():
-        lightest = float(of_leaves[of_leaves > 0].min())
-        factor = max(1.0, _FINE / lightest)
-    if total * factor > _MOST_COUNT:
-        factor = _MOST_COUNT / total
-    counts = np.where(is_leaf, np.maximum(1, np.rint(cover * factor)), 0).astype(np.int64)
-    for node in range(end - root - 1, -1, -1):  # children stand after their parents
-        if not is_leaf[node]:
-            counts[node] = (
-                counts[forest.left[root + node] - root] + counts[forest.right[root + node] - root]
-            )
-    return counts
-
-
 def _digits(number: float) -> str:
     return f"{number:.17g}"
 
@@ -183,31 +223,7 @@ def _line(name: str, numbers: Array, shown: Callable[[float], str] = str) -> str
     return f"{name}={' '.join(shown(number) for number in numbers.tolist())}"
 
 
-# Trees out of LightGBM's text, versions 3 and 4.
-
-
-_CATEGORICAL, _DEFAULT_LEFT = (
-    1,
-    2,
-)  # bits of decision_type; the next two are the kind of missing value
-_NONE, _ZERO, _NAN = 0, 1, 2
-_NEAR_ZERO = 1e-35  # what LightGBM takes for 0
-_MOST_LEAVES = 1 << 24
-# Objectives whose predictions are the plain sum of the trees.
-_PLAIN_OBJECTIVES = (
-    "lambdarank",
-    "rank_xendcg",
-    "regression",
-    "regression_l1",
-    "huber",
-    "fair",
-    "quantile",
-    "mape",
-    "none",
-    "custom",
-)
-
-Fields = dict[str, str]
+# Reading.
 
 
 def read(content: bytes) -> FileTrees:
@@ -215,12 +231,12 @@ def read(content: bytes) -> FileTrees:
     header, blocks = _blocks(text_of(content))
     names = _check_header(header)
     builder = TreeBuilder()
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         builder.start_tree()
         try:
             _read_tree(block, builder)
         except ModelError as error:
-            raise ModelError(f"tree {place}: {error}") from None
+            raise ModelError(f"tree {index}: {error}") from None
     if builder.n_features_seen > len(names):
         raise ModelError(
             f"its trees test feature {builder.n_features_seen - 1}, but it has {len(names):,} features."
@@ -257,7 +273,7 @@ def _blocks(text: str) -> tuple[Fields, Iterator[Fields]]:
 
 
 def _check_header(header: Fields) -> tuple[str, ...]:
-    """Raise for models that are no plain sum or mean of trees; gives the names of the features."""
+    """Raise for models that are not a plain sum or mean of trees; returns the names of the features."""
     if header.get("version") not in ("v3", "v4"):
         raise ModelError(f"its version is {header.get('version')!r}; v3 and v4 can be read.")
     for name in ("num_class", "num_tree_per_iteration"):
@@ -291,31 +307,28 @@ def _read_tree(block: Fields, builder: TreeBuilder) -> None:
     columns = {
         name: _numbers(block, name, n_inner, needed=name not in _OPTIONAL) for name in _COLUMNS
     }
-    waiting: list[Waiting] = [(0, 0, ())]
     is_read = [False] * (n_inner + n_leaves)
-    while waiting:
-        number, parent, sides = waiting.pop()
-        place = number if number >= 0 else n_inner + ~number
+
+    def read_node(number: int) -> tuple[int, Children | None]:
+        index = number if number >= 0 else n_inner + ~number
         is_known = number < n_inner if number >= 0 else ~number < n_leaves
-        if not is_known or is_read[place]:
+        if not is_known or is_read[index]:
             raise ModelError(f"child {number} is out of range, or has two parents.")
-        is_read[place] = True
+        is_read[index] = True
         if number < 0:
-            node = builder.add_leaf(values[~number], counts[~number])
-        else:
-            node = _add_split(columns, number, builder)
-            left, right = (int(columns[side][number]) for side in ("left_child", "right_child"))
-            decision = int(columns["decision_type"][number])
-            is_left = _missing_goes_left(decision, columns["threshold"][number])
-            waiting += children_of(node, left, right, is_left)
-        for side in sides:
-            builder.join(parent, side, node)
+            return builder.add_leaf(values[~number], counts[~number]), None
+        node = _add_split(columns, number, builder)
+        left, right = (int(columns[side][number]) for side in ("left_child", "right_child"))
+        decision = int(columns["decision_type"][number])
+        return node, (left, right, _missing_goes_left(decision, columns["threshold"][number]))
+
+    builder.read_tree(0, read_node)
     if not all(is_read):
         raise ModelError("some of its nodes have no parent.")
 
 
 def _n_leaves(block: Fields) -> int:
-    """How many leaves a tree has; raises for trees of other kinds than ours."""
+    """The number of leaves of a tree; raises for trees with categories or linear leaves."""
     n_leaves = whole_of(block.get("num_leaves"), "num_leaves")
     if not 1 <= n_leaves <= _MOST_LEAVES:
         raise ModelError(f"num_leaves is {n_leaves:,}.")
@@ -324,20 +337,6 @@ def _n_leaves(block: Fields) -> int:
     if whole_of(block.get("is_linear", "0"), "is_linear") != 0:
         raise ModelError("its leaves are linear models, which ours are not.")
     return n_leaves
-
-
-_OPTIONAL = ("internal_value", "internal_count", "split_gain")
-_WHOLE = ("split_feature", "decision_type", "left_child", "right_child")
-_COLUMNS = (
-    "split_feature",
-    "threshold",
-    "decision_type",
-    "left_child",
-    "right_child",
-    "split_gain",
-    "internal_value",
-    "internal_count",
-)
 
 
 def _add_split(columns: dict[str, list[float]], number: int, builder: TreeBuilder) -> int:
@@ -351,7 +350,7 @@ def _add_split(columns: dict[str, list[float]], number: int, builder: TreeBuilde
 
 
 def _missing_goes_left(decision: int, threshold: float) -> bool:
-    """Where NaN goes; the kinds 'none' and 'zero' take it for 0."""
+    """Whether NaN goes left; the kinds 'none' and 'zero' treat it as 0."""
     if decision & _CATEGORICAL:
         raise ModelError("it splits by categories, which our trees do not.")
     kind = (decision >> 2) & 3
@@ -384,5 +383,5 @@ def _numbers(block: Fields, name: str, length: int, *, needed: bool = True) -> l
         raise ModelError(f"{name} holds {texts[int(np.argmin(is_fine))][:40]}.")
     if name in _WHOLE and (numbers != np.rint(numbers)).any():
         raise ModelError(f"{name} must be whole numbers.")
-    found: list[float] = numbers.tolist()
-    return found
+    as_list: list[float] = numbers.tolist()
+    return as_list

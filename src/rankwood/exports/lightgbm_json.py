@@ -1,8 +1,7 @@
 """The JSON of LightGBM's ``dump_model``, for Vespa.
 
-Vespa tests ``value < threshold`` where LightGBM tests ``<=``, both in float64, and sums the trees whatever the file
-says of averages. Thresholds are therefore written as the least float64 that float32 rounds to a number above ours, and
-averages as sums.
+Vespa tests ``value < threshold`` where LightGBM tests ``<=``, both in float64, and always sums the trees. Thresholds
+are therefore written as the least float64 that float32 rounds to a number above ours, and averages as sums.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ import numpy as np
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.exports import rules
-from rankwood.exports.lightgbm import default_name, row_counts
+from rankwood.exports.lightgbm import default_name, notes, row_counts
 from rankwood.exports.reading import (
+    Children,
     TreeBuilder,
-    Waiting,
-    children_of,
     json_number,
     json_of,
     json_whole,
@@ -28,16 +26,10 @@ from rankwood.exports.reading import (
     sequence,
 )
 from rankwood.exports.rules import EngineRules, FileTrees
-from rankwood.exports.writing import (
-    Plain,
-    WriteOptions,
-    names_for,
-    nested,
-    plain,
-    refuse_depth,
-    refuse_third_children,
-)
+from rankwood.exports.writing import Plain, WriteOptions, nested, plain_for
 from rankwood.models.forest import Forest
+
+__all__ = ["RULES", "notes", "read", "write"]
 
 RULES = EngineRules(
     "<",
@@ -55,10 +47,7 @@ RULES = EngineRules(
 
 def write(forest: Forest, options: WriteOptions) -> bytes:
     """The JSON that Vespa's importer reads."""
-    refuse_third_children(forest, "lightgbm-json")
-    refuse_depth(forest, "lightgbm-json")
-    names = names_for(forest, options, default_name)
-    trees = plain(forest, names, may_average=False)
+    trees = plain_for("lightgbm-json", forest, options, default_name)
     head = {
         "name": "tree",
         "version": "v4",
@@ -68,7 +57,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         "max_feature_idx": forest.n_features - 1,
         "objective": "regression",
         "average_output": False,
-        "feature_names": list(names),
+        "feature_names": list(trees.names),
         "monotone_constraints": [],
         "feature_infos": {},
     }
@@ -80,26 +69,26 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
 def _trees(trees: Plain) -> Iterator[str]:
     forest = trees.forest
     conditions = np.nextafter(rules.greatest_rounded_to(forest.threshold), np.inf).tolist()
-    for place, root in enumerate(trees.roots()):
-        end = int(forest.tree_offsets[place + 1])
+    for index, root in enumerate(trees.roots()):
+        end = int(forest.tree_offsets[index + 1])
         is_leaf = forest.feature[root:end] < 0
         writer = _NodeWriter(trees, conditions, root, is_leaf, row_counts(forest, root, end))
         structure = "".join(nested(forest, root, writer.leaf, writer.split))
-        yield _tree(place, int(is_leaf.sum()), structure)
+        yield _tree(index, int(is_leaf.sum()), structure)
     if trees.constant is not None:
         leaf = f'{{"leaf_value": {rules.exact(trees.constant)}}}'
         yield _tree(forest.n_trees, 1, leaf)
 
 
-def _tree(place: int, n_leaves: int, structure: str) -> str:
+def _tree(index: int, n_leaves: int, structure: str) -> str:
     return (
-        f'{{"tree_index": {place}, "num_leaves": {n_leaves}, "num_cat": 0, "shrinkage": 1, '
+        f'{{"tree_index": {index}, "num_leaves": {n_leaves}, "num_cat": 0, "shrinkage": 1, '
         f'"tree_structure": {structure}}}'
     )
 
 
 class _NodeWriter:
-    """The texts of a tree's nodes; leaves and splits are numbered apart."""
+    """Writes the nodes of a tree; leaves and splits are numbered separately."""
 
     def __init__(
         self, trees: Plain, conditions: list[float], root: int, is_leaf: Array, counts: Array
@@ -114,45 +103,37 @@ class _NodeWriter:
         return f'{{"leaf_index": {number}, "leaf_value": {value}, "leaf_weight": {count}, "leaf_count": {count}}}'
 
     def split(self, node: int) -> tuple[str, str, str]:
-        forest, place = self.forest, node - self.root
+        forest, own = self.forest, node - self.root
         is_left = "true" if forest.missing[node] == forest.left[node] else "false"
         before = (
-            f'{{"split_index": {self.number[place]}, "split_feature": {int(forest.feature[node])}, '
+            f'{{"split_index": {self.number[own]}, "split_feature": {int(forest.feature[node])}, '
             f'"split_gain": {rules.exact(forest.gain[node])}, '
             f'"threshold": {rules.exact(self.conditions[node])}, '
             f'"decision_type": "<=", "default_left": {is_left}, "missing_type": "NaN", '
-            f'"internal_value": {rules.exact(self.value[node])}, "internal_weight": {self.counts[place]}, '
-            f'"internal_count": {self.counts[place]}, "left_child": '
+            f'"internal_value": {rules.exact(self.value[node])}, "internal_weight": {self.counts[own]}, '
+            f'"internal_count": {self.counts[own]}, "left_child": '
         )
         return before, ', "right_child": ', "}"
 
 
 def read(content: bytes) -> FileTrees:
-    """The trees of a file as Vespa takes them; for verification."""
+    """The trees of a file as Vespa reads them; for verification."""
     document = mapping(json_of(content), "the model")
     if "objective" not in document or "pandas_categorical" not in document:
         raise ModelError("Vespa needs 'objective' and 'pandas_categorical'.")
     names = sequence(document.get("feature_names"), "feature_names")
     builder = TreeBuilder()
-    for tree in sequence(document.get("tree_info"), "tree_info"):
-        builder.start_tree()
-        _read_tree(mapping(tree, "a tree").get("tree_structure"), builder)
-    return builder.finish(n_features=len(names), feature_names=tuple(map(str, names)))
 
-
-def _read_tree(root: Any, builder: TreeBuilder) -> None:
-    waiting: list[Waiting] = [(root, 0, ())]
-    while waiting:
-        value, parent, sides = waiting.pop()
+    def read_node(value: Any) -> tuple[int, Children | None]:
         record = mapping(value, "a node")
         if "leaf_value" in record:
-            node = builder.add_leaf(json_number(record["leaf_value"], "leaf_value"))
-        else:
-            column = json_whole(record.get("split_feature"), "split_feature")
-            node = builder.add_split(column, json_number(record.get("threshold"), "threshold"))
-            is_left = record.get("default_left") is True
-            waiting += children_of(
-                node, record.get("left_child"), record.get("right_child"), is_left
-            )
-        for side in sides:
-            builder.join(parent, side, node)
+            return builder.add_leaf(json_number(record["leaf_value"], "leaf_value")), None
+        column = json_whole(record.get("split_feature"), "split_feature")
+        node = builder.add_split(column, json_number(record.get("threshold"), "threshold"))
+        is_left = record.get("default_left") is True
+        return node, (record.get("left_child"), record.get("right_child"), is_left)
+
+    for tree in sequence(document.get("tree_info"), "tree_info"):
+        builder.start_tree()
+        builder.read_tree(mapping(tree, "a tree").get("tree_structure"), read_node)
+    return builder.finish(n_features=len(names), feature_names=tuple(map(str, names)))

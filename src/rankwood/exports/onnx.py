@@ -1,4 +1,4 @@
-"""ONNX: one ``TreeEnsembleRegressor`` of ai.onnx.ml, for ONNX Runtime and others. Needs the extra ``onnx``."""
+"""ONNX: one ``TreeEnsembleRegressor`` of ai.onnx.ml, for ONNX Runtime and others. It needs the extra ``onnx``."""
 
 from __future__ import annotations
 
@@ -34,21 +34,16 @@ RULES = EngineRules(
         "input 'features': float32, rows x features; output 'scores': float32, rows x 1",
     ),
 )
-# The newest of which every ONNX Runtime since 1.10 knows; later ones change nothing that is used here.
+# The newest versions that every ONNX Runtime since 1.10 supports; later ones change nothing used here.
 _OPSETS = {"": 15, "ai.onnx.ml": 3}
 _IR_VERSION = 8
-
-
-def default_name(number: int) -> str:
-    """A name for a feature that has none."""
-    return f"feature_{number + 1}"
 
 
 def write(forest: Forest, options: WriteOptions) -> bytes:
     """The serialized model."""
     onnx = _package()
     refuse_third_children(forest, "onnx")
-    names = names_for(forest, options, default_name)
+    names = names_for(forest, options)
     attributes = _attributes(forest)
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     node = helper.make_node(
@@ -93,7 +88,7 @@ def _attributes(forest: Forest) -> dict[str, Any]:
         "target_weights": outputs[is_leaf],
     }
     modes = np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist()
-    if forest.n_trees == 0:  # the operator wants a tree
+    if forest.n_trees == 0:  # the operator requires a tree
         columns = {name: np.zeros(1, column.dtype) for name, column in columns.items()}
         modes = ["LEAF"]
     return {
@@ -107,49 +102,55 @@ def _attributes(forest: Forest) -> dict[str, Any]:
 
 
 def read(content: bytes) -> FileTrees:
-    """The trees of a file of ours; for verification."""
+    """The trees of a file that ``write`` wrote; for verification."""
     onnx = _package()
     try:
         model = onnx.load_from_string(content)
         (node,) = model.graph.node
-        found = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     except Exception as error:  # whatever protobuf raises
         raise ModelError(f"it is no ONNX model of one node: {error}") from None
     weight_of = dict(
         zip(
-            zip(found["target_treeids"], found["target_nodeids"], strict=True),
-            found["target_weights"],
+            zip(attributes["target_treeids"], attributes["target_nodeids"], strict=True),
+            attributes["target_weights"],
             strict=True,
         )
     )
     builder = TreeBuilder()
     positions: dict[tuple[int, int], int] = {}
-    for place, key in enumerate(zip(found["nodes_treeids"], found["nodes_nodeids"], strict=True)):
+    for index, key in enumerate(
+        zip(attributes["nodes_treeids"], attributes["nodes_nodeids"], strict=True)
+    ):
         if key[1] == 0:
             builder.start_tree()
-        if found["nodes_modes"][place] == b"LEAF":
+        if attributes["nodes_modes"][index] == b"LEAF":
             positions[key] = builder.add_leaf(weight_of[key])
         else:
-            feature, threshold = found["nodes_featureids"][place], found["nodes_values"][place]
+            feature, threshold = (
+                attributes["nodes_featureids"][index],
+                attributes["nodes_values"][index],
+            )
             positions[key] = builder.add_split(feature, threshold)
-    _join(found, builder, positions)
-    divisor = float(len(builder.roots)) if found["aggregate_function"] == b"AVERAGE" else 1.0
+    _join(attributes, builder, positions)
+    divisor = float(len(builder.roots)) if attributes["aggregate_function"] == b"AVERAGE" else 1.0
     n_features = model.graph.input[0].type.tensor_type.shape.dim[1].dim_value
-    return builder.finish(n_features=n_features, divisor=divisor, base=found["base_values"][0])
+    return builder.finish(n_features=n_features, divisor=divisor, base=attributes["base_values"][0])
 
 
 def _join(
-    found: dict[str, Any], builder: TreeBuilder, positions: dict[tuple[int, int], int]
+    attributes: dict[str, Any], builder: TreeBuilder, positions: dict[tuple[int, int], int]
 ) -> None:
-    for place, (key, node) in enumerate(positions.items()):
-        if found["nodes_modes"][place] == b"LEAF":
+    for index, (key, node) in enumerate(positions.items()):
+        if attributes["nodes_modes"][index] == b"LEAF":
             continue
         left, right = (
-            positions[key[0], found[f"nodes_{side}nodeids"][place]] for side in ("true", "false")
+            positions[key[0], attributes[f"nodes_{side}nodeids"][index]]
+            for side in ("true", "false")
         )
         builder.join(node, "left", left)
         builder.join(node, "right", right)
-        tracks_true = found["nodes_missing_value_tracks_true"][place] == 1
+        tracks_true = attributes["nodes_missing_value_tracks_true"][index] == 1
         builder.join(node, "missing", left if tracks_true else right)
 
 

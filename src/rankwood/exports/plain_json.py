@@ -1,4 +1,4 @@
-"""A plain dump of a forest in JSON: everything the model file holds about the trees, for programs of one's own."""
+"""A plain JSON dump of a forest: everything the model file has about the trees, for other programs."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         "n_features": forest.n_features,
         "feature_names": None if names is None else list(names),
     }
-    trees = ",\n".join(_tree(forest, place) for place in range(forest.n_trees))
+    trees = ",\n".join(_tree(forest, tree) for tree in range(forest.n_trees))
     return f'{json.dumps(head)[:-1]}, "trees": [\n{trees}\n]}}\n'.encode()
 
 
-def _tree(forest: Forest, place: int) -> str:
-    root, end = (int(offset) for offset in forest.tree_offsets[place : place + 2])
+def _tree(forest: Forest, tree: int) -> str:
+    root, end = (int(offset) for offset in forest.tree_offsets[tree : tree + 2])
     nodes = slice(root, end)
     is_leaf = forest.feature[nodes] < 0
-    columns = [f'"weight": {rules.exact(forest.tree_weights[place])}']
+    columns = [f'"weight": {rules.exact(forest.tree_weights[tree])}']
     for name in _WHOLE:
         numbers = getattr(forest, name)[nodes]
         shown = numbers if name == "feature" else np.where(is_leaf, -1, numbers - root)

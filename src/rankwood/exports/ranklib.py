@@ -1,7 +1,7 @@
-"""RankLib's text, which the ranking plugins of OpenSearch and Elasticsearch read as ``model/ranklib``.
+"""RankLib's text format, which the ranking plugins of OpenSearch and Elasticsearch read as ``model/ranklib``.
 
-RankLib joins the lines of an ``<ensemble>`` and takes the children of a ``<split>`` by their order: feature,
-threshold, left, right. It looks at the first line to see what the model is.
+RankLib joins the lines of an ``<ensemble>`` and expects the children of a ``<split>`` in a fixed order: feature,
+threshold, left, right. The first line says what kind of model it is.
 """
 
 from __future__ import annotations
@@ -15,15 +15,7 @@ from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import TreeBuilder, number_of, text_of, whole_of
 from rankwood.exports.rules import EngineRules, FileTrees
-from rankwood.exports.writing import (
-    Plain,
-    WriteOptions,
-    in_float32,
-    nested,
-    plain,
-    refuse_depth,
-    refuse_third_children,
-)
+from rankwood.exports.writing import Plain, WriteOptions, float32_trees, plain_for
 from rankwood.models.forest import Forest
 
 RULES = EngineRules(
@@ -45,12 +37,10 @@ _TAG = re.compile(r"<(/?)([A-Za-z]+)((?:\s[^<>]*)?)>([^<>]*)")
 _WEIGHT = re.compile(r"""\bweight\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
-def write(forest: Forest, options: WriteOptions) -> bytes:  # noqa: ARG001 - all writers take them
+def write(forest: Forest, options: WriteOptions) -> bytes:  # noqa: ARG001 - the signature of all writers
     """The model as RankLib writes it: one ensemble, or one per tree where trees are averaged."""
-    refuse_third_children(forest, "ranklib")
-    refuse_depth(forest, "ranklib")
-    # With a base, the mean is written as a sum: an ensemble for the base would be averaged too.
-    trees = plain(forest, (), may_average=forest.base == 0)
+    # With a base, the mean is written as a sum, since an ensemble for the base would be averaged too.
+    trees = plain_for("ranklib", forest, None, may_average=forest.base == 0)
     lines = [_AVERAGED if trees.is_mean else _SUMMED[0], f"## No. of trees = {trees.n_trees}", ""]
     texts = list(_trees(trees))
     if trees.is_mean:
@@ -68,12 +58,10 @@ def _tree(number: int, text: str) -> str:
 
 
 def _trees(trees: Plain) -> Iterator[str]:
-    forest = trees.forest
-    outputs = in_float32(trees.value, "leaf value").tolist()
-    thresholds, features = forest.threshold.tolist(), forest.feature.tolist()
+    thresholds, features = trees.forest.threshold.tolist(), trees.forest.feature.tolist()
 
-    def leaf(node: int) -> str:
-        return f"<output>{rules.short(outputs[node])}</output>"
+    def leaf(_: int, value: str) -> str:
+        return f"<output>{value}</output>"
 
     def split(node: int) -> tuple[str, str, str]:
         test = (
@@ -82,11 +70,7 @@ def _trees(trees: Plain) -> Iterator[str]:
         )
         return f'{test}<split pos="left">\n', '\n</split>\n<split pos="right">\n', "\n</split>"
 
-    for root in trees.roots():
-        yield "".join(nested(forest, root, leaf, split))
-    if trees.constant is not None:
-        constant = in_float32(np.array([trees.constant]), "base")
-        yield f"<output>{rules.short(float(constant[0]))}</output>"
+    return float32_trees(trees, leaf, split)
 
 
 def read(content: bytes) -> FileTrees:
@@ -112,7 +96,7 @@ def read(content: bytes) -> FileTrees:
 
 
 def _read_ensembles(body: str, builder: TreeBuilder) -> Iterator[int]:
-    """How many trees each ensemble has; they go into ``builder``."""
+    """The number of trees of each ensemble; the trees are added to ``builder``."""
     position, reader = 0, _Reader(builder)
     while position < len(body):
         match = _TAG.match(body, position)
@@ -127,20 +111,20 @@ def _read_ensembles(body: str, builder: TreeBuilder) -> Iterator[int]:
 
 
 class _Reader:
-    """Takes tags one by one: ensemble > tree > split > (feature, threshold, split, split) or output."""
+    """Processes tags one by one: ensemble > tree > split > (feature, threshold, split, split) or output."""
 
     def __init__(self, builder: TreeBuilder) -> None:
         self.builder = builder
         self.open: list[str] = []
         self.n_trees = 0
-        # Of each open split: its position once known, its feature, and how many children it has.
+        # Of each open split: its position once known, its feature, and its number of children.
         self.splits: list[dict[str, float | None]] = []
 
     def take(self, closes: bool, name: str, attributes: str, text: str) -> int | None:
-        """One tag with the text after it; gives the number of trees when an ensemble ends."""
+        """Process one tag with the text after it; returns the number of trees when an ensemble ends."""
         if closes:
             return self._close(name)
-        self._check_place(name)
+        self._check_parent(name)
         self.open.append(name)
         if name == "tree":
             self._start_tree(attributes)
@@ -152,7 +136,7 @@ class _Reader:
             self.n_trees = 0
         return None
 
-    def _check_place(self, name: str) -> None:
+    def _check_parent(self, name: str) -> None:
         parents = {"ensemble": "", "tree": "ensemble", "feature": "split", "threshold": "split"}
         parents["output"] = "split"
         above = self.open[-1] if self.open else ""
@@ -180,15 +164,15 @@ class _Reader:
             split["feature"] = feature - 1
         elif name == "threshold" and split["node"] is None and split["feature"] is not None:
             threshold = number_of(text, "a <threshold>")
-            self._place(self.builder.add_split(int(split["feature"]), threshold))
+            self._set_position(self.builder.add_split(int(split["feature"]), threshold))
         elif name == "output" and split["node"] is None and split["feature"] is None:
-            self._place(self.builder.add_leaf(number_of(text, "an <output>")))
+            self._set_position(self.builder.add_leaf(number_of(text, "an <output>")))
             split["children"] = 2  # complete
         else:
             raise ModelError(f"a <{name}> stands where RankLib does not look for it.")
 
-    def _place(self, node: int) -> None:
-        """Note the position of the innermost split, and join it to the one around it."""
+    def _set_position(self, node: int) -> None:
+        """Set the position of the innermost split, and join it to the split around it."""
         self.splits[-1]["node"] = node
         if len(self.splits) < 2:
             if node != self.builder.roots[-1]:
@@ -214,6 +198,6 @@ class _Reader:
         return self.n_trees if name == "ensemble" else None
 
     def check_end(self) -> None:
-        """Raise if something is still open."""
+        """Raise if a tag is still open."""
         if self.open:
             raise ModelError(f"it ends before </{self.open[-1]}>: the file is not complete.")

@@ -1,4 +1,7 @@
-"""Trees put together node by node from a file that is not to be trusted, and made into a forest."""
+"""``TreeBuilder``: trees assembled node by node from files that are not trusted; ``into_forest``: the forest of them.
+
+The functions at the end check the numbers, texts and JSON values of such files.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,29 +17,24 @@ import numpy as np
 
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
-from rankwood.exports import rules as float_steps
-from rankwood.exports.rules import EngineRules, FileTrees
+from rankwood.exports.rules import EngineRules, FileTrees, at_most, below
 from rankwood.models.forest import Forest
 
-MOST_FEATURES = 10_000_000  # a damaged number must not become an array of that many names
+MOST_FEATURES = 10_000_000  # a damaged number must not allocate huge arrays
 _LEAF = -1
 _SIDES = ("left", "right", "missing")
 
-# A node still to be read, the position of its parent, and the sides it is on.
-Waiting = tuple[Any, int, tuple[str, ...]]
+# The left and the right child, as items still to be read, and whether missing values go left.
+Children = tuple[Any, Any, bool]
 
-
-def children_of(parent: int, left: Any, right: Any, missing_left: bool) -> list[Waiting]:
-    """Both children of a split, the one to be read first at the end."""
-    return [
-        (right, parent, ("right",) if missing_left else ("right", "missing")),
-        (left, parent, ("left", "missing") if missing_left else ("left",)),
-    ]
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_SHOWN = 30
 
 
 @dataclass
 class TreeBuilder:
-    """Collects nodes in any order that has parents before children."""
+    """Collects nodes in any order with parents before children."""
 
     feature: list[int] = field(default_factory=list)
     threshold: list[float] = field(default_factory=list)
@@ -49,12 +48,29 @@ class TreeBuilder:
     weights: list[float] = field(default_factory=list)
 
     def start_tree(self, weight: float = 1.0) -> None:
-        """Begin a tree; the next node is its root."""
+        """Start a tree; the next node is its root."""
         self.roots.append(len(self.feature))
         self.weights.append(weight)
 
+    def read_tree(self, root: Any, read_node: Callable[[Any], tuple[int, Children | None]]) -> None:
+        """Add all nodes of a tree, from the root down.
+
+        ``read_node`` adds the node of an item, and returns its position and, for a split, its children.
+        """
+        waiting: list[tuple[Any, int, tuple[str, ...]]] = [(root, 0, ())]
+        while waiting:
+            item, parent, sides = waiting.pop()
+            node, children = read_node(item)
+            for side in sides:
+                self.join(parent, side, node)
+            if children is not None:
+                left, right, missing_left = children
+                # The left child is read first.
+                waiting.append((right, node, ("right",) if missing_left else ("right", "missing")))
+                waiting.append((left, node, ("left", "missing") if missing_left else ("left",)))
+
     def add_leaf(self, value: float, cover: float = 0.0) -> int:
-        """A leaf; gives its position."""
+        """Add a leaf; returns its position."""
         return self._add(_LEAF, 0.0, value, cover, 0.0)
 
     def add_split(
@@ -65,7 +81,7 @@ class TreeBuilder:
         cover: float = 0.0,
         gain: float = 0.0,
     ) -> int:
-        """A split whose children are still to come; gives its position."""
+        """Add a split, whose children are joined later; returns its position."""
         if not 0 <= feature < MOST_FEATURES:
             raise ModelError(
                 f"a split tests feature {feature}; features from 0 to {MOST_FEATURES - 1:,} can be read."
@@ -85,7 +101,7 @@ class TreeBuilder:
         divisor: float = 1.0,
         base: float = 0.0,
     ) -> FileTrees:
-        """The trees, in arrays."""
+        """The trees as arrays."""
         arrays: dict[str, Array] = {}
         for name in ("feature", *_SIDES):
             arrays[name] = np.array(getattr(self, name), np.int32)
@@ -108,7 +124,7 @@ class TreeBuilder:
         return max(0, *self.feature, 0) + 1 if self.feature else 1
 
     def _add(self, feature: int, threshold: float, value: float, cover: float, gain: float) -> int:
-        # Infinite thresholds part missing values from all others; LightGBM has them.
+        # LightGBM uses infinite thresholds to separate missing values from all others.
         if math.isnan(threshold) or threshold == -math.inf or not math.isfinite(value):
             raise ModelError(f"a node has the threshold {threshold} and the value {value}.")
         self.feature.append(feature)
@@ -122,9 +138,9 @@ class TreeBuilder:
 
 
 def into_forest(trees: FileTrees, rules: EngineRules) -> Forest:
-    """The forest that decides as the engine does for every float32 value, missing ones included.
+    """The forest that decides as the engine does for every float32 value and for missing values.
 
-    A threshold of infinity becomes the greatest float32: of all values only infinity itself would go elsewhere.
+    A threshold of infinity becomes the greatest float32; only the value infinity itself is then decided otherwise.
     """
     is_inner = trees.feature >= 0
     seen = rules.seen_thresholds(trees.threshold)
@@ -161,22 +177,8 @@ def into_forest(trees: FileTrees, rules: EngineRules) -> Forest:
     )
 
 
-def _as_ours(seen: Array, rules: EngineRules) -> Array:
-    """Float32 thresholds for ``value <= threshold``."""
-    return float_steps.at_most(seen) if rules.comparison == "<=" else float_steps.below(seen)
-
-
-def _weights(trees: FileTrees, rules: EngineRules) -> tuple[Array, bool]:
-    """Tree weights, and whether trees are averaged; what is divided by anything but their weight is a sum."""
-    weights = trees.tree_weights.astype(rules.summed_in).astype(np.float64)
-    if trees.divisor == 1:
-        return weights, False
-    is_mean = trees.divisor == weights.sum() and weights.min(initial=0.0) >= 0
-    return (weights, True) if is_mean else (weights / trees.divisor, False)
-
-
 def renamed(trees: FileTrees, names: tuple[str, ...] | None, n_features: int | None) -> FileTrees:
-    """The trees with other names or more features than the file tells of."""
+    """The trees with other names or more features than the file has."""
     wanted = len(names) if names is not None else n_features
     if wanted is None:
         return trees
@@ -191,12 +193,21 @@ def renamed(trees: FileTrees, names: tuple[str, ...] | None, n_features: int | N
     )
 
 
-# Numbers and JSON out of files that are not to be trusted.
+def _as_ours(seen: Array, rules: EngineRules) -> Array:
+    """The thresholds in float32, for the comparison ``value <= threshold``."""
+    return at_most(seen) if rules.comparison == "<=" else below(seen)
 
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_SHOWN = 30
+def _weights(trees: FileTrees, rules: EngineRules) -> tuple[Array, bool]:
+    """Tree weights, and whether trees are averaged; a divisor other than their total weight is multiplied in."""
+    weights = trees.tree_weights.astype(rules.summed_in).astype(np.float64)
+    if trees.divisor == 1:
+        return weights, False
+    is_mean = trees.divisor == weights.sum() and weights.min(initial=0.0) >= 0
+    return (weights, True) if is_mean else (weights / trees.divisor, False)
+
+
+# Texts, numbers and JSON of files that are not trusted.
 
 
 def text_of(content: bytes) -> str:
@@ -224,7 +235,7 @@ def whole_of(text: Any, what: str) -> int:
 
 
 def json_of(content: bytes) -> Any:
-    """The value of a JSON file; NaN and infinity are refused, and so is what is nested too deep."""
+    """The value of a JSON file; NaN, infinity and deep nesting are refused."""
     try:
         return json.loads(text_of(content), parse_constant=_refuse_constant, parse_int=_parse_int)
     except json.JSONDecodeError as error:
@@ -238,7 +249,7 @@ def _refuse_constant(text: str) -> float:
 
 
 def _parse_int(text: str) -> int:
-    # Python takes quadratic time for integers of many digits, and refuses them with an error of its own.
+    # Python takes quadratic time for integers of many digits, or raises an error of its own.
     if len(text) > 18:
         raise ModelError(f"it holds a whole number of {len(text):,} digits.")
     return int(text)

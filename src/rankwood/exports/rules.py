@@ -1,6 +1,9 @@
-"""How another engine reads a tree, in a few facts; and trees as a file of that engine writes them.
+"""``EngineRules``: how another engine scores trees; ``FileTrees``: the trees of a file; and moved thresholds.
 
-``Rules`` and ``FileTrees`` know nothing of our forests: what is scored here is what the file says, number by number.
+``FileTrees.score`` scores the numbers of the file under the rules of its reader, independently of ``Forest``.
+
+Rankwood compares ``value <= threshold`` in float32. Engines that compare otherwise need other thresholds: ``above``,
+``greatest_rounded_to`` and ``before_slack`` move ours for writing; ``at_most`` and ``below`` move theirs for reading.
 """
 
 from __future__ import annotations
@@ -12,12 +15,16 @@ import numpy as np
 
 from rankwood.dtypes import Array, Features, Floats
 
-_BLOCK_ROWS = 1 << 15  # rows walked together: their values stay in the cache
+_BLOCK_ROWS = 1 << 15  # rows scored together; their values stay in the cache
+
+SOLR_SLACK = np.float32(1e-6)  # what Solr adds to every threshold it reads
+_GREATEST = float(np.finfo(np.float32).max)
+_TRIED_STEPS = 4  # float32 steps that a compensated threshold may differ from the plain difference
 
 
 @dataclass(frozen=True)
 class EngineRules:
-    """What an engine does with a value, a threshold and the leaves.
+    """How an engine compares values with thresholds and sums leaves.
 
     Parameters
     ----------
@@ -32,11 +39,11 @@ class EngineRules:
     slack
         What is added to a threshold before it is compared.
     multiplied_in
-        The floats that weight times leaf, and a step of the sum, are worked out in; None: as ``summed_in``.
+        The floats in which weight times leaf is computed and added; None: as ``summed_in``.
     counts_as_zero
         Values no farther from 0 than this are 0.
     texts
-        The rules in words, one each, for the certificate.
+        The rules as sentences, for the certificate.
     """
 
     comparison: str
@@ -49,18 +56,18 @@ class EngineRules:
     counts_as_zero: float = 0.0
 
     def goes_left(self, values: Array, thresholds: Array) -> Array:
-        """Whether each value goes left of its threshold; ``thresholds`` are ready for comparison."""
+        """Whether each value goes left; ``thresholds`` are those of ``seen_thresholds``."""
         chosen: Array = values <= thresholds if self.comparison == "<=" else values < thresholds
         return chosen
 
     def seen_thresholds(self, written: Floats) -> Array:
-        """Thresholds as the engine compares with them."""
+        """Thresholds as the engine uses them in comparisons."""
         with np.errstate(over="ignore"):
             seen = written.astype(self.compared_in)
             return seen + self.compared_in(self.slack) if self.slack else seen
 
     def seen_values(self, features: Array) -> Array:
-        """Values as the engine compares them."""
+        """Values as the engine uses them in comparisons."""
         with np.errstate(over="ignore"):
             seen = np.array(features, self.compared_in)
         if self.missing == "zero":
@@ -72,20 +79,20 @@ class EngineRules:
 
 @dataclass(frozen=True, eq=False)
 class FileTrees:
-    """The trees of a file: numbers as they are written, children as positions in the whole arrays.
+    """The trees of a file: numbers as written, children as positions in the whole arrays.
 
     Parameters
     ----------
     feature, left, right, missing
-        As in ``Forest``: -1 marks a leaf; children stand after their parents.
+        As in ``Forest``: -1 marks a leaf; children come after their parents.
     threshold, value, cover, gain
         As written, in float64.
     tree_offsets, tree_weights
         As in ``Forest``.
     groups
-        How many trees are summed in ``summed_in`` before these sums are added in float64; None for one group.
+        The numbers of trees that are summed in ``summed_in`` before the sums are added in float64; None for one group.
     divisor, base
-        What the sum is divided by, and what is added then.
+        The sum is divided by ``divisor``, then ``base`` is added.
     """
 
     feature: Array
@@ -110,7 +117,7 @@ class FileTrees:
         return self.tree_weights.size
 
     def score(self, features: Array, rules: EngineRules) -> Floats:
-        """The score of each row, added tree by tree as the engine does."""
+        """The score of each row, summed tree by tree as the engine does."""
         scores = [
             self._score_block(features[first : first + _BLOCK_ROWS], rules)
             for first in range(0, len(features), _BLOCK_ROWS)
@@ -153,18 +160,7 @@ class FileTrees:
         return nodes
 
 
-# Thresholds moved so that another engine's comparison says what ours says.
-#
-# Ours is ``value <= threshold`` with both in float32. Words used here
-#     grid    the numbers float32 can hold
-#     above   the next of them upwards
-
-
-SOLR_SLACK = np.float32(1e-6)  # what Solr adds to every threshold it reads
-_GREATEST = float(np.finfo(np.float32).max)
-_TRIED_STEPS = (
-    4  # grid steps either way that a compensated threshold may be off the plain difference
-)
+# Thresholds moved so that another engine's comparison decides as ours does.
 
 
 def above(thresholds: Features) -> Features:
@@ -176,14 +172,14 @@ def above(thresholds: Features) -> Features:
 def greatest_rounded_to(thresholds: Features) -> Floats:
     """The greatest float64 that float32 rounds to the threshold or below.
 
-    An engine that compares float64 values with it decides as we do after rounding the value to float32, for every
-    float64 value, not only for those that float32 can hold.
+    An engine that compares float64 values with it decides as Rankwood does after rounding the value to float32, for
+    every float64 value, not only for those that float32 can represent.
     """
     upper = above(thresholds).astype(np.float64)
-    upper[np.isinf(upper)] = 2.0**128  # where float32 would go on
+    upper[np.isinf(upper)] = 2.0**128  # the next float32, if the exponent had one more bit
     middle: Floats = thresholds.astype(np.float64) / 2 + upper / 2
     with np.errstate(over="ignore"):
-        stays = middle.astype(np.float32) <= thresholds  # a tie goes to the even one
+        stays = middle.astype(np.float32) <= thresholds  # ties round to even
     return np.where(stays, middle, np.nextafter(middle, -np.inf))
 
 
@@ -198,22 +194,15 @@ def at_most(numbers: Floats) -> Features:
 
 def below(numbers: Floats) -> Features:
     """The greatest float32 that is below each number; -inf where there is none."""
-    found = at_most(numbers)
-    is_equal = found.astype(np.float64) == numbers
-    return np.where(is_equal, _stepped(found, -np.inf), found) + np.float32(0.0)
-
-
-def _stepped(numbers: Features, direction: float) -> Features:
-    """The next float32 in a direction; beyond the greatest there is infinity, and no warning."""
-    with np.errstate(over="ignore", under="ignore"):
-        stepped: Features = np.nextafter(numbers, np.float32(direction))
-    return stepped
+    greatest = at_most(numbers)
+    is_equal = greatest.astype(np.float64) == numbers
+    return np.where(is_equal, _stepped(greatest, -np.inf), greatest) + np.float32(0.0)
 
 
 def before_slack(thresholds: Features) -> tuple[Features, Array]:
-    """What to write for Solr, which adds 1e-6 in float32; and whether the sum is the threshold to the bit.
+    """Thresholds to write for Solr, which adds 1e-6 in float32; and whether each sum equals the threshold.
 
-    Where no float32 number plus 1e-6 gives the threshold, the written number gives the nearest one there is.
+    If no float32 plus 1e-6 gives the threshold, the written number gives the nearest possible sum.
     """
     plain: Features = thresholds - SOLR_SLACK
     best, least = plain.copy(), _distance(plain, thresholds)
@@ -228,18 +217,25 @@ def before_slack(thresholds: Features) -> tuple[Features, Array]:
     return best, least == 0
 
 
-def _distance(written: Features, thresholds: Features) -> Floats:
-    with np.errstate(over="ignore", invalid="ignore"):
-        seen = (written + SOLR_SLACK).astype(np.float64)
-        distance: Floats = np.abs(seen - thresholds.astype(np.float64))
-    return np.where(np.isfinite(distance) & np.isfinite(written), distance, np.inf)
-
-
 def short(number: float) -> str:
-    """A float32 number with the nine digits that identify it."""
+    """A float32 number with nine digits, which identify it."""
     return f"{number:.9g}"
 
 
 def exact(number: float) -> str:
     """A float64 number with as many digits as identify it."""
     return repr(float(number))
+
+
+def _stepped(numbers: Features, direction: float) -> Features:
+    """The next float32 in a direction; infinity beyond the greatest, without a warning."""
+    with np.errstate(over="ignore", under="ignore"):
+        stepped: Features = np.nextafter(numbers, np.float32(direction))
+    return stepped
+
+
+def _distance(written: Features, thresholds: Features) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        seen = (written + SOLR_SLACK).astype(np.float64)
+        distance: Floats = np.abs(seen - thresholds.astype(np.float64))
+    return np.where(np.isfinite(distance) & np.isfinite(written), distance, np.inf)

@@ -1,8 +1,8 @@
 """The model store of Solr's learning to rank: a ``MultipleAdditiveTreesModel``.
 
-Solr hands numbers to setters that take a float or a text: a JSON number is neither, so every number is a string. It
-adds 1e-6 to each threshold it reads. A NaN needs ``missing`` on every split, and ``isNullSameAsZero`` (Solr 9.2 or
-newer).
+Solr passes values to setters that take a float or a text; a JSON number is neither, so every number is written as a
+string. Solr adds 1e-6 to each threshold it reads. A NaN needs ``missing`` on every split, and ``isNullSameAsZero``
+(Solr 9.2 or newer).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import (
     MOST_FEATURES,
+    Children,
     TreeBuilder,
-    Waiting,
-    children_of,
     json_of,
     json_text,
     mapping,
@@ -27,16 +26,7 @@ from rankwood.exports.reading import (
     sequence,
 )
 from rankwood.exports.rules import EngineRules, FileTrees
-from rankwood.exports.writing import (
-    Plain,
-    WriteOptions,
-    in_float32,
-    names_for,
-    nested,
-    plain,
-    refuse_depth,
-    refuse_third_children,
-)
+from rankwood.exports.writing import Plain, WriteOptions, float32_trees, plain_for
 from rankwood.models.forest import Forest
 
 RULES = EngineRules(
@@ -55,22 +45,14 @@ RULES = EngineRules(
 _CLASS = "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
 
 
-def default_name(number: int) -> str:
-    """A name for a feature that has none."""
-    return f"feature_{number + 1}"
-
-
 def write(forest: Forest, options: WriteOptions) -> bytes:
     """The JSON to upload to the model store."""
-    refuse_third_children(forest, "solr")
-    refuse_depth(forest, "solr")
-    names = names_for(forest, options, default_name)
-    trees = plain(forest, names, may_average=False)
+    trees = plain_for("solr", forest, options)
     head = json.dumps(
         {
             "class": _CLASS,
             "name": options.model_name,
-            "features": [{"name": name} for name in names],
+            "features": [{"name": name} for name in trees.names],
         }
     )
     body = ",\n".join(
@@ -82,12 +64,11 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
 
 def _roots(trees: Plain, nearest: bool) -> Iterator[str]:
     forest = trees.forest
-    outputs = in_float32(trees.value, "leaf value").tolist()
     written = written_thresholds(forest, nearest).tolist()
     names = [json.dumps(name) for name in trees.names]
 
-    def leaf(node: int) -> str:
-        return f'{{"value": "{rules.short(outputs[node])}"}}'
+    def leaf(_: int, value: str) -> str:
+        return f'{{"value": "{value}"}}'
 
     def split(node: int) -> tuple[str, str, str]:
         missing = "left" if forest.missing[node] == forest.left[node] else "right"
@@ -97,15 +78,11 @@ def _roots(trees: Plain, nearest: bool) -> Iterator[str]:
         )
         return before, ', "right": ', "}"
 
-    for root in trees.roots():
-        yield "".join(nested(forest, root, leaf, split))
-    if trees.constant is not None:
-        constant = in_float32(np.array([trees.constant]), "base")
-        yield f'{{"value": "{rules.short(float(constant[0]))}"}}'
+    return float32_trees(trees, leaf, split)
 
 
 def written_thresholds(forest: Forest, nearest: bool) -> Any:
-    """Thresholds less 1e-6; where that cannot be had to the bit, the nearest or a refusal."""
+    """Thresholds minus 1e-6; if that is not exact, the nearest possible ones or an error."""
     written, is_exact = rules.before_slack(forest.threshold)
     wrong = (forest.feature >= 0) & ~is_exact
     if wrong.any() and not nearest:
@@ -118,8 +95,16 @@ def written_thresholds(forest: Forest, nearest: bool) -> Any:
     return written
 
 
+def notes(forest: Forest, options: WriteOptions) -> list[str]:
+    """What the certificate says about thresholds that are not exact."""
+    n_off, most = n_inexact(forest) if options.nearest_thresholds else (0, 0.0)
+    if not n_off:
+        return []
+    return [f"{n_off:,} thresholds are the nearest Solr can have, off by at most {most:.3g}"]
+
+
 def n_inexact(forest: Forest) -> tuple[int, float]:
-    """How many thresholds Solr cannot have to the bit, and how far off the nearest ones are at most."""
+    """The number of thresholds that are not exact in Solr, and the largest error of the nearest ones."""
     inner = forest.feature >= 0
     written, is_exact = rules.before_slack(forest.threshold[inner])
     seen = (written + rules.SOLR_SLACK).astype(np.float64)
@@ -142,35 +127,27 @@ def read(content: bytes) -> FileTrees:
     parameters = mapping(document.get("params"), "params")
     is_null_zero = parameters.get("isNullSameAsZero", True) is not False
     builder = TreeBuilder()
-    place_of = {name: place for place, name in enumerate(names)}
+    column_of = {name: column for column, name in enumerate(names)}
+
+    def read_node(value: Any) -> tuple[int, Children | None]:
+        record = mapping(value, "a node")
+        if "feature" not in record:
+            return builder.add_leaf(number_of(record.get("value", "0"), "value")), None
+        name = json_text(record["feature"], "feature")
+        if name not in column_of:
+            raise ModelError(
+                f"a split tests feature '{name[:60]}', which is not among its features."
+            )
+        threshold = number_of(record.get("threshold"), "threshold")
+        node = builder.add_split(column_of[name], threshold)
+        is_left = _missing_goes_left(record, threshold, is_null_zero)
+        return node, (record.get("left"), record.get("right"), is_left)
+
     for tree in sequence(parameters.get("trees"), "trees"):
         record = mapping(tree, "a tree")
         builder.start_tree(number_of(record.get("weight"), "weight"))
-        _read_tree(record.get("root"), builder, place_of, is_null_zero)
+        builder.read_tree(record.get("root"), read_node)
     return builder.finish(n_features=len(names), feature_names=tuple(names))
-
-
-def _read_tree(
-    root: Any, builder: TreeBuilder, place_of: dict[str, int], is_null_zero: bool
-) -> None:
-    waiting: list[Waiting] = [(root, 0, ())]
-    while waiting:
-        value, parent, sides = waiting.pop()
-        record = mapping(value, "a node")
-        if "feature" not in record:
-            node = builder.add_leaf(number_of(record.get("value", "0"), "value"))
-        else:
-            name = json_text(record["feature"], "feature")
-            if name not in place_of:
-                raise ModelError(
-                    f"a split tests feature '{name[:60]}', which is not among its features."
-                )
-            threshold = number_of(record.get("threshold"), "threshold")
-            node = builder.add_split(place_of[name], threshold)
-            is_left = _missing_goes_left(record, threshold, is_null_zero)
-            waiting += children_of(node, record.get("left"), record.get("right"), is_left)
-        for side in sides:
-            builder.join(parent, side, node)
 
 
 def _missing_goes_left(record: dict[str, Any], threshold: float, is_null_zero: bool) -> bool:

@@ -1,4 +1,8 @@
-"""Proof that a written file scores as the model does, from the file itself under the rules of its reader."""
+"""Verification: a written file must decide and score as the model does, under the rules of its reader.
+
+``check_decisions`` compares every split of the file with the model's. ``compare_scores`` scores documents from the
+file. The results go into a ``Certificate``.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,22 @@ from rankwood.models.inputs import features_in_order
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of a file: by which rules it was checked, and what came out.
+    """The result of an export: the file, the rules it was checked by, and the outcome.
 
     Parameters
     ----------
     format, path, n_bytes, sha256
         The file.
     n_trees, n_splits
-        What it holds; every split was compared with the model's and decides alike for every float32 value.
+        Its content; every split decides as the model's does for every float32 value.
     rules, notes
-        How the reader of the file scores, and what was assumed.
+        How the reader of the file scores, and assumptions.
     n_documents, n_queries
-        What was scored; None without data, or without queries.
+        The documents and queries that were scored; None without data, or without queries.
     largest_difference
-        Between a score of the file and the model's; more than rounding is refused.
+        Between a score of the file and the model's; more than rounding is an error.
     same_order
-        Queries whose documents stand in the same order by both scores.
+        Queries whose documents have the same order by both scores.
     """
 
     format: str
@@ -52,8 +56,8 @@ class Certificate:
     same_order: int | None = None
 
     def facts(self) -> list[tuple[str, str]]:
-        """Names and what they are, for people."""
-        found = [
+        """Pairs of a name and a text, for display."""
+        listed = [
             ("file", f"{self.path} ({self.format}, {self.n_bytes:,} bytes)"),
             ("sha256", self.sha256),
             ("trees", f"{self.n_trees:,}, {self.n_splits:,} splits compared with the model's"),
@@ -61,23 +65,18 @@ class Certificate:
             *(("note", note) for note in self.notes),
         ]
         if self.n_documents is None:
-            return [*found, ("verified", "no data given")]
-        found.append(("documents", f"{self.n_documents:,}"))
-        found.append(("largest score difference", f"{self.largest_difference:.3g}"))
+            return [*listed, ("verified", "no data given")]
+        listed.append(("documents", f"{self.n_documents:,}"))
+        listed.append(("largest score difference", f"{self.largest_difference:.3g}"))
         if self.n_queries:
             share = (self.same_order or 0) / self.n_queries
             text = f"{self.same_order:,} of {self.n_queries:,} ({share:.2%})"
-            found.append(("queries in the same order", text))
-        return found
+            listed.append(("queries in the same order", text))
+        return listed
 
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.facts())
         return "\n".join(f"{name:<{width}}  {text}" for name, text in self.facts())
-
-
-def file_facts(content: bytes) -> dict[str, Any]:
-    """Size and digest of a file."""
-    return {"n_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def check_decisions(
@@ -85,7 +84,7 @@ def check_decisions(
 ) -> None:
     """Raise unless every split of the file decides as the model's does, for every float32 value.
 
-    ``n_inexact`` thresholds may be off, where the caller was told so.
+    ``n_inexact`` thresholds may differ.
     """
     read = into_forest(dataclasses.replace(trees, feature_names=None), rules)
     if read.n_trees < forest.n_trees:
@@ -111,24 +110,13 @@ def check_decisions(
         raise ModelError(f"{n_off:,} thresholds of the file decide otherwise than the model's.")
 
 
-def _same_side(forest: Forest, ours: Array, read: Forest, theirs: Array) -> Array:
-    """Whether missing values go to the same side: left, right, or neither."""
-    is_same = np.ones(ours.size, bool)
-    for side in ("left", "right"):
-        by_us = forest.missing[ours] == getattr(forest, side)[ours]
-        by_them = read.missing[theirs] == getattr(read, side)[theirs]
-        is_same &= by_us == by_them
-    return is_same
-
-
 def compare_scores(
-    forest: Forest, written: Forest, file: tuple[FileTrees, EngineRules], data: Any
+    forest: Forest, written: Forest, trees: FileTrees, rules: EngineRules, data: Any
 ) -> dict[str, Any]:
-    """Score ``data`` from the file and by the model; more than rounding apart is an error.
+    """Score ``data`` from the file and by the model; a difference of more than rounding is an error.
 
     ``written`` is the forest in the form that was written, whose numbers were rounded.
     """
-    trees, rules = file
     if isinstance(data, tuple | list):
         data = RankingData(*data)
     features = features_in_order(data, forest.n_features, forest.feature_names)
@@ -141,14 +129,14 @@ def compare_scores(
     wrong = ~(difference <= allowed)
     if wrong.any():
         _refuse(features, forest, rules, int(np.argmax(difference - allowed)), difference)
-    found = {"n_documents": len(features), "largest_difference": float(difference.max())}
+    outcome = {"n_documents": len(features), "largest_difference": float(difference.max())}
     if isinstance(data, RankingData) and data.query_ids is not None:
-        found |= _orders(ours, theirs, data)
-    return found
+        outcome |= _orders(ours, theirs, data)
+    return outcome
 
 
 def rounding(forest: Forest, features: Features, rules: EngineRules) -> Floats:
-    """How far apart scores may be by rounding alone: each tree's leaf and each sum is rounded once."""
+    """The largest difference of scores by rounding: each leaf and each sum is rounded once."""
     unit = float(np.finfo(rules.summed_in).eps)
     least = float(np.finfo(rules.summed_in).smallest_subnormal)
     sizes = dataclasses.replace(
@@ -160,6 +148,21 @@ def rounding(forest: Forest, features: Features, rules: EngineRules) -> Floats:
     steps = forest.n_trees + 4  # trees, the constant, the division, and the last rounding
     allowed: Floats = steps * (unit * sizes.predict(features) + least)
     return allowed
+
+
+def file_facts(content: bytes) -> dict[str, Any]:
+    """Size and digest of a file."""
+    return {"n_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _same_side(forest: Forest, ours: Array, read: Forest, theirs: Array) -> Array:
+    """Whether missing values go to the same side: left, right, or neither."""
+    is_same = np.ones(ours.size, bool)
+    for side in ("left", "right"):
+        by_us = forest.missing[ours] == getattr(forest, side)[ours]
+        by_them = read.missing[theirs] == getattr(read, side)[theirs]
+        is_same &= by_us == by_them
+    return is_same
 
 
 def _refuse(

@@ -1,23 +1,35 @@
-"""What every writer starts from: a forest as a plain sum, or a plain mean, of leaf values."""
+"""Helpers of all writers: a forest as a plain sum or mean of leaf values, nested texts, names and refusals.
+
+``plain_for`` is where a writer starts: it refuses what the format cannot express and multiplies the weights of trees
+into their leaves. ``nested`` and ``float32_trees`` write trees as nested texts. ``binary_splits`` replaces splits with
+a third child: RankBoost's weak rankers have three leaves, a below the threshold, b above it, c for missing values. Two
+trees of two leaves have the same sum: one sends missing values left and has the leaves a and a + b - c, the other
+sends them right and has the leaves 0 and c - a.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import ModelError, ParameterError
+from rankwood.exports.rules import short
 from rankwood.models.forest import Forest
 from rankwood.models.validate import NODE_ARRAYS
 
-MOST_DEPTH = 400  # Jackson, which most engines read JSON with, refuses more than 1,000 levels: two to a split
+MOST_DEPTH = (
+    400  # Jackson, the usual JSON parser of engines, refuses more than 1,000 levels: two per split
+)
+
+_NODES_OF_STUMP = 4  # the split and three leaves
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a caller may choose about a file."""
+    """The options of a writer."""
 
     feature_names: tuple[str, ...] | None = None
     model_name: str = "rankwood"
@@ -29,8 +41,8 @@ class WriteOptions:
 class Plain:
     """A forest whose weights are multiplied into its leaves.
 
-    The score is the sum of the trees' leaves plus ``constant``; where ``is_mean``, their mean, and there is no
-    constant. ``constant`` is None where there is nothing to add.
+    The score is the sum of the trees' leaves plus ``constant``, which is None if there is nothing to add. With
+    ``is_mean`` it is their mean, without a constant.
     """
 
     forest: Forest
@@ -41,7 +53,7 @@ class Plain:
 
     @property
     def n_trees(self) -> int:
-        """Trees to be written, the constant one included."""
+        """Number of trees to write, including the constant."""
         return self.forest.n_trees + (self.constant is not None)
 
     def roots(self) -> list[int]:
@@ -50,8 +62,28 @@ class Plain:
         return roots
 
 
+def plain_for(
+    format_name: str,
+    forest: Forest,
+    options: WriteOptions | None,
+    default_name: Callable[[int], str] | None = None,
+    *,
+    may_average: bool = False,
+    is_nested: bool = True,
+) -> Plain:
+    """The forest for a format with two children per split, or an error if the format cannot express it.
+
+    ``options`` is None for a format without feature names.
+    """
+    refuse_third_children(forest, format_name)
+    if is_nested:
+        refuse_depth(forest, format_name)
+    names = () if options is None else names_for(forest, options, default_name or numbered_name)
+    return plain(forest, names, may_average=may_average)
+
+
 def plain(forest: Forest, names: tuple[str, ...], *, may_average: bool) -> Plain:
-    """The forest for a format that knows no weights and, unless ``may_average``, no means."""
+    """The forest for a format without weights and, unless ``may_average``, without means."""
     total = float(forest.tree_weights.sum())
     weights = forest.tree_weights
     is_mean = forest.average and may_average and forest.n_trees > 0 and total > 0
@@ -68,56 +100,13 @@ def plain(forest: Forest, names: tuple[str, ...], *, may_average: bool) -> Plain
     return Plain(forest, value, is_mean, forest.base if needs_constant else None, names)
 
 
-def in_float32(numbers: Floats, what: str) -> Features:
-    """The numbers as float32; those beyond it are refused."""
-    with np.errstate(over="ignore"):
-        rounded: Features = np.asarray(numbers, np.float64).astype(np.float32)
-    wrong = ~np.isfinite(rounded)
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise ModelError(
-            f"{what} {float(numbers[place]):g} is beyond float32, which the format is read in. "
-            "Scale the labels down and train again."
-        )
-    return rounded + np.float32(0.0)
-
-
-def refuse_third_children(forest: Forest, format_name: str) -> None:
-    """Raise where a split has a child of its own for missing values."""
-    third = has_third_child(forest)
-    if third.any():
-        raise ModelError(
-            f"{int(third.sum()):,} splits have a third child for missing values, which {format_name} cannot express. "
-            "Train with another treatment of missing values, or export to json or c."
-        )
-
-
-def refuse_depth(forest: Forest, format_name: str) -> None:
-    """Raise for trees that the readers of nested files would refuse."""
-    if forest.max_depth > MOST_DEPTH:
-        raise ModelError(
-            f"a tree is {forest.max_depth:,} splits deep; {format_name} nests its nodes, and readers refuse more than "
-            f"{MOST_DEPTH}. Train with a max_depth, or export to lightgbm or onnx."
-        )
-
-
-def depths(forest: Forest) -> Array:
-    """Splits above each node."""
-    depth = np.zeros(forest.n_nodes, np.int64)
-    level = np.flatnonzero(forest.feature >= 0)
-    for node in level.tolist():  # parents stand before children
-        for children in (forest.left, forest.right, forest.missing):
-            depth[children[node]] = depth[node] + 1
-    return depth
-
-
 def nested(
     forest: Forest,
     root: int,
     leaf: Callable[[int], str],
     split: Callable[[int], tuple[str, str, str]],
 ) -> list[str]:
-    """The texts of a tree, outside in: ``split`` gives what stands before, between and after its children."""
+    """The texts of a tree; ``split`` returns the texts before, between and after its children."""
     texts: list[str] = []
     waiting: list[int | str] = [root]
     while waiting:
@@ -133,10 +122,48 @@ def nested(
     return texts
 
 
+def float32_trees(
+    trees: Plain, leaf: Callable[[int, str], str], split: Callable[[int], tuple[str, str, str]]
+) -> Iterator[str]:
+    """The nested text of each tree, and of the constant as a tree of one leaf, with float32 leaves.
+
+    ``leaf`` gets the index of a leaf within its tree and the text of its value; ``split`` is as for ``nested``.
+    """
+    outputs = in_float32(trees.value, "leaf value").tolist()
+    for root in trees.roots():
+
+        def leaf_of(node: int, root: int = root) -> str:
+            return leaf(node - root, short(outputs[node]))
+
+        yield "".join(nested(trees.forest, root, leaf_of, split))
+    if trees.constant is not None:
+        constant = in_float32(np.array([trees.constant]), "base")
+        yield leaf(0, short(float(constant[0])))
+
+
+def in_float32(numbers: Floats, what: str) -> Features:
+    """The numbers as float32; numbers beyond its range are refused."""
+    with np.errstate(over="ignore"):
+        rounded: Features = np.asarray(numbers, np.float64).astype(np.float32)
+    wrong = ~np.isfinite(rounded)
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise ModelError(
+            f"{what} {float(numbers[index]):g} is beyond float32, which the format is read in. "
+            "Scale the labels down and train again."
+        )
+    return rounded + np.float32(0.0)
+
+
+def numbered_name(number: int) -> str:
+    """The default name of a feature, by its index."""
+    return f"feature_{number + 1}"
+
+
 def names_for(
-    forest: Forest, options: WriteOptions, default: Callable[[int], str]
+    forest: Forest, options: WriteOptions, default: Callable[[int], str] = numbered_name
 ) -> tuple[str, ...]:
-    """The names to write: those asked for, else the model's, else the format's own."""
+    """The names to write: those of the options, else the model's, else default names."""
     names: Sequence[str] | None = options.feature_names or forest.feature_names
     if names is None:
         return tuple(default(number) for number in range(forest.n_features))
@@ -158,25 +185,43 @@ def checked_names(feature_names: Sequence[str] | None) -> tuple[str, ...] | None
     return names
 
 
-# Trees whose splits have two children, where a format knows no third.
-#
-# RankBoost's weak rankers have three leaves: below a, above b, missing c. Two trees of two leaves say the same as a
-# sum:
-# one sends missing values left and has the leaves a and a + b - c, the other sends them right and has the leaves 0 and
-# c - a.
+def refuse_third_children(forest: Forest, format_name: str) -> None:
+    """Raise if a split has a third child for missing values."""
+    third = has_third_child(forest)
+    if third.any():
+        raise ModelError(
+            f"{int(third.sum()):,} splits have a third child for missing values, which {format_name} cannot express. "
+            "Train with another treatment of missing values, or export to json or c."
+        )
 
 
-_NODES_OF_STUMP = 4  # the split and three leaves
+def refuse_depth(forest: Forest, format_name: str) -> None:
+    """Raise for trees that are too deep for readers of nested files."""
+    if forest.max_depth > MOST_DEPTH:
+        raise ModelError(
+            f"a tree is {forest.max_depth:,} splits deep; {format_name} nests its nodes, and readers refuse more than "
+            f"{MOST_DEPTH}. Train with a max_depth, or export to lightgbm or onnx."
+        )
+
+
+def depths(forest: Forest) -> Array:
+    """The number of splits above each node."""
+    depth = np.zeros(forest.n_nodes, np.int64)
+    level = np.flatnonzero(forest.feature >= 0)
+    for node in level.tolist():  # parents come before children
+        for children in (forest.left, forest.right, forest.missing):
+            depth[children[node]] = depth[node] + 1
+    return depth
 
 
 def has_third_child(forest: Forest) -> Array:
-    """For each node whether it is a split with a child of its own for missing values."""
+    """Whether each node is a split with a third child for missing values."""
     is_third: Array = (forest.missing != forest.left) & (forest.missing != forest.right)
     return is_third & (forest.feature >= 0)
 
 
 def binary_splits(forest: Forest) -> Forest:
-    """The same sum, where every three-sided tree has one split only; else the forest as it is."""
+    """The same sum with two children per split, if every tree with a third child has one split; else the forest."""
     is_third = has_third_child(forest)
     sizes = np.diff(forest.tree_offsets)
     of_tree = np.repeat(np.arange(forest.n_trees), sizes)[is_third]
@@ -186,11 +231,11 @@ def binary_splits(forest: Forest) -> Forest:
     is_stump[of_tree] = True
     trees: list[dict[str, Array]] = []
     weights: list[float] = []
-    for place in range(forest.n_trees):
-        tree = _arrays(forest, place)
-        parts = _two_stumps(tree) if is_stump[place] else [tree]
+    for tree_index in range(forest.n_trees):
+        tree = _arrays(forest, tree_index)
+        parts = _two_stumps(tree) if is_stump[tree_index] else [tree]
         trees += parts
-        weights += [float(forest.tree_weights[place])] * len(parts)
+        weights += [float(forest.tree_weights[tree_index])] * len(parts)
     return Forest.from_trees(
         trees,
         n_features=forest.n_features,
@@ -200,9 +245,9 @@ def binary_splits(forest: Forest) -> Forest:
     )
 
 
-def _arrays(forest: Forest, place: int) -> dict[str, Array]:
+def _arrays(forest: Forest, tree: int) -> dict[str, Array]:
     """The node arrays of one tree, children counted from its root."""
-    root, end = (int(offset) for offset in forest.tree_offsets[place : place + 2])
+    root, end = (int(offset) for offset in forest.tree_offsets[tree : tree + 2])
     arrays = {name: getattr(forest, name)[root:end].copy() for name in NODE_ARRAYS}
     inner = arrays["feature"] >= 0
     for side in ("left", "right", "missing"):

@@ -1,12 +1,14 @@
 """XGBoost's JSON dump, which OpenSearch and Elasticsearch read as ``model/xgboost+json``, and Vespa too.
 
-Written is the object ``{"objective", "splits"}`` of the ranking plugins, or the bare array of trees that Vespa takes;
-read are both, the latter as ``Booster.get_dump(dump_format="json")`` gives it, and what ``Booster.save_model`` writes.
-A split_condition has the digits of float64, so that readers of float32 and of float64 find the same number.
+``write`` writes the object ``{"objective", "splits"}`` of the ranking plugins, or the bare array of trees for Vespa.
+``read`` reads both, the latter as ``Booster.get_dump(dump_format="json")`` returns it, and the JSON of
+``Booster.save_model``. A split_condition has the digits of float64, so that readers of float32 and of float64 get the
+same number.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -18,9 +20,8 @@ from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import (
     MOST_FEATURES,
+    Children,
     TreeBuilder,
-    Waiting,
-    children_of,
     json_number,
     json_of,
     json_text,
@@ -31,17 +32,7 @@ from rankwood.exports.reading import (
     whole_of,
 )
 from rankwood.exports.rules import EngineRules, FileTrees
-from rankwood.exports.writing import (
-    Plain,
-    WriteOptions,
-    depths,
-    in_float32,
-    names_for,
-    nested,
-    plain,
-    refuse_depth,
-    refuse_third_children,
-)
+from rankwood.exports.writing import Plain, WriteOptions, depths, float32_trees, plain_for
 from rankwood.models.forest import Forest
 
 RULES = EngineRules(
@@ -57,13 +48,26 @@ RULES = EngineRules(
         "no base score: a constant is a tree of one leaf",
     ),
 )
-OBJECTIVES = ("rank:ndcg", "rank:pairwise", "reg:linear")  # whose scores are left as they are
+OBJECTIVES = ("rank:ndcg", "rank:pairwise", "reg:linear")  # objectives that do not transform scores
 BARE = "none"  # no objective: the bare array of trees
 _NUMBERED = re.compile(r"f(\d{1,9})", re.ASCII)
 
+# Objectives whose predictions are the plain sum of the trees.
+PLAIN_OBJECTIVES = (
+    "rank:ndcg",
+    "rank:pairwise",
+    "rank:map",
+    "reg:squarederror",
+    "reg:linear",
+    "reg:absoluteerror",
+    "reg:pseudohubererror",
+    "reg:quantileerror",
+)
+_COLUMNS = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+
 
 def default_name(number: int) -> str:
-    """What XGBoost calls a feature without a name."""
+    """XGBoost's name of a feature without a name."""
     return f"f{number}"
 
 
@@ -74,9 +78,7 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
             f"objective '{options.objective}' is not one whose scores are left as they are: {', '.join(OBJECTIVES)}; "
             f"or {BARE} for the bare array of trees."
         )
-    refuse_third_children(forest, "xgboost-json")
-    refuse_depth(forest, "xgboost-json")
-    trees = plain(forest, names_for(forest, options, default_name), may_average=False)
+    trees = plain_for("xgboost-json", forest, options, default_name)
     body = "[\n" + ",\n".join(_trees(trees)) + "\n]"
     if options.objective == BARE:
         return f"{body}\n".encode()
@@ -85,42 +87,39 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
 
 def _trees(trees: Plain) -> Iterator[str]:
     forest = trees.forest
-    outputs = in_float32(trees.value, "leaf value").tolist()
     depth = depths(forest).tolist()
     conditions = _conditions(forest)
     names = [json.dumps(name) for name in trees.names]
-    root = 0
+    roots = np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets))
+    number_of_node = (np.arange(forest.n_nodes) - roots).tolist()  # within its tree
 
-    def leaf(node: int) -> str:
-        return f'{{"nodeid": {node - root}, "leaf": {rules.short(outputs[node])}}}'
+    def leaf(number: int, value: str) -> str:
+        return f'{{"nodeid": {number}, "leaf": {value}}}'
 
     def split(node: int) -> tuple[str, str, str]:
         left, right, missing = (
-            int(side[node]) - root for side in (forest.left, forest.right, forest.missing)
+            number_of_node[side[node]] for side in (forest.left, forest.right, forest.missing)
         )
         before = (
-            f'{{"nodeid": {node - root}, "depth": {depth[node]}, "split": {names[forest.feature[node]]}, '
+            f'{{"nodeid": {number_of_node[node]}, "depth": {depth[node]}, '
+            f'"split": {names[forest.feature[node]]}, '
             f'"split_condition": {rules.exact(conditions[node])}, '
             f'"yes": {left}, "no": {right}, "missing": {missing}, "children": ['
         )
         return before, ", ", "]}"
 
-    for root in trees.roots():
-        yield "".join(nested(forest, root, leaf, split))
-    if trees.constant is not None:
-        constant = in_float32(np.array([trees.constant]), "base")
-        yield f'{{"nodeid": 0, "leaf": {rules.short(float(constant[0]))}}}'
+    return float32_trees(trees, leaf, split)
 
 
 def _conditions(forest: Forest) -> list[float]:
     """``value <= t`` as ``value < condition``."""
-    found = rules.above(forest.threshold)
-    if np.isinf(found[forest.feature >= 0]).any():
+    above = rules.above(forest.threshold)
+    if np.isinf(above[forest.feature >= 0]).any():
         raise ModelError(
             "a threshold is the greatest float32, so that only infinite values lie above it: "
             "no split_condition says that. Export to lightgbm, onnx, json or c."
         )
-    conditions: list[float] = found.tolist()
+    conditions: list[float] = above.tolist()
     return conditions
 
 
@@ -146,7 +145,7 @@ def read(content: bytes, feature_names: tuple[str, ...] | None = None) -> FileTr
     builder, columns = TreeBuilder(), _Columns(feature_names)
     for root in roots:
         builder.start_tree()
-        _read_tree(root, builder, columns)
+        builder.read_tree(root, functools.partial(_read_node, builder, columns))
     if feature_names is not None:
         return builder.finish(n_features=len(feature_names), feature_names=feature_names)
     return builder.finish(n_features=builder.n_features_seen)
@@ -156,42 +155,35 @@ class _Columns:
     """The column of a feature, by its name or by a number as in ``f12``."""
 
     def __init__(self, names: tuple[str, ...] | None) -> None:
-        self.place_of = None if names is None else {name: place for place, name in enumerate(names)}
+        self.column_of = None if names is None else {name: c for c, name in enumerate(names)}
 
     def __call__(self, name: str) -> int:
-        if self.place_of is not None and name in self.place_of:
-            return self.place_of[name]
+        if self.column_of is not None and name in self.column_of:
+            return self.column_of[name]
         match = _NUMBERED.fullmatch(name)
-        if self.place_of is None and match is not None and int(match.group(1)) < MOST_FEATURES:
+        if self.column_of is None and match is not None and int(match.group(1)) < MOST_FEATURES:
             return int(match.group(1))
-        what = "is not among the feature names given" if self.place_of else "has no number"
+        what = "is not among the feature names given" if self.column_of else "has no number"
         raise ModelError(
             f"feature '{name[:60]}' {what}. A dump does not tell the order of the features: pass all feature_names "
             "in the order of the data's columns."
         )
 
 
-def _read_tree(root: Any, builder: TreeBuilder, columns: _Columns) -> None:
-    waiting: list[Waiting] = [(root, 0, ())]
-    while waiting:
-        value, parent, sides = waiting.pop()
-        record = mapping(value, "a node")
-        cover = json_number(record.get("cover", 0.0), "cover")
-        if "leaf" in record:
-            node = builder.add_leaf(json_number(record["leaf"], "leaf"), cover)
-        else:
-            condition = json_number(record.get("split_condition"), "split_condition")
-            gain = json_number(record.get("gain", 0.0), "gain")
-            column = columns(json_text(record.get("split"), "split"))
-            node = builder.add_split(column, condition, 0.0, cover, gain)
-            yes, no = _children(record)
-            goes_to = json_whole(record.get("missing", record["no"]), "missing")
-            if goes_to not in (record["yes"], record["no"]):
-                raise ModelError("'missing' of a split is neither its 'yes' nor its 'no'.")
-            is_left = goes_to == record["yes"]
-            waiting += children_of(node, yes, no, is_left)
-        for side in sides:
-            builder.join(parent, side, node)
+def _read_node(builder: TreeBuilder, columns: _Columns, value: Any) -> tuple[int, Children | None]:
+    record = mapping(value, "a node")
+    cover = json_number(record.get("cover", 0.0), "cover")
+    if "leaf" in record:
+        return builder.add_leaf(json_number(record["leaf"], "leaf"), cover), None
+    condition = json_number(record.get("split_condition"), "split_condition")
+    gain = json_number(record.get("gain", 0.0), "gain")
+    column = columns(json_text(record.get("split"), "split"))
+    node = builder.add_split(column, condition, 0.0, cover, gain)
+    yes, no = _children(record)
+    goes_to = json_whole(record.get("missing", record["no"]), "missing")
+    if goes_to not in (record["yes"], record["no"]):
+        raise ModelError("'missing' of a split is neither its 'yes' nor its 'no'.")
+    return node, (yes, no, goes_to == record["yes"])
 
 
 def _children(record: dict[str, Any]) -> tuple[Any, Any]:
@@ -204,21 +196,7 @@ def _children(record: dict[str, Any]) -> tuple[Any, Any]:
     return children[number_of.index(yes)], children[number_of.index(no)]
 
 
-# What ``xgboost.Booster.save_model`` writes as JSON.
-
-
-# Objectives whose predictions are the plain sum of the trees.
-PLAIN_OBJECTIVES = (
-    "rank:ndcg",
-    "rank:pairwise",
-    "rank:map",
-    "reg:squarederror",
-    "reg:linear",
-    "reg:absoluteerror",
-    "reg:pseudohubererror",
-    "reg:quantileerror",
-)
-_COLUMNS = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+# The JSON of ``xgboost.Booster.save_model``.
 
 
 def read_saved_model(document: dict[str, Any]) -> FileTrees:
@@ -237,8 +215,8 @@ def read_saved_model(document: dict[str, Any]) -> FileTrees:
     if weights is not None and len(weights) != len(trees):
         raise ModelError("weight_drop must have one weight per tree.")
     builder = TreeBuilder()
-    for place, tree in enumerate(trees):
-        builder.start_tree(1.0 if weights is None else weights[place])
+    for index, tree in enumerate(trees):
+        builder.start_tree(1.0 if weights is None else weights[index])
         _read_saved_tree(mapping(tree, "a tree"), builder)
     return builder.finish(
         n_features=_n_features(about, builder),
@@ -296,10 +274,10 @@ def _read_saved_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
         else [0.0] * n_nodes
         for name in ("loss_changes", "sum_hessian")
     }
-    waiting: list[Waiting] = [(0, 0, ())]
     n_read = 0
-    while waiting:
-        number, parent, sides = waiting.pop()
+
+    def read_node(number: int) -> tuple[int, Children | None]:
+        nonlocal n_read
         n_read += 1
         if not 0 <= number < n_nodes or n_read > n_nodes:
             raise ModelError("a tree has children out of range, or a node with two parents.")
@@ -307,13 +285,11 @@ def _read_saved_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
         condition = json_number(columns["split_conditions"][number], "split_conditions")
         cover = json_number(more["sum_hessian"][number], "sum_hessian")
         if left == -1:
-            node = builder.add_leaf(condition, cover)
-        else:
-            gain = json_number(more["loss_changes"][number], "loss_changes")
-            column = json_whole(columns["split_indices"][number], "split_indices")
-            node = builder.add_split(column, condition, 0.0, cover, gain)
-            right = json_whole(columns["right_children"][number], "right_children")
-            is_left = columns["default_left"][number] in (1, True)
-            waiting += children_of(node, left, right, is_left)
-        for side in sides:
-            builder.join(parent, side, node)
+            return builder.add_leaf(condition, cover), None
+        gain = json_number(more["loss_changes"][number], "loss_changes")
+        column = json_whole(columns["split_indices"][number], "split_indices")
+        node = builder.add_split(column, condition, 0.0, cover, gain)
+        right = json_whole(columns["right_children"][number], "right_children")
+        return node, (left, right, columns["default_left"][number] in (1, True))
+
+    builder.read_tree(0, read_node)

@@ -1,8 +1,10 @@
-"""The zip around a model: a JSON document and arrays, written to fixed bytes and read without trust.
+"""The zip container of a model: a JSON document and arrays, written to fixed bytes and read without trust.
 
-Members are stored, never compressed: the same model gives the same bytes whatever zlib is installed, and no file can
-unfold into more memory than it takes on disk. Arrays are ``.npy`` files whose header follows from the dtype and shape
-that the document declares; the reader makes that header itself and compares, so it parses nothing but JSON.
+Members are stored, never compressed: the same model gives the same bytes for any version of zlib, and a small file
+cannot expand to more memory than it has bytes. Arrays are ``.npy`` files whose header follows from the dtype and shape
+that the document declares; the reader builds that header itself and compares, so it parses nothing but JSON.
+
+The functions at the end convert a forest to arrays and back. A forest is a model of its own and a part of others.
 """
 
 from __future__ import annotations
@@ -32,16 +34,16 @@ DOCUMENT = "model.json"
 DTYPES = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
 _ARRAY_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 _MOST_DOCUMENT_BYTES = 16 * 2**20
-_MOST_DIRECTORY_BYTES = 2**20  # some thousands of arrays
+_MOST_DIRECTORY_BYTES = 2**20  # enough for some thousand arrays
 _MOST_DIMENSIONS = 4
 _MOST_NAME = 128
 _CHUNK = 1 << 20
-_TIME = (1980, 1, 1, 0, 0, 0)  # the first that zip can write: bytes must not depend on the clock
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of zip: bytes must not depend on the clock
 _END = struct.Struct("<4s4H2LH")  # end of central directory
-_END64 = struct.Struct("<4sQ2H2L4Q")  # its 64-bit form, which stands before a 20-byte locator
+_END64 = struct.Struct("<4sQ2H2L4Q")  # its 64-bit form, followed by a 20-byte locator
 _LOCATOR_BYTES = 20
 
-# What zipfile and its helpers raise on bytes that are no zip.
+# Exceptions of zipfile and its helpers for bytes that are not a zip file.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
     NotImplementedError,
@@ -55,27 +57,11 @@ _ZIP_ERRORS = (
     IndexError,
 )
 
+_FOREST_SCALARS = ("average", "base", "n_features")
+_TREES = "trees."  # prefix of the arrays of a forest inside another model
 
-@dataclass(frozen=True)
-class Declared:
-    """An array as the document declares it."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    sha256: str
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of its values."""
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
-
-    @property
-    def header(self) -> bytes:
-        """The bytes before the values in a ``.npy`` file, version 1.0, filled up to a multiple of 64."""
-        text = f"{{'descr': '{self.dtype}', 'fortran_order': False, 'shape': {self.shape!r}, }}"
-        padding = -(10 + len(text) + 1) % 64
-        body = (text + " " * padding + "\n").encode("ascii")
-        return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(body)) + body
+Record = dict[str, Any]
+Arrays = dict[str, Array]
 
 
 def write_archive(
@@ -83,7 +69,7 @@ def write_archive(
 ) -> None:
     """Write ``document``, with a record of the arrays under its key ``arrays``, and the arrays.
 
-    The file at ``path`` is replaced when all is written.
+    The file is replaced atomically.
     """
     plain = {name: _plain(name, arrays[name]) for name in sorted(arrays)}
     declared = {name: _declare(array) for name, array in plain.items()}
@@ -109,34 +95,126 @@ def write_archive(
 def read_archive(
     path: str | os.PathLike[str], check: Callable[[dict[str, Any]], None]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The document and its arrays, read-only; a ``ModelError`` for anything that is not as we write it.
+    """The document and its arrays, read-only; a ``ModelError`` for any deviation from the written form.
 
-    ``check`` sees the document before anything else is looked at, so that a newer format is told from a damaged file.
+    ``check`` gets the document before the arrays are read, so that a newer format is distinguished from a damaged file.
     """
-    place = Path(path)
-    size = _size_of_file(place)
+    file_path = Path(path)
+    size = _size_of_file(file_path)
     try:
-        with place.open("rb") as file:
-            _refuse_large_directory(place, file, size)
+        with file_path.open("rb") as file:
+            _refuse_large_directory(file_path, file, size)
             with zipfile.ZipFile(file) as archive:
-                members = _members(place, archive)
-                document = _read_document(place, archive, members)
+                members = _members(file_path, archive)
+                document = _read_document(file_path, archive, members)
                 check(document)
-                declared = _declared_arrays(place, document.pop("arrays", None))
-                _compare_members(place, members, declared, size)
+                declared = _declared_arrays(file_path, document.pop("arrays", None))
+                _compare_members(file_path, members, declared, size)
                 arrays = {
-                    name: _read_array(place, archive, members[_member_name(name)], name, array)
+                    name: _read_array(file_path, archive, members[_member_name(name)], name, array)
                     for name, array in declared.items()
                 }
     except ModelError:
         raise
     except _ZIP_ERRORS as error:
-        _refuse(place, f"is damaged ({str(error) or type(error).__name__})")
+        _refuse(file_path, f"is damaged ({str(error) or type(error).__name__})")
     return document, arrays
 
 
+@dataclass(frozen=True)
+class Declared:
+    """An array as the document declares it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its values."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def header(self) -> bytes:
+        """The header of a ``.npy`` file, version 1.0, padded to a multiple of 64 bytes."""
+        text = f"{{'descr': '{self.dtype}', 'fortran_order': False, 'shape': {self.shape!r}, }}"
+        padding = -(10 + len(text) + 1) % 64
+        body = (text + " " * padding + "\n").encode("ascii")
+        return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(body)) + body
+
+
+# Arrays of models: conversion to and from a file that is not trusted.
+
+
+def forest_to_arrays(forest: Forest, prefix: str = "") -> tuple[Record, Arrays]:
+    """A forest's scalars for ``model.json``, and its arrays, their names prefixed by ``prefix``.
+
+    Feature names belong to the whole model and are not included.
+    """
+    record = {name: getattr(forest, name) for name in _FOREST_SCALARS}
+    return record, {prefix + name: getattr(forest, name) for name in validate.ARRAYS}
+
+
+def forest_from_arrays(
+    record: Any, arrays: Mapping[str, Array], feature_names: Any = None, prefix: str = ""
+) -> Forest:
+    """The forest from the result of ``forest_to_arrays``, fully checked."""
+    check_record(record, _FOREST_SCALARS)
+    own = native_arrays(validate.ARRAYS, arrays, prefix)
+    return Forest(**own, **record, feature_names=names_of(feature_names))
+
+
+def trees_to_arrays(trees: Forest) -> tuple[Record, Arrays]:
+    """The record and arrays of the forest inside another model."""
+    return forest_to_arrays(trees, _TREES)
+
+
+def trees_from_arrays(
+    record: Any, arrays: Mapping[str, Array], feature_names: Any
+) -> tuple[Forest, Arrays]:
+    """The forest inside another model, and the arrays that are not the forest's."""
+    own = {name: array for name, array in arrays.items() if not name.startswith(_TREES)}
+    return forest_from_arrays(record, arrays, feature_names, _TREES), own
+
+
+def native_arrays(
+    dtypes: Mapping[str, type[np.generic]], arrays: Mapping[str, Array], prefix: str = ""
+) -> dict[str, Any]:
+    """The named arrays of a file in native byte order; the model checks their values."""
+    native: dict[str, Any] = {}
+    for name, dtype in dtypes.items():
+        if prefix + name not in arrays:
+            raise ModelError(f"array '{prefix + name}' is missing.")
+        # On a big-endian machine this swaps the bytes.
+        array = arrays[prefix + name]
+        is_native = array.dtype.newbyteorder("=") == np.dtype(dtype)
+        native[name] = array.astype(dtype, copy=False) if is_native else array
+    return native
+
+
+def check_record(record: Any, scalars: tuple[str, ...]) -> None:
+    """Raise unless ``record`` holds these scalars and nothing else."""
+    if not isinstance(record, dict) or set(record) != set(scalars):
+        raise ModelError(f"its record must hold {', '.join(scalars)} and nothing else.")
+
+
+def refuse_others(arrays: Mapping[str, Array], known: Collection[str], noun: str) -> None:
+    """Raise if there are arrays that a model of this kind does not have."""
+    unknown = sorted(set(arrays) - set(known))
+    if unknown:
+        raise ModelError(f"array '{unknown[0]}' does not belong to {noun}.")
+
+
+def names_of(feature_names: Any) -> tuple[str, ...] | None:
+    """Feature names as a tuple, or None."""
+    return None if feature_names is None else tuple(feature_names)
+
+
+# Writing and reading of the container.
+
+
 def _plain(name: str, array: Array) -> Array:
-    """``array`` in little-endian C order, if its name and dtype can be written."""
+    """``array`` in little-endian C order; raises if its name or dtype cannot be written."""
     if not _ARRAY_NAME.fullmatch(name) or len(name) > _MOST_NAME:
         raise ModelError(f"array name {name!r}: small letters, digits, _ and . are allowed.")
     plain = np.asarray(array, order="C")
@@ -173,7 +251,7 @@ def _to_json(document: Mapping[str, Any]) -> bytes:
 
 
 def _to_plain(value: Any) -> Any:
-    """Numpy's numbers and arrays as Python's."""
+    """Numpy numbers and arrays as Python numbers and lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} {value!r}")
@@ -210,9 +288,9 @@ def _size_of_file(path: Path) -> int:
 
 
 def _refuse_large_directory(path: Path, file: Any, size: int) -> None:
-    """Raise unless the zip ends as ours do, with a list of members of ordinary size.
+    """Raise unless the zip file ends as written files do, with a directory of ordinary size.
 
-    zipfile reads that list whole, so its size is looked at first.
+    zipfile loads the whole directory, so its size is checked first.
     """
     file.seek(size - _END.size)
     end = _END.unpack(file.read(_END.size))
@@ -275,10 +353,10 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         raise ValueError("a key stands twice in one object")
-    return found
+    return record
 
 
 def _declared_arrays(path: Path, record: Any) -> dict[str, Declared]:
@@ -317,10 +395,10 @@ def _compare_members(
         _refuse(path, f"lacks {name!r}" if name in wanted else f"holds {name!r}, not declared")
     for name, array in declared.items():
         _refuse_compressed(path, _member_name(name), members[_member_name(name)])
-        found = members[_member_name(name)].file_size
+        actual = members[_member_name(name)].file_size
         expected = len(array.header) + array.n_bytes
-        if found != expected:
-            _refuse(path, f"holds {found:,} bytes of array '{name}' instead of {expected:,}")
+        if actual != expected:
+            _refuse(path, f"holds {actual:,} bytes of array '{name}' instead of {expected:,}")
     total = sum(member.file_size for member in members.values())
     if total > size:
         _refuse(path, f"declares {total:,} bytes of content, more than the file has")
@@ -334,77 +412,15 @@ def _read_array(
     with archive.open(member) as file:
         if file.read(len(declared.header)) != declared.header:
             _refuse(path, f"holds array '{name}' with another header than declared")
-        place = 0
+        position = 0
         while piece := file.read(_CHUNK):
-            values[place : place + len(piece)] = np.frombuffer(piece, np.uint8)
+            values[position : position + len(piece)] = np.frombuffer(piece, np.uint8)
             digest.update(piece)
-            place += len(piece)
-    if place != declared.n_bytes or digest.hexdigest() != declared.sha256:
+            position += len(piece)
+    if position != declared.n_bytes or digest.hexdigest() != declared.sha256:
         _refuse(path, f"holds array '{name}' with another content than declared: it is damaged")
     if declared.dtype == "|b1" and values.size and values.max() > 1:
         _refuse(path, f"holds array '{name}' with truth values other than 0 and 1")
     array = values.view(declared.dtype).reshape(declared.shape)
     array.flags.writeable = False
     return array
-
-
-# A model's arrays on their way into a file and back; files are not to be trusted.
-#
-# A forest is a model, and a part of larger ones.
-
-
-_FOREST_SCALARS = ("average", "base", "n_features")
-
-Record = dict[str, Any]
-Arrays = dict[str, Array]
-
-
-def forest_to_arrays(forest: Forest, prefix: str = "") -> tuple[Record, Arrays]:
-    """A forest's scalars for ``model.json``, and its arrays, their names after ``prefix``.
-
-    For models made of several forests; feature names are the whole model's and not among them.
-    """
-    record = {name: getattr(forest, name) for name in _FOREST_SCALARS}
-    return record, {prefix + name: getattr(forest, name) for name in validate.ARRAYS}
-
-
-def forest_from_arrays(
-    record: Any, arrays: Mapping[str, Array], feature_names: Any = None, prefix: str = ""
-) -> Forest:
-    """The forest that ``forest_to_arrays`` took apart, with all its checks."""
-    check_record(record, _FOREST_SCALARS)
-    found = native_arrays(validate.ARRAYS, arrays, prefix)
-    return Forest(**found, **record, feature_names=names_of(feature_names))
-
-
-def native_arrays(
-    dtypes: Mapping[str, type[np.generic]], arrays: Mapping[str, Array], prefix: str = ""
-) -> dict[str, Any]:
-    """The named arrays of a file, in the machine's byte order; the model itself checks what is in them."""
-    found: dict[str, Any] = {}
-    for name, dtype in dtypes.items():
-        if prefix + name not in arrays:
-            raise ModelError(f"array '{prefix + name}' is missing.")
-        # On a big-endian machine this turns the bytes round.
-        array = arrays[prefix + name]
-        is_native = array.dtype.newbyteorder("=") == np.dtype(dtype)
-        found[name] = array.astype(dtype, copy=False) if is_native else array
-    return found
-
-
-def check_record(record: Any, scalars: tuple[str, ...]) -> None:
-    """Raise unless ``record`` holds these scalars and nothing else."""
-    if not isinstance(record, dict) or set(record) != set(scalars):
-        raise ModelError(f"its record must hold {', '.join(scalars)} and nothing else.")
-
-
-def refuse_others(arrays: Mapping[str, Array], known: Collection[str], noun: str) -> None:
-    """Raise where there are arrays that a model of this kind does not have."""
-    unknown = sorted(set(arrays) - set(known))
-    if unknown:
-        raise ModelError(f"array '{unknown[0]}' does not belong to {noun}.")
-
-
-def names_of(feature_names: Any) -> tuple[str, ...] | None:
-    """Feature names as models keep them."""
-    return None if feature_names is None else tuple(feature_names)

@@ -1,9 +1,9 @@
-"""``Cascade``: layers of models, each of which also sees what the layer before it said.
+"""``Cascade``: layers of models; each layer also sees outputs of earlier layers as features.
 
-Words used here
+Terms
     layer       models that see the same columns; the mean of their scores is the layer's score
     output      a score that a layer passes on: that of one of its models, or of one tree of a forest
-    augmented   columns that are outputs of earlier layers; they stand behind the original features
+    augmented   columns that are outputs of earlier layers; they follow the original features
 """
 
 from __future__ import annotations
@@ -23,80 +23,12 @@ from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
 from rankwood.models.validate import check_names
 
-WHOLE = -1  # in place of a tree: the output is the score of the whole model
-_BLOCK_ROWS = (
-    1 << 16
-)  # rows that go through all layers together: bounds the memory of their columns
+WHOLE = -1  # instead of a tree: the output is the score of the whole model
+_BLOCK_ROWS = 1 << 16  # rows that pass all layers together; limits the memory of their columns
 _MOST = float(np.finfo(FEATURE).max)
 
-
-def as_feature(scores: Floats) -> Features:
-    """Scores as a column of features; what is beyond float32 becomes its greatest number."""
-    column: Features = np.clip(scores, -_MOST, _MOST).astype(FEATURE)
-    return column
-
-
-def mean_score(scores: Sequence[Floats]) -> Floats:
-    """The mean of the models' scores, added in their order."""
-    total: Floats = np.zeros(len(scores[0]))
-    for each in scores:
-        total += each
-    total /= len(scores)
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class ForeignModel:
-    """A learner of another library in a cascade: it scores, but no file of ours can hold it."""
-
-    learner: Any
-    n_features: int
-
-    def predict(self, features: Features, *, n_threads: int | None = None) -> Floats:  # noqa: ARG002
-        """The learner's scores: finite, one per row."""
-        name = type(self.learner).__name__
-        scores = np.asarray(self.learner.predict(features), np.float64)
-        if scores.shape != (len(features),):
-            raise DataError(
-                f"{name}.predict gave {' × '.join(map(str, scores.shape))} numbers for "
-                f"{len(features):,} rows. A base learner must give one score per row."
-            )
-        if not np.isfinite(scores).all():
-            raise DataError(f"{name}.predict gave a score that is not finite.")
-        return scores
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """Models side by side, and what they pass on.
-
-    ``outputs`` are pairs (model, tree), int32: which model, and which of its trees, or ``WHOLE``.
-    """
-
-    models: tuple[Any, ...]
-    outputs: Array
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "models", tuple(self.models))
-        outputs = np.asarray(self.outputs)
-        if outputs.dtype.kind not in "iu" or outputs.ndim != 2 or outputs.shape[1] != 2:
-            raise ModelError("the outputs of a layer must be pairs (model, tree) of int32.")
-        object.__setattr__(self, "outputs", checks.read_only(outputs.astype(np.int32)))
-
-    def columns(self, inputs: Features, scores: Sequence[Floats], n_threads: int | None) -> Any:
-        """The outputs of each row as columns: rows × outputs, float32."""
-        found: Features = np.empty((len(inputs), len(self.outputs)), FEATURE)
-        leaves: dict[int, Array] = {}
-        for place, (model, tree) in enumerate(self.outputs.tolist()):
-            if tree == WHOLE:
-                found[:, place] = as_feature(scores[model])
-                continue
-            forest = self.models[model]
-            if model not in leaves:
-                leaves = {model: forest.leaf_ids(inputs, n_threads=n_threads)}
-            nodes = forest.tree_offsets[tree] + leaves[model][:, tree]
-            found[:, place] = as_feature(forest.value[nodes])
-        return found
+_MOST_MODELS = 1000  # about ten arrays each, which the archive's directory can hold
+_NO_OUTPUTS = np.zeros((0, 2), np.int32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,12 +38,12 @@ class Cascade:
     Parameters
     ----------
     layers
-        First to last. The first sees the original features; each other one sees also the outputs of the one before
-        it, as columns behind them. The last has no outputs.
+        First to last. The first sees the original features; each other layer also sees the outputs of the layer
+        before it, as columns after them. The last has no outputs.
     n_features
-        How many original features a document has.
+        The number of original features of a document.
     keep_augmented
-        Whether a layer sees the outputs of all layers before it, in their order, and not of the last one only.
+        Whether a layer sees the outputs of all earlier layers, in order, instead of the previous one only.
     feature_names
         One name per original feature. The layers' models have none.
     """
@@ -128,25 +60,25 @@ class Cascade:
         self._check()
 
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
-        """The score of each row, in row order; the same to the bit for any number of threads and rows beside it."""
+        """The score of each row, in row order; it does not depend on the number of threads or on other rows."""
         return np.ascontiguousarray(self.predict_layers(features, n_threads=n_threads)[:, -1])
 
     def predict_layers(self, features: Any, *, n_threads: int | None = None) -> Floats:
-        """The score of each row as each layer gives it, as if it were the last: rows × layers."""
+        """The score of each row by each layer, as if it were the last: rows × layers."""
         matrix = features_in_order(features, self.n_features, self.feature_names)
-        found: Floats = np.empty((len(matrix), len(self.layers)))
+        scores: Floats = np.empty((len(matrix), len(self.layers)))
         for first in range(0, len(matrix), _BLOCK_ROWS):
             rows = slice(first, first + _BLOCK_ROWS)
-            self._score(matrix[rows], n_threads, found[rows])
-        return found
+            self._score(matrix[rows], n_threads, scores[rows])
+        return scores
 
-    def _score(self, matrix: Features, n_threads: int | None, found: Floats) -> None:
-        """Write what each layer says about the rows of ``matrix``."""
+    def _score(self, matrix: Features, n_threads: int | None, layer_scores: Floats) -> None:
+        """Write the score of each layer for the rows of ``matrix`` to ``layer_scores``."""
         augmented = matrix[:, :0]
         for number, layer in enumerate(self.layers):
             inputs = np.hstack([matrix, augmented]) if augmented.shape[1] else matrix
             scores = [model.predict(inputs, n_threads=n_threads) for model in layer.models]
-            found[:, number] = mean_score(scores)
+            layer_scores[:, number] = mean_score(scores)
             columns = layer.columns(inputs, scores, n_threads)
             augmented = np.hstack([augmented, columns]) if self.keep_augmented else columns
 
@@ -172,11 +104,11 @@ class Cascade:
 
     @functools.cached_property
     def max_depth(self) -> int:
-        """Splits on the longest way from a root to a leaf, in any one tree."""
+        """Number of splits on the longest path from a root to a leaf of any tree."""
         return max(getattr(model, "max_depth", 0) for model in self.models)
 
     def importance(self, kind: str = "gain") -> Floats:
-        """What each original feature contributes to the trees of all layers; splits on outputs are left out."""
+        """The importance of each original feature in the trees of all layers, without splits on outputs."""
         sums: Floats = np.zeros(self.n_features)
         for model in self.models:
             if hasattr(model, "trees") or isinstance(model, Forest):
@@ -210,13 +142,82 @@ class Cascade:
             width = (width if self.keep_augmented else n_features) + len(layer.outputs)
 
 
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Models that see the same columns, and their outputs.
+
+    ``outputs`` are pairs (model, tree), int32: the index of a model, and of one of its trees, or ``WHOLE``.
+    """
+
+    models: tuple[Any, ...]
+    outputs: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(self.models))
+        outputs = np.asarray(self.outputs)
+        if outputs.dtype.kind not in "iu" or outputs.ndim != 2 or outputs.shape[1] != 2:
+            raise ModelError("the outputs of a layer must be pairs (model, tree) of int32.")
+        object.__setattr__(self, "outputs", checks.read_only(outputs.astype(np.int32)))
+
+    def columns(self, inputs: Features, scores: Sequence[Floats], n_threads: int | None) -> Any:
+        """The outputs of each row as columns: rows × outputs, float32."""
+        columns: Features = np.empty((len(inputs), len(self.outputs)), FEATURE)
+        leaves: dict[int, Array] = {}
+        for column, (model, tree) in enumerate(self.outputs.tolist()):
+            if tree == WHOLE:
+                columns[:, column] = as_feature(scores[model])
+                continue
+            forest = self.models[model]
+            if model not in leaves:
+                leaves = {model: forest.leaf_ids(inputs, n_threads=n_threads)}
+            nodes = forest.tree_offsets[tree] + leaves[model][:, tree]
+            columns[:, column] = as_feature(forest.value[nodes])
+        return columns
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignModel:
+    """A learner of another library in a cascade; it cannot be saved to a model file."""
+
+    learner: Any
+    n_features: int
+
+    def predict(self, features: Features, *, n_threads: int | None = None) -> Floats:  # noqa: ARG002
+        """The learner's scores: finite, one per row."""
+        name = type(self.learner).__name__
+        scores = np.asarray(self.learner.predict(features), np.float64)
+        if scores.shape != (len(features),):
+            raise DataError(
+                f"{name}.predict gave {' × '.join(map(str, scores.shape))} numbers for "
+                f"{len(features):,} rows. A base learner must give one score per row."
+            )
+        if not np.isfinite(scores).all():
+            raise DataError(f"{name}.predict gave a score that is not finite.")
+        return scores
+
+
+def as_feature(scores: Floats) -> Features:
+    """Scores as a float32 column, limited to the range of float32."""
+    column: Features = np.clip(scores, -_MOST, _MOST).astype(FEATURE)
+    return column
+
+
+def mean_score(scores: Sequence[Floats]) -> Floats:
+    """The mean of the scores of several models, added in order."""
+    total: Floats = np.zeros(len(scores[0]))
+    for each in scores:
+        total += each
+    total /= len(scores)
+    return total
+
+
 def _check_layer(number: int, layer: Layer, width: int, *, is_last: bool) -> None:
     if not layer.models:
         raise ModelError(f"layer {number} has no models.")
-    for place, model in enumerate(layer.models):
+    for index, model in enumerate(layer.models):
         if model.n_features != width:
             raise ModelError(
-                f"model {place} of layer {number} knows {model.n_features} features, but the layer sees {width:,}."
+                f"model {index} of layer {number} knows {model.n_features} features, but the layer sees {width:,}."
             )
     if is_last != (len(layer.outputs) == 0):
         raise ModelError("every layer but the last has outputs, and the last has none.")
@@ -233,15 +234,11 @@ def _check_layer(number: int, layer: Layer, width: int, *, is_last: bool) -> Non
             )
 
 
-# A cascade on its way into a file and back: each of its models is written as a model of its own kind.
-
-
-_MOST_MODELS = 1000  # some ten arrays each: the archive's directory holds so many
-_NO_OUTPUTS = np.zeros((0, 2), np.int32)
+# Conversion to a file and back: each model is written as a model of its own kind.
 
 
 def cascade_to_arrays(cascade: Cascade, kinds: Mapping[str, Any]) -> tuple[Record, Arrays]:
-    """What ``model.json`` says of the cascade, and its arrays; ``kinds`` are those that its models may have."""
+    """The record of the cascade for ``model.json``, and its arrays; ``kinds`` are the allowed kinds of its models."""
     if len(cascade.models) > _MOST_MODELS:
         raise ModelError(
             f"a cascade of {len(cascade.models):,} models cannot be saved; {_MOST_MODELS:,} fit in a file."
@@ -252,11 +249,11 @@ def cascade_to_arrays(cascade: Cascade, kinds: Mapping[str, Any]) -> tuple[Recor
         layers.append([])
         if number + 1 < cascade.n_layers:
             arrays[_outputs(number)] = layer.outputs
-        for place, model in enumerate(layer.models):
+        for index, model in enumerate(layer.models):
             kind = _kind_of(model, kinds, number)
             record, own = kinds[kind].to_arrays(model)
             layers[-1].append({"kind": kind, "record": record})
-            arrays |= {_prefix(number, place) + name: array for name, array in own.items()}
+            arrays |= {_prefix(number, index) + name: array for name, array in own.items()}
     return {
         "n_features": cascade.n_features,
         "keep_augmented": cascade.keep_augmented,
@@ -267,7 +264,7 @@ def cascade_to_arrays(cascade: Cascade, kinds: Mapping[str, Any]) -> tuple[Recor
 def cascade_from_arrays(
     record: Any, arrays: Mapping[str, Array], feature_names: Any, kinds: Mapping[str, Any]
 ) -> Cascade:
-    """The cascade that ``cascade_to_arrays`` took apart, with all its checks."""
+    """The cascade from the result of ``cascade_to_arrays``, fully checked."""
     check_record(record, ("n_features", "keep_augmented", "layers"))
     described = _checked_layers(record["layers"], kinds)
     known: set[str] = set()
@@ -278,15 +275,15 @@ def cascade_from_arrays(
         if number + 1 < len(described):
             outputs = _outputs_of(arrays, number)
             known.add(_outputs(number))
-        found = []
-        for place, model in enumerate(models):
-            own = parts.get(_prefix(number, place), {})
-            known |= {_prefix(number, place) + name for name in own}
+        loaded = []
+        for index, model in enumerate(models):
+            own = parts.get(_prefix(number, index), {})
+            known |= {_prefix(number, index) + name for name in own}
             try:
-                found.append(kinds[model["kind"]].from_arrays(model["record"], own, None))
+                loaded.append(kinds[model["kind"]].from_arrays(model["record"], own, None))
             except ModelError as error:
-                raise ModelError(f"model {place} of layer {number + 1}: {error}") from None
-        layers.append(Layer(tuple(found), outputs))
+                raise ModelError(f"model {index} of layer {number + 1}: {error}") from None
+        layers.append(Layer(tuple(loaded), outputs))
     refuse_others(arrays, known, "a cascade")
     return Cascade(
         tuple(layers), record["n_features"], record["keep_augmented"], names_of(feature_names)
@@ -305,7 +302,7 @@ def _kind_of(model: Any, kinds: Mapping[str, Any], number: int) -> str:
 
 
 def _checked_layers(layers: Any, kinds: Mapping[str, Any]) -> list[list[Record]]:
-    """The record of each model, layer by layer; none of it was trusted."""
+    """The record of each model, layer by layer, checked."""
     is_nested = isinstance(layers, list) and all(isinstance(layer, list) for layer in layers)
     if not is_nested or sum(map(len, layers)) > _MOST_MODELS or len(layers) > _MOST_MODELS:
         raise ModelError(f"its layers must be lists of at most {_MOST_MODELS:,} models.")
@@ -318,7 +315,7 @@ def _checked_layers(layers: Any, kinds: Mapping[str, Any]) -> list[list[Record]]
 
 
 def _by_model(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
-    """The arrays of each model, by the model's prefix, under their own names."""
+    """The arrays of each model under their own names, by the model's prefix."""
     parts: dict[str, dict[str, Array]] = {}
     for name, array in arrays.items():
         pieces = name.split(".", 3)
@@ -340,5 +337,5 @@ def _outputs(number: int) -> str:
     return f"outputs.{number}"
 
 
-def _prefix(number: int, place: int) -> str:
-    return f"layers.{number}.{place}."
+def _prefix(number: int, index: int) -> str:
+    return f"layers.{number}.{index}."

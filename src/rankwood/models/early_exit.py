@@ -1,12 +1,19 @@
-"""Early exits: documents that look hopeless halfway leave the forest, and the rest of the work on them is saved.
+"""``EarlyExit``: scoring with exits, at which the documents with the lowest running scores leave the forest.
 
-Words used here
+A document that leaves keeps its score at that moment: the sum of the trees it passed, or their mean if the forest
+averages (Mohan 2010, §6.1; Cambazoglu et al. 2010).
+
+``Journey`` takes all documents from exit to exit. If shares are taken per query and all features are present,
+``score_queries`` takes each query through all trees at once instead; documents then keep their keys from one exit to
+the next.
+
+Terms
     in play    documents that have not left yet
-    exit       a place between two trees where the documents with the lowest running scores leave
-    passed     the trees a document went through before it left, or all of them
-
-A document that leaves keeps the score it has at that moment: the sum of the trees it passed, or, where a forest
-averages, their mean (Mohan 2010, §6.1; Cambazoglu et al. 2010).
+    exit       a number of trees after which the documents with the lowest running scores leave
+    passed     the trees that a document went through before it left
+    group      documents of which a share leaves: those of a query, or all
+    heap       the worst documents of a group so far; its root is the best of them, the next to be replaced
+    slot       an index among the keys: lane ``slot % 8`` of group ``slot // 8``; the first slots are in play
 """
 
 from __future__ import annotations
@@ -29,56 +36,22 @@ from rankwood.models.scoring import BLOCK_KEYS, LANES, MOST_GROUPS, key_of, walk
 
 SCOPES = ("query", "all")
 COUNTED = ("all", "path")
-_LEAST_WALKS = 50_000  # documents × trees per thread: below, a thread costs more than it saves
+_LEAST_WALKS = 50_000  # documents × trees per thread; a thread for less costs more than it saves
 
-
-@dataclass(frozen=True, eq=False)
-class EarlyExitScores:
-    """The scores of documents, and what each of them took.
-
-    Parameters
-    ----------
-    scores
-        One per document, in the caller's order; of those that left early the score they left with.
-    n_trees, n_features
-        Trees passed, and distinct features computed, per document.
-    cost
-        Summed cost of those features, plus 1 per tree, per document.
-    """
-
-    scores: Floats
-    n_trees: Array
-    n_features: Array
-    cost: Floats
-
-    @property
-    def mean_cost(self) -> float:
-        """What a document costs on average."""
-        return float(self.cost.mean()) if self.cost.size else 0.0
-
-    @property
-    def mean_trees(self) -> float:
-        """Trees that a document passes on average."""
-        return float(self.n_trees.mean()) if self.n_trees.size else 0.0
-
-    def __repr__(self) -> str:
-        return (
-            f"EarlyExitScores({self.scores.size:,} documents, {self.mean_trees:,.1f} trees and "
-            f"cost {self.mean_cost:,.1f} each on average)"
-        )
+ROUNDING = 1e-9  # 0.29 of 100 documents are 29 of them, not 28.999…
 
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """Let the documents with the lowest running scores leave after every so many trees.
+    """Let the documents with the lowest running scores leave after every ``every`` trees.
 
     Parameters
     ----------
     every
-        Trees from one exit to the next. There is none after the last tree.
+        Trees from one exit to the next. There is no exit after the last tree.
     drop
-        The share of the documents still in play that leave at each exit, rounded down. Of equal scores the later
-        rows leave first.
+        The share of the documents still in play that leave at each exit, rounded down. Among equal scores the
+        later rows leave first.
     scope
         Whether the share is taken of each query's documents ("query") or of all of them together ("all").
     """
@@ -94,7 +67,7 @@ class EarlyExit:
 
     @classmethod
     def parse(cls, text: str) -> EarlyExit:
-        """From text such as ``every=100,drop=0.1,scope=query``; what is left out has its default."""
+        """From text such as ``every=100,drop=0.1,scope=query``; omitted parts have their default."""
         kinds = {"every": int, "drop": float, "scope": str}
         values: dict[str, Any] = {}
         for part in filter(None, text.split(",")):
@@ -139,7 +112,7 @@ class EarlyExit:
         return journey.result()
 
     def _is_by_query(self, journey: Journey) -> bool:
-        """Whether queries can be taken through all trees one after the other: nobody waits, or looks, at the exits."""
+        """Whether each query can pass all trees at once, since nothing is fetched or counted at the exits."""
         return (
             self.scope == "query"
             and not journey.counts_paths
@@ -149,7 +122,7 @@ class EarlyExit:
         )
 
     def _score_queries(self, journey: Journey) -> None:
-        """All trees at once: a document's keys are made once, not at every exit."""
+        """Take each query through all trees at once; the keys of a document are computed only once."""
         forest = journey.forest
         stops = np.array([*range(self.every, forest.n_trees, self.every), forest.n_trees])
         groups = self._groups(journey.source)
@@ -184,7 +157,7 @@ class EarlyExit:
         journey.scores = journey.totals / scoring.divisors(forest)[journey.n_trees] + forest.base
 
     def stages(self, journey: Journey, also: Iterable[int] = ()) -> Iterator[int]:
-        """Take documents through all trees; pauses before each exit, at ``also`` numbers of trees and at the end."""
+        """Take documents through all trees; yields before each exit, after ``also`` numbers of trees and at the end."""
         group_of_row = self._groups(journey.source)
         n_trees = journey.forest.n_trees
         exits = range(self.every, n_trees, self.every)
@@ -196,7 +169,7 @@ class EarlyExit:
                 journey.leave(self.leaving(journey.scores[rows], rows, group_of_row))
 
     def _groups(self, source: FeatureSource) -> Rows:
-        """The group of each document that shares are taken of."""
+        """The group of each document."""
         if self.scope == "all":
             return np.zeros(len(source.matrix), np.int64)
         if source.query_of_row is None:
@@ -207,7 +180,7 @@ class EarlyExit:
         return source.query_of_row
 
     def leaving(self, scores: Floats, rows: Rows, group_of_row: Rows) -> Rows:
-        """Which of ``rows`` leave: of each group the share with the lowest scores; the scores are theirs."""
+        """Those of ``rows``, with their ``scores``, that leave: of each group the share with the lowest scores."""
         groups = group_of_row[rows]
         sizes = np.bincount(groups)
         n_leaving = np.floor(self.drop * sizes + ROUNDING).astype(np.int64)
@@ -218,9 +191,45 @@ class EarlyExit:
         return leaving
 
 
+@dataclass(frozen=True, eq=False)
+class EarlyExitScores:
+    """The scores of documents, and the trees, features and cost that each of them took.
+
+    Parameters
+    ----------
+    scores
+        One per document, in the caller's order; documents that left early have the score they left with.
+    n_trees, n_features
+        Trees passed, and distinct features computed, per document.
+    cost
+        Summed cost of those features, plus 1 per tree, per document.
+    """
+
+    scores: Floats
+    n_trees: Array
+    n_features: Array
+    cost: Floats
+
+    @property
+    def mean_cost(self) -> float:
+        """The mean cost of a document."""
+        return float(self.cost.mean()) if self.cost.size else 0.0
+
+    @property
+    def mean_trees(self) -> float:
+        """The mean number of trees that a document passes."""
+        return float(self.n_trees.mean()) if self.n_trees.size else 0.0
+
+    def __repr__(self) -> str:
+        return (
+            f"EarlyExitScores({self.scores.size:,} documents, {self.mean_trees:,.1f} trees and "
+            f"cost {self.mean_cost:,.1f} each on average)"
+        )
+
+
 @dataclass(eq=False)
 class Journey:
-    """Documents on their way through the trees of a forest."""
+    """The state of documents that pass the trees of a forest."""
 
     forest: Forest
     source: FeatureSource
@@ -231,7 +240,7 @@ class Journey:
     totals: Floats  # sums of the trees passed
     scores: Floats
     n_trees: Array  # passed by each document
-    n_passed: int = 0  # by those in play
+    n_passed: int = 0  # trees passed by the documents in play
     path_cost: Floats = field(default_factory=lambda: np.zeros(0))
     is_seen: Array = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
@@ -242,7 +251,7 @@ class Journey:
         """All documents before the first tree."""
         forest = forest_of(model)
         counts_paths = checks.one_of("way to count costs", cost, COUNTED) == "path"
-        names = forest.feature_names or [str(place + 1) for place in range(forest.n_features)]
+        names = forest.feature_names or [str(feature + 1) for feature in range(forest.n_features)]
         source = FeatureSource.of(data, forest)
         n_rows = len(source.matrix)
         journey = cls(
@@ -281,7 +290,7 @@ class Journey:
         self.rows = np.flatnonzero(is_in_play)
 
     def result(self) -> EarlyExitScores:
-        """Scores so far, and what they took."""
+        """The scores so far, and their cost."""
         if self.counts_paths:
             n_features = self.is_seen.sum(axis=1, dtype=np.int64)
             cost = self.path_cost + self.n_trees
@@ -324,77 +333,11 @@ def forest_of(model: Any) -> Forest:
     return forest
 
 
-# Which documents leave at an exit.
-#
-# Words used here
-#     place      a position among the documents in play; of equal scores the higher place is the worse
-#     group      documents of which a share leaves: those of a query, or all
-#     heap       the worst documents of a group found so far; its first is the best of them, the next to be replaced
-
-
-@kernel
-def mark_leaving(
-    scores: Array, groups: Array, n_leaving: Array, ends: Array, order: Array, leaves: Array
-) -> None:
-    """Set ``leaves`` for the ``n_leaving`` worst places of each group.
-
-    ``ends`` holds where each group begins in an order by group, and afterwards where it ends; ``order`` is room for it.
-    """
-    for place in range(groups.size):
-        group = groups[place]
-        order[ends[group]] = place
-        ends[group] += 1
-    begin = 0
-    for group in range(ends.size):
-        size = int(n_leaving[group])
-        heap = order[begin : begin + size]
-        for parent in range(size // 2 - 1, -1, -1):
-            sift_down(heap, parent, scores)
-        if size > 0:
-            for other in range(begin + size, ends[group]):
-                if is_worse(order[other], heap[0], scores):
-                    heap[0] = order[other]
-                    sift_down(heap, 0, scores)
-        for place in heap:
-            leaves[place] = 1
-        begin = ends[group]
-
-
-@kernel
-def is_worse(one: int, other: int, scores: Array) -> bool:
-    """Whether place ``one`` leaves before the other."""
-    if scores[one] != scores[other]:
-        return bool(scores[one] < scores[other])
-    return one > other
-
-
-@kernel
-def sift_down(heap: Array, parent: int, scores: Array) -> None:
-    """Move the document at ``parent`` down until no child is better than it."""
-    while True:
-        best = 2 * parent + 1
-        if best >= heap.size:
-            return
-        if best + 1 < heap.size and is_worse(heap[best], heap[best + 1], scores):
-            best += 1
-        if is_worse(heap[best], heap[parent], scores):
-            return
-        heap[parent], heap[best] = heap[best], heap[parent]
-        parent = best
-
-
-# Queries through trees with exits, where documents keep their keys from one exit to the next.
-#
-# Words used here
-#     slot       a place among the keys: lane ``slot % 8`` of group ``slot // 8``; the first slots hold those in play
-#     document   of a query, by its place among the query's rows; of equal scores the higher one is the worse
-
-
-ROUNDING = 1e-9  # a share such as 0.29 of 100 documents is 29 of them, not 28.999…
+# Kernels.
 
 
 class Trees(NamedTuple):
-    """The trees as scoring reads them: see ``scoring_kernels``."""
+    """The trees in the packed layout of ``scoring``."""
 
     columns: Array
     missing_keys: Array
@@ -405,7 +348,7 @@ class Trees(NamedTuple):
 
 
 class Exits(NamedTuple):
-    """Numbers of trees after which a share leaves, the last of them all trees; what sums are divided by there."""
+    """The numbers of trees at which a share leaves, the last of them all trees, and the divisors of sums there."""
 
     stops: Array
     divisors: Array
@@ -434,7 +377,7 @@ def score_queries(
         longest = max(longest, begins[query + 1] - begins[query])
     n_groups = (longest + LANES - 1) // LANES
     keys = np.zeros((n_groups, LANES * max(1, trees.columns.size)), np.int32)
-    places = np.empty(LANES * n_groups, np.int64)
+    leaf_nodes = np.empty(LANES * n_groups, np.int64)
     slots = np.empty(longest, np.int64)
     worst = np.empty(longest, np.int64)
     scores = np.empty(longest, np.float64)
@@ -451,7 +394,7 @@ def score_queries(
             in_play = slots[:n_in_play]
             for slot in range(n_in_play):
                 sums[slot] = totals[of_query[in_play[slot]]]
-            pass_trees(first_tree, last_tree, trees, keys, places, sums[:n_in_play])
+            pass_trees(first_tree, last_tree, trees, keys, leaf_nodes, sums[:n_in_play])
             for slot in range(n_in_play):
                 document = in_play[slot]
                 row = of_query[document]
@@ -467,7 +410,7 @@ def score_queries(
 
 @kernel
 def fill_slot(slot: int, bits: Array, trees: Trees, keys: Array) -> None:
-    """The keys of a document from its bits."""
+    """Write the keys of a document from the bits of its values."""
     group, lane = slot // LANES, slot % LANES
     for column in range(trees.columns.size):
         keys[group, LANES * column + lane] = key_of(
@@ -477,9 +420,9 @@ def fill_slot(slot: int, bits: Array, trees: Trees, keys: Array) -> None:
 
 @kernel
 def pass_trees(
-    first_tree: int, last_tree: int, trees: Trees, keys: Array, places: Array, sums: Array
+    first_tree: int, last_tree: int, trees: Trees, keys: Array, leaf_nodes: Array, sums: Array
 ) -> None:
-    """Add what the trees say about the documents in play to their sums, as many at a time as the cache holds."""
+    """Add the outputs of the trees for the documents in play to their sums, in blocks that fit the cache."""
     n_groups = max(1, min(MOST_GROUPS, BLOCK_KEYS // keys.shape[1]))
     for first in range(0, sums.size, LANES * n_groups):
         size = min(LANES * n_groups, sums.size - first)
@@ -487,14 +430,14 @@ def pass_trees(
         for tree in range(first_tree, last_tree):
             root = trees.offsets[tree]
             n_walking = (size + LANES - 1) // LANES
-            walk_documents(trees.packed[root:], of_block, n_walking, trees.left_shift, places)
+            walk_documents(trees.packed[root:], of_block, n_walking, trees.left_shift, leaf_nodes)
             for slot in range(size):
-                sums[first + slot] += trees.values[root + places[slot]]
+                sums[first + slot] += trees.values[root + leaf_nodes[slot]]
 
 
 @kernel
 def choose_worst(n_leaving: int, in_play: Array, scores: Array, worst: Array) -> None:
-    """Of the documents in play, give the ``n_leaving`` worst no score."""
+    """Set the scores of the ``n_leaving`` worst documents in play to NaN."""
     for slot in range(n_leaving):
         worst[slot] = in_play[slot]
     for parent in range(n_leaving // 2 - 1, -1, -1):
@@ -510,7 +453,7 @@ def choose_worst(n_leaving: int, in_play: Array, scores: Array, worst: Array) ->
 
 @kernel
 def close_gaps(n_leaving: int, in_play: Array, scores: Array, keys: Array) -> int:
-    """Move documents from the last slots into those of documents without a score; gives how many stay."""
+    """Move documents from the last slots to those of documents with score NaN; returns how many stay."""
     n_staying = in_play.size - n_leaving
     source = in_play.size - 1
     for slot in range(n_staying):
@@ -527,7 +470,55 @@ def close_gaps(n_leaving: int, in_play: Array, scores: Array, keys: Array) -> in
     return n_staying
 
 
-# The features that documents meet on their ways through trees.
+@kernel
+def mark_leaving(
+    scores: Array, groups: Array, n_leaving: Array, ends: Array, order: Array, leaves: Array
+) -> None:
+    """Set ``leaves`` for the ``n_leaving`` worst documents of each group; among equal scores the later is the worse.
+
+    ``ends`` has the start of each group in an order by group, and afterwards its end; ``order`` is a work array.
+    """
+    for index in range(groups.size):
+        group = groups[index]
+        order[ends[group]] = index
+        ends[group] += 1
+    begin = 0
+    for group in range(ends.size):
+        size = int(n_leaving[group])
+        heap = order[begin : begin + size]
+        for parent in range(size // 2 - 1, -1, -1):
+            sift_down(heap, parent, scores)
+        if size > 0:
+            for other in range(begin + size, ends[group]):
+                if is_worse(order[other], heap[0], scores):
+                    heap[0] = order[other]
+                    sift_down(heap, 0, scores)
+        for index in heap:
+            leaves[index] = 1
+        begin = ends[group]
+
+
+@kernel
+def is_worse(one: int, other: int, scores: Array) -> bool:
+    """Whether document ``one`` leaves before ``other``."""
+    if scores[one] != scores[other]:
+        return bool(scores[one] < scores[other])
+    return one > other
+
+
+@kernel
+def sift_down(heap: Array, parent: int, scores: Array) -> None:
+    """Move the document at ``parent`` down until no child is better than it."""
+    while True:
+        best = 2 * parent + 1
+        if best >= heap.size:
+            return
+        if best + 1 < heap.size and is_worse(heap[best], heap[best + 1], scores):
+            best += 1
+        if is_worse(heap[best], heap[parent], scores):
+            return
+        heap[parent], heap[best] = heap[best], heap[parent]
+        parent = best
 
 
 @kernel
@@ -548,9 +539,9 @@ def add_paths(
     is_seen: Array,
     cost_of_row: Array,
 ) -> None:
-    """Walk ``rows[first:last]`` down some trees; a feature met for the first time adds its cost to the row's."""
-    for place in range(first, last):
-        row = rows[place]
+    """Walk ``rows[first:last]`` down some trees; a feature tested for the first time adds its cost to the row's."""
+    for index in range(first, last):
+        row = rows[index]
         for tree in range(first_tree, last_tree):
             node = int(offsets[tree])
             while feature[node] >= 0:

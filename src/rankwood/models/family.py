@@ -1,7 +1,8 @@
-"""``Family``: the models of a search over boosting sequences that are worth keeping, and the one chosen among them.
+"""``Family``: the models of a search over boosting sequences, and the one chosen among them.
 
-The explored tree is kept whole; weak hypotheses only of the models that are the best of their length, and of the ways
-to them.
+The search explores a tree of models: each has one weak hypothesis more than its parent, and a higher number; model 0
+is the empty one. ``ExploredTree`` stores all models as arrays. ``Family`` adds the hypotheses, but only of the best
+model of each length and of its ancestors. ``as_text``, ``as_dot`` and ``as_svg`` draw an explored tree.
 """
 
 from __future__ import annotations
@@ -21,20 +22,34 @@ from rankwood.errors import ModelError
 from rankwood.models import validate
 from rankwood.models.archive import (
     check_record,
-    forest_from_arrays,
-    forest_to_arrays,
     native_arrays,
     refuse_others,
+    trees_from_arrays,
+    trees_to_arrays,
 )
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, ForestProperties
 
-_PREFIX_OF_TREES, _PREFIX = "trees.", "family."
-_DROPPED = -1  # in ``tree_of_model``: the hypothesis was not kept, or is none (the empty model)
+_PREFIX = "family."
+_DROPPED = -1  # in ``tree_of_model``: the hypothesis was not kept, or the model is empty
+
+EXPLORED_ARRAYS: dict[str, type[np.generic]] = {
+    "parent": np.int32,
+    "depth": np.int32,
+    "f": np.float64,
+    "f_hat": np.float64,
+    "valid": np.float64,
+    "constraint": np.int64,
+    "round": np.int32,
+}
+FREE, NO_CONSTRAINT = -1, -2
+
+_COLUMN, _ROW, _MARGIN = 28.0, 12.0, 20.0  # of the SVG, in pixels
+_WIDEST, _HIGHEST = 1600.0, 1200.0
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """The best model of one length: its measures, and whether it beats every shorter one."""
+    """The best model of one length: its measures, and whether it is better than every shorter one."""
 
     n_trees: int
     model: int
@@ -44,15 +59,15 @@ class FrontPoint:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Family:
-    """An explored tree, the hypotheses of its best models, and the model that ``predict`` scores with.
+class Family(ForestProperties):
+    """An explored tree, the hypotheses of its best models, and the model that scores.
 
     Parameters
     ----------
     trees
-        The kept hypotheses with their weights, in the order of their models; base is that of every model.
+        The kept hypotheses with their weights, in the order of their models; all models have the same base.
     tree_of_model
-        For each model of ``explored`` its last hypothesis among ``trees``; -1 where it was not kept. int32.
+        The index in ``trees`` of the last hypothesis of each explored model; -1 if it was not kept. int32.
     explored
         All models of the search.
     chosen
@@ -60,7 +75,7 @@ class Family:
     measure
         The measure that the models were compared by.
     is_minimised
-        Whether less of it is better.
+        Whether smaller values are better.
     """
 
     trees: Forest
@@ -79,26 +94,26 @@ class Family:
     def of(
         cls,
         trees: Forest,
-        found: ExploredTree,
+        explored: ExploredTree,
         measure: str,
         is_minimised: bool,
         max_trees: int | None = None,
     ) -> Family:
-        """The family of a search: ``trees`` has one hypothesis per model but the empty one, in their order."""
-        numbers = np.arange(len(found), dtype=np.int32) - 1
-        whole = cls(trees, numbers, found, 0, measure, is_minimised)
-        needed = sorted({model for point in whole.front for model in found.path(point.model)})
-        tree_of_model = np.full(len(found), _DROPPED, np.int32)
+        """The family of a search; ``trees`` has one hypothesis per model except the empty one, in order."""
+        numbers = np.arange(len(explored), dtype=np.int32) - 1
+        whole = cls(trees, numbers, explored, 0, measure, is_minimised)
+        needed = sorted({model for point in whole.front for model in explored.path(point.model)})
+        tree_of_model = np.full(len(explored), _DROPPED, np.int32)
         tree_of_model[needed] = np.arange(len(needed))
         kept = trees.take_trees(numbers[needed].astype(np.int64))
         chosen = whole.best(max_trees)
-        return cls(kept, tree_of_model, found, chosen, measure, is_minimised)
+        return cls(kept, tree_of_model, explored, chosen, measure, is_minimised)
 
     @functools.cached_property
     def front(self) -> list[FrontPoint]:
-        """The best model of every length, the empty one first; of equal ones the oldest."""
+        """The best model of every length, the empty one first; among equal ones the oldest."""
         values = self._worths
-        found: list[FrontPoint] = []
+        points: list[FrontPoint] = []
         highest = -np.inf
         for depth in range(int(self.explored.depth.max()) + 1):
             of_depth = np.flatnonzero(self.explored.depth == depth)
@@ -106,17 +121,17 @@ class Family:
             is_better = bool(values[model] > highest)
             highest = max(highest, float(values[model]))
             f, valid = float(self.explored.f[model]), float(self.explored.valid[model])
-            found.append(FrontPoint(depth, model, f, valid, is_better))
-        return found
+            points.append(FrontPoint(depth, model, f, valid, is_better))
+        return points
 
     def best(self, max_trees: int | None = None) -> int:
-        """The best model of at most so many trees; of equal ones the shortest."""
+        """The best model of at most ``max_trees`` trees; among equal ones the shortest."""
         points = [p for p in self.front if max_trees is None or p.n_trees <= max_trees]
         return max(points, key=lambda point: (self._worths[point.model], -point.n_trees)).model
 
     @property
     def _worths(self) -> Floats:
-        """What models are chosen by, such that more is better; what is no number is worst."""
+        """The values that models are chosen by, negated if smaller is better; NaN becomes -inf."""
         values = self.explored.values
         worths: Floats = np.where(
             np.isnan(values), -np.inf, -values if self.is_minimised else values
@@ -124,17 +139,17 @@ class Family:
         return worths
 
     def model(self, number: int) -> Forest:
-        """The trees of a model, one of the front or on the way to it."""
-        return self.trees.take_trees(self._places(number))
+        """The trees of a model of the front or of one of its ancestors."""
+        return self.trees.take_trees(self._tree_positions(number))
 
-    def _places(self, number: int) -> Array:
-        """Where the hypotheses of a model stand in ``trees``."""
-        places: Array = self.tree_of_model[self.explored.path(number)]
-        if (places == _DROPPED).any():
+    def _tree_positions(self, number: int) -> Array:
+        """The indices of a model's hypotheses in ``trees``."""
+        positions: Array = self.tree_of_model[self.explored.path(number)]
+        if (positions == _DROPPED).any():
             raise ModelError(
                 f"the trees of model {number} were not kept: only those of the best models of each length are."
             )
-        return places.astype(np.int64)
+        return positions.astype(np.int64)
 
     @functools.cached_property
     def forest(self) -> Forest:
@@ -146,33 +161,9 @@ class Family:
         return self.forest.predict(features, n_threads=n_threads)
 
     @property
-    def n_features(self) -> int:
-        """How many features a document has."""
-        return self.trees.n_features
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """One name per feature."""
-        return self.trees.feature_names
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees of the chosen model."""
-        return self.forest.n_trees
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves of the chosen model."""
-        return self.forest.n_leaves
-
-    @property
-    def max_depth(self) -> int:
-        """Splits on the longest way from a root of the chosen model to a leaf."""
-        return self.forest.max_depth
-
-    def importance(self, kind: str = "gain") -> Floats:
-        """What each feature contributes to the chosen model."""
-        return self.forest.importance(kind)
+    def scoring_trees(self) -> Forest:
+        """The trees of the chosen model."""
+        return self.forest
 
     def choose(self, max_trees: int | None) -> Family:
         """The same family, scoring with its best model of at most ``max_trees`` trees."""
@@ -184,12 +175,12 @@ class Family:
     def _check(self) -> None:
         """Raise a ``ModelError`` that names the first thing wrong."""
         size = len(self.explored)
-        places = self.tree_of_model
-        if places.shape != (size,) or places[0] != _DROPPED:
+        tree_of_model = self.tree_of_model
+        if tree_of_model.shape != (size,) or tree_of_model[0] != _DROPPED:
             raise ModelError(
                 f"tree_of_model must have a value for each of {size:,} models, -1 first."
             )
-        kept = places[places != _DROPPED]
+        kept = tree_of_model[tree_of_model != _DROPPED]
         if not np.array_equal(kept, np.arange(self.trees.n_trees)):
             raise ModelError("tree_of_model must name every tree once, in their order.")
         if self.trees.average:
@@ -200,71 +191,30 @@ class Family:
         if not isinstance(self.measure, str) or not isinstance(self.is_minimised, bool):
             raise ModelError("measure must be a text and is_minimised true or false.")
         for number in {self.chosen, *(point.model for point in self.front)}:
-            self._places(number)
-
-
-def family_to_arrays(model: Family) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What ``model.json`` says of the family, and its arrays."""
-    record, arrays = forest_to_arrays(model.trees, _PREFIX_OF_TREES)
-    own = {_PREFIX + name: getattr(model.explored, name) for name in EXPLORED_ARRAYS}
-    about = {"chosen": model.chosen, "measure": model.measure, "is_minimised": model.is_minimised}
-    return {**about, "trees": record}, {
-        **arrays,
-        **own,
-        _PREFIX + "tree_of_model": model.tree_of_model,
-    }
-
-
-def family_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Family:
-    """The family that ``family_to_arrays`` took apart, with all its checks."""
-    check_record(record, ("chosen", "measure", "is_minimised", "trees"))
-    trees = forest_from_arrays(record["trees"], arrays, feature_names, _PREFIX_OF_TREES)
-    own = {name: array for name, array in arrays.items() if not name.startswith(_PREFIX_OF_TREES)}
-    found = native_arrays({**EXPLORED_ARRAYS, "tree_of_model": np.int32}, own, _PREFIX)
-    refuse_others(own, [_PREFIX + name for name in found], "a family")
-    tree_of_model = found.pop("tree_of_model")
-    about = {name: record[name] for name in ("chosen", "measure", "is_minimised")}
-    return Family(trees, tree_of_model, ExploredTree(**found), **about)
-
-
-# ``ExploredTree``: the models that a search over boosting sequences has found, as arrays; and pictures of them.
-#
-# Model 0 is the empty one. A model's parent has one weak hypothesis less, and a lower number.
-
-
-EXPLORED_ARRAYS: dict[str, type[np.generic]] = {
-    "parent": np.int32,
-    "depth": np.int32,
-    "f": np.float64,
-    "f_hat": np.float64,
-    "valid": np.float64,
-    "constraint": np.int64,
-    "round": np.int32,
-}
-FREE, NO_CONSTRAINT = -1, -2
+            self._tree_positions(number)
 
 
 @dataclass(frozen=True, eq=False)
 class ExploredTree:
-    """Models of a search, one per place of the arrays.
+    """The models of a search, as parallel arrays.
 
     Parameters
     ----------
     parent
-        The model it was made from; -1 for the empty one. int32.
+        The model it extends; -1 for the empty one. int32.
     depth
-        How many weak hypotheses it has. int32.
+        Its number of weak hypotheses. int32.
     f
-        What the search looked at: the measure of the model. float64.
+        The measure that the search maximises or minimises. float64.
     f_hat
-        The best ``f`` on the way from the empty model to it. float64.
+        The best ``f`` on the path from the empty model to it. float64.
     valid
-        The measure on the validation data; NaN where there are none. float64.
+        The measure on the validation data; NaN without validation data. float64.
     constraint
-        Under which its last hypothesis was fitted: the feature of a stump, a number that features are hashed from, -1
-        for none; -2 for the empty model. int64.
+        The constraint under which its last hypothesis was fitted: the feature of a stump, the seed of a feature
+        subset, or -1 for none; -2 for the empty model. int64.
     round
-        In which it was found; 0 for the empty model. int32.
+        The round that created it; 0 for the empty model. int32.
     """
 
     parent: Array
@@ -285,16 +235,16 @@ class ExploredTree:
         return int(self.parent.size)
 
     def path(self, model: int) -> list[int]:
-        """The models from the first hypothesis to ``model``; nothing for the empty one."""
-        found = []
+        """The models from the first hypothesis to ``model``; empty for the empty model."""
+        models = []
         while model > 0:
-            found.append(model)
+            models.append(model)
             model = int(self.parent[model])
-        return found[::-1]
+        return models[::-1]
 
     @property
     def values(self) -> Floats:
-        """What models are chosen by: the measure on the validation data, else ``f``."""
+        """The values that models are chosen by: the measure on the validation data, else ``f``."""
         return self.f if np.isnan(self.valid).all() else self.valid
 
     def __repr__(self) -> str:
@@ -310,7 +260,7 @@ class ExploredTree:
         return as_dot(self, most)
 
     def svg(self, most: int = 2000) -> str:
-        """A picture as SVG: hypotheses from left to right, better models darker, its first ``most`` models."""
+        """The first ``most`` models as SVG: hypotheses from left to right, better models darker."""
         return as_svg(self, most)
 
     def __eq__(self, other: object) -> bool:
@@ -346,16 +296,35 @@ class ExploredTree:
             raise ModelError("a constraint must be -2 or greater.")
 
 
+def family_to_arrays(model: Family) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The record of the family for ``model.json``, and its arrays."""
+    record, arrays = trees_to_arrays(model.trees)
+    own = {_PREFIX + name: getattr(model.explored, name) for name in EXPLORED_ARRAYS}
+    about = {"chosen": model.chosen, "measure": model.measure, "is_minimised": model.is_minimised}
+    return {**about, "trees": record}, {
+        **arrays,
+        **own,
+        _PREFIX + "tree_of_model": model.tree_of_model,
+    }
+
+
+def family_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Family:
+    """The family from the result of ``family_to_arrays``, fully checked."""
+    check_record(record, ("chosen", "measure", "is_minimised", "trees"))
+    trees, own = trees_from_arrays(record["trees"], arrays, feature_names)
+    explored = native_arrays({**EXPLORED_ARRAYS, "tree_of_model": np.int32}, own, _PREFIX)
+    refuse_others(own, [_PREFIX + name for name in explored], "a family")
+    tree_of_model = explored.pop("tree_of_model")
+    about = {name: record[name] for name in ("chosen", "measure", "is_minimised")}
+    return Family(trees, tree_of_model, ExploredTree(**explored), **about)
+
+
+# Pictures of an explored tree.
+
+
 def shown(value: float) -> str:
     """A measure in a picture."""
     return "none" if math.isnan(value) else f"{value:.4f}"
-
-
-# Pictures of an explored tree: indented text, Graphviz' DOT, SVG.
-
-
-_COLUMN, _ROW, _MARGIN = 28.0, 12.0, 20.0  # of the SVG, in pixels
-_WIDEST, _HIGHEST = 1600.0, 1200.0
 
 
 def as_text(tree: ExploredTree, most: int) -> str:
@@ -374,7 +343,7 @@ def as_text(tree: ExploredTree, most: int) -> str:
 
 
 def as_dot(tree: ExploredTree, most: int) -> str:
-    """A digraph; the way to the best model is bold."""
+    """A digraph; the path to the best model is bold."""
     way = {0, *tree.path(_best(tree))}
     lines = ["digraph explored {", "  rankdir=LR; node [shape=box, fontsize=10];"]
     for model in range(min(len(tree), most)):
@@ -386,7 +355,7 @@ def as_dot(tree: ExploredTree, most: int) -> str:
 
 
 def as_svg(tree: ExploredTree, most: int) -> str:
-    """Hypotheses from left to right; models of the upper half of the range are darker, the best is ringed."""
+    """Hypotheses from left to right; better models are darker, and the best has a ring."""
     size = min(len(tree), most)
     rows, n_rows = _rows(tree, size)
     across = min(_COLUMN, _WIDEST / max(1, int(tree.depth[:size].max())))
@@ -419,12 +388,12 @@ def as_svg(tree: ExploredTree, most: int) -> str:
 
 
 def _best(tree: ExploredTree) -> int:
-    """The model on the way to which the leader of the search was found: the first of the greatest f̂."""
+    """The best model of the search: the first one with the best f̂."""
     return int(np.argmax(tree.f_hat == tree.f_hat[_leader(tree)]))
 
 
 def _leader(tree: ExploredTree) -> int:
-    """A model of the best f̂: greatest, unless less is better, which f̂ falling below f of the root tells."""
+    """A model with the best f̂: the least if any f̂ is below the root's (smaller is better), else the greatest."""
     falls = bool((tree.f_hat < tree.f_hat[0]).any())
     return int(np.argmin(tree.f_hat) if falls else np.argmax(tree.f_hat))
 
@@ -443,7 +412,7 @@ def _children(tree: ExploredTree, size: int) -> list[list[int]]:
 
 
 def _rows(tree: ExploredTree, size: int) -> tuple[Floats, int]:
-    """The height of each model: leaves one below the other, a parent at the height of its first child."""
+    """The row of each model: leaves one below the other, a parent in the row of its first child."""
     children = _children(tree, size)
     rows = np.zeros(size)
     n_rows = 0
@@ -465,5 +434,5 @@ def _shades(tree: ExploredTree, size: int) -> list[float]:
     """Lightness in percent by f: 85 for the worst, 30 for the best."""
     f = np.nan_to_num(tree.f[:size], nan=np.nanmin(tree.f[:size]) if size else 0.0)
     spread = float(f.max() - f.min()) or 1.0
-    found: list[float] = (85.0 - 55.0 * (f - f.min()) / spread).tolist()
-    return found
+    shades: list[float] = (85.0 - 55.0 * (f - f.min()) / spread).tolist()
+    return shades

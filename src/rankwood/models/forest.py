@@ -1,10 +1,9 @@
-"""``Forest``: trees as flat arrays, the one model that saving, exporting, explaining and serving know.
+"""``Forest``: trees as flat arrays, the model that saving, exporting, explaining and serving work with.
 
-Words used here
-    node       a position in the whole arrays; tree ``t`` holds nodes ``tree_offsets[t]`` to ``tree_offsets[t + 1]``
-    number     a node counted from the start of its own tree: the root is number 0
-    inner      a node that splits; the others are leaves
-    third      a child of its own for missing values, neither the left nor the right one
+The nodes of all trees are concatenated; tree ``t`` has nodes ``tree_offsets[t]`` to ``tree_offsets[t + 1]``. A node
+that splits is an *inner* node, the others are leaves. A split may have a third child for missing values.
+``NodeArrays`` collects the nodes of trees one by one. ``cost_of_trees`` and its neighbours say which features the trees
+use and what computing them costs.
 """
 
 from __future__ import annotations
@@ -30,10 +29,15 @@ if TYPE_CHECKING:
 
 _IMPORTANCES = ("gain", "splits", "cover")
 
+_CHILDREN = ("left", "right", "missing")
+_OPTIONAL = ("cover", "gain")
+
+NEVER = np.iinfo(np.int64).max  # first use of a feature that no tree splits on
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forest:
-    """Trees end to end in parallel arrays.
+    """Trees, concatenated in parallel arrays.
 
     A document goes to ``left[node]`` when ``value <= threshold[node]``, to ``missing[node]`` when the value is NaN,
     else to ``right[node]``; the leaf it ends in gives the tree's ``value``. The forest's score is
@@ -57,13 +61,13 @@ class Forest:
     tree_offsets
         First node of each tree, its root, and the number of nodes at the end. int64.
     tree_weights
-        float64; where they are averaged, none is negative.
+        float64; not negative if trees are averaged.
     base, average, n_features
-        The score of no tree at all; whether trees are averaged; how many features a document has.
+        The constant added to every score; whether trees are averaged; the number of features of a document.
     feature_names
         One name per feature. Data that have names must then have these, in any order.
 
-    All arrays are checked and read-only. Two forests are equal when all they hold is equal.
+    All arrays are checked and read-only. Two forests are equal if all their fields are.
     """
 
     feature: Array
@@ -101,10 +105,10 @@ class Forest:
         average: bool = False,
         feature_names: Sequence[str] | None = None,
     ) -> Forest:
-        """A forest from the node arrays of each tree: a mapping from their names, or an object that holds them.
+        """A forest from the node arrays of each tree, given as a mapping by name or as attributes of an object.
 
-        Each has ``feature``, ``threshold``, ``left``, ``right``, ``missing`` and ``value``, and may have ``cover``
-        and ``gain`` (else 0). Children are counted from the start of the tree. What else it has is not looked at.
+        Each tree has ``feature``, ``threshold``, ``left``, ``right``, ``missing`` and ``value``, and may have
+        ``cover`` and ``gain`` (else 0). Children are counted from the start of the tree. Other entries are ignored.
         """
         weights = np.ones(len(trees)) if tree_weights is None else tree_weights
         return cls(
@@ -118,9 +122,9 @@ class Forest:
 
     @classmethod
     def concatenate(cls, forests: Sequence[Forest]) -> Forest:
-        """The trees of all forests in one; they must agree in features, and in whether they average.
+        """The trees of all forests in one; the forests must agree in features and in ``average``.
 
-        Bases are summed when trees are summed. Where trees are averaged the bases must be equal, and are kept.
+        Bases are summed if trees are summed. If trees are averaged, the bases must be equal and stay as they are.
         """
         return concatenate_forests(forests)
 
@@ -149,27 +153,19 @@ class Forest:
 
     @functools.cached_property
     def max_depth(self) -> int:
-        """Splits on the longest way from a root to a leaf."""
-        depth = -1
-        level = self.tree_offsets[:-1]
-        while level.size:
-            depth += 1
-            inner = level[self.feature[level] >= 0]
-            left, right, missing = self.left[inner], self.right[inner], self.missing[inner]
-            is_third = (missing != left) & (missing != right)
-            level = np.concatenate([left, right, missing[is_third]])
-        return max(0, depth)
+        """Number of splits on the longest path from a root to a leaf."""
+        return max(0, sum(1 for _ in levels(self)) - 1)
 
     @functools.cached_property
     def packed(self) -> PackedForest:
-        """The form that scoring reads, made once."""
+        """The forest in the layout that scoring uses, computed once."""
         from rankwood.models.scoring import ordered_keys, pack
 
         return pack(self, ordered_keys(self.threshold))
 
     @functools.cached_property
     def explainer(self) -> TreeExplainer:
-        """The form that explaining reads, made once; see ``rankwood.models.shapley``."""
+        """The forest in the layout that explaining uses, computed once; see ``rankwood.models.shapley``."""
         from rankwood.models.shapley import TreeExplainer
 
         return TreeExplainer.of(self)
@@ -181,7 +177,7 @@ class Forest:
 
         ``features`` are rows × features: an array, a frame, a sparse matrix, a RankingData. Columns with names are
         put in the model's order; without names they are taken by position. ``first_trees`` scores with the first
-        trees only. A row's score is the same to the bit for any number of threads and rows beside it.
+        trees only. A row's score does not depend on the number of threads or on other rows.
         """
         from rankwood.models import scoring
 
@@ -190,7 +186,7 @@ class Forest:
     def predict_stages(
         self, features: Any, every: int = 1, *, n_threads: int | None = None
     ) -> Iterator[tuple[int, Floats]]:
-        """How many trees, and the scores of that many first trees: every so many trees, and of all in the end."""
+        """Pairs (number of trees, scores of that many first trees), after every ``every`` trees and after all."""
         from rankwood.models import scoring
 
         return scoring.predict_stages(self, features, every, n_threads)
@@ -203,22 +199,22 @@ class Forest:
         n_threads: int | None = None,
         first_trees: int | None = None,
     ) -> Floats:
-        """The scores of binned rows (uint8, features × rows), the same to the bit as of the values behind them.
+        """The scores of binned rows (uint8, features × rows), equal to the scores of the raw values.
 
-        Every threshold of the forest must be one of the bins'.
+        Every threshold of the forest must be a threshold of the bins.
         """
         from rankwood.models import scoring
 
         return scoring.predict_binned(self, codes, bins, n_threads, first_trees)
 
     def leaf_ids(self, features: Any, *, n_threads: int | None = None) -> Array:
-        """The leaf each row ends in, per tree, as its number within the tree: int32, rows × trees."""
+        """The leaf of each row in each tree, as its index within the tree: int32, rows × trees."""
         from rankwood.models import scoring
 
         return scoring.leaf_ids(self, features, n_threads)
 
     def importance(self, kind: str = "gain") -> Floats:
-        """What each feature contributes: the summed gain of its splits, their number, or their summed cover."""
+        """The importance of each feature: the summed gain of its splits, their number, or their summed cover."""
         checks.one_of("importance", kind, _IMPORTANCES)
         inner = np.flatnonzero(self.feature >= 0)
         weights = {"gain": self.gain, "cover": self.cover}.get(kind)
@@ -250,22 +246,71 @@ class Forest:
         )
 
 
+class ForestProperties:
+    """Properties of a model that contains a forest, taken from ``scoring_trees``."""
+
+    @property
+    def scoring_trees(self) -> Forest:
+        """The trees that the properties describe."""
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a document."""
+        return self.scoring_trees.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """One name per feature."""
+        return self.scoring_trees.feature_names
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.scoring_trees.n_trees
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return self.scoring_trees.n_leaves
+
+    @property
+    def max_depth(self) -> int:
+        """Number of splits on the longest path from a root to a leaf."""
+        return self.scoring_trees.max_depth
+
+    def importance(self, kind: str = "gain") -> Floats:
+        """The importance of each feature; see ``Forest.importance``."""
+        return self.scoring_trees.importance(kind)
+
+
+def levels(forest: Forest) -> Iterator[tuple[Array, Array]]:
+    """Pairs of parents and children, edge by edge, one level of all trees after the other from the roots down.
+
+    The last pair is empty.
+    """
+    level = forest.tree_offsets[:-1]
+    while level.size:
+        inner = level[forest.feature[level] >= 0]
+        left, right, missing = forest.left[inner], forest.right[inner], forest.missing[inner]
+        is_third = (missing != left) & (missing != right)
+        parents = np.concatenate([inner, inner, inner[is_third]])
+        level = np.concatenate([left, right, missing[is_third]])
+        yield parents, level
+
+
 # Forests made of trees and of other forests.
 
 
-_CHILDREN = ("left", "right", "missing")
-_OPTIONAL = ("cover", "gain")
-
-
 class NodeArrays:
-    """The nodes of trees that come one by one, end to end in arrays with room for those to come.
+    """Collects the nodes of trees that are added one by one, in growing arrays.
 
-    A tree is copied while it is in the cache, and need not be kept: a forest of many nodes is put together while it
-    grows, and never held twice.
+    A tree is copied while it is in the cache and need not be stored elsewhere, so that a large forest is never in
+    memory twice.
     """
 
     def __init__(self, n_expected: int = 0) -> None:
-        self._n_expected = n_expected  # trees; 0 where nobody knows
+        self._n_expected = n_expected  # number of trees; 0 if unknown
         self._room: dict[str, Array] = {
             name: np.empty(0, kind) for name, kind in NODE_ARRAYS.items()
         }
@@ -273,11 +318,11 @@ class NodeArrays:
 
     @property
     def n_trees(self) -> int:
-        """Trees so far."""
+        """Number of trees so far."""
         return len(self._offsets) - 1
 
     def add(self, tree: Any) -> None:
-        """Put a tree behind the others."""
+        """Append a tree."""
         arrays = _arrays_of_tree(self.n_trees, tree)
         begin, end = self._offsets[-1], self._offsets[-1] + arrays["feature"].size
         if end >= 2**31:
@@ -294,7 +339,7 @@ class NodeArrays:
         self._offsets.append(end)
 
     def _make_room(self, n_nodes: int, n_needed: int) -> None:
-        """Longer arrays, for as many trees as are expected; what is never written to takes no memory."""
+        """Allocate longer arrays for the expected number of trees; untouched pages take no memory."""
         rest = max(1, self._n_expected - self.n_trees)
         n_per_tree = n_needed / (self.n_trees + 1)
         size = max(n_needed + int(1.05 * n_per_tree * (rest - 1)), n_nodes * 3 // 2)
@@ -304,7 +349,7 @@ class NodeArrays:
             self._room[name] = longer
 
     def arrays(self) -> dict[str, Array]:
-        """The node arrays of a forest, and its offsets; later trees do not change them."""
+        """The node arrays of a forest, and its offsets; adding trees later does not change them."""
         n_nodes = self._offsets[-1]
         nodes = {name: array[:n_nodes] for name, array in self._room.items()}
         return _sealed({**nodes, "tree_offsets": np.array(self._offsets, OFFSET)})
@@ -324,7 +369,7 @@ def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
     starts = forest.tree_offsets[chosen]
     sizes = forest.tree_offsets[chosen + 1] - starts
     offsets = _offsets(sizes)
-    # Where each node of the result stands in the forest: its place, moved from the new root to the old one.
+    # The position of each node of the result in the forest: shifted from the new root to the old one.
     moves = np.repeat(starts - offsets[:-1], sizes)
     nodes = np.arange(moves.size) + moves
     taken = {name: getattr(forest, name)[nodes] for name in NODE_ARRAYS}
@@ -358,24 +403,41 @@ def concatenate_forests(forests: Sequence[Forest]) -> Forest:
     return dataclasses.replace(first, **changes, base=base)
 
 
-def _sealed(arrays: dict[str, Array]) -> dict[str, Array]:
-    """The same arrays, which nobody else has: made read-only, a forest can hold them without a copy."""
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+# The features that trees use. Scoring a document with the first trees costs the sum of the costs of the distinct
+# features in all their nodes, plus 1 per tree: n(h) and c(h) of Mohan (2010), Eq. 6.2 and 6.3.
 
 
-def _refuse_strangers(forests: Sequence[Forest]) -> None:
-    first = forests[0]
-    for place, forest in enumerate(forests):
-        for name in ("n_features", "feature_names", "average"):
-            if getattr(forest, name) != getattr(first, name):
-                raise ModelError(f"forest {place} differs from the first in {name}.")
-        if first.average and forest.base != first.base:
-            raise ModelError(
-                f"forest {place} has base {forest.base:g}, the first {first.base:g}: "
-                "where trees are averaged the bases must be equal."
-            )
+def first_uses(forest: Forest) -> Array:
+    """For each feature the index of the first tree that splits on it, or ``NEVER``. int64."""
+    first = np.full(forest.n_features, NEVER)
+    tree_of_node = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
+    is_inner = forest.feature >= 0
+    np.minimum.at(first, forest.feature[is_inner], tree_of_node[is_inner])
+    return first
+
+
+def features_of(forest: Forest, first_tree: int, last_tree: int) -> Array:
+    """The distinct features in the nodes of some trees, ascending."""
+    nodes = forest.feature[forest.tree_offsets[first_tree] : forest.tree_offsets[last_tree]]
+    return np.unique(nodes[nodes >= 0])
+
+
+def count_features(forest: Forest) -> Array:
+    """Number of features that the first 0, 1, 2, … trees use: int64, trees + 1."""
+    return _running(forest, np.ones(forest.n_features)).astype(np.int64)
+
+
+def cost_of_trees(forest: Forest, costs: Floats) -> Floats:
+    """Cost of the first 0, 1, 2, … trees for a document: their features, plus 1 per tree."""
+    return _running(forest, costs) + np.arange(forest.n_trees + 1)
+
+
+def _running(forest: Forest, amounts: Floats) -> Floats:
+    """The sum of ``amounts`` over the features of the first 0, 1, 2, … trees."""
+    first = first_uses(forest)
+    is_used = first != NEVER
+    new = np.bincount(first[is_used], amounts[is_used], minlength=forest.n_trees)
+    return np.concatenate([[0.0], np.cumsum(new)])
 
 
 def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
@@ -406,31 +468,17 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
     return arrays
 
 
-def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
-    """Move the children of inner nodes, all by one number or each node's by its own."""
-    moves, furthest = _moves(arrays["feature"], shifts), int(np.max(shifts, initial=0))
-    for name in _CHILDREN:
-        _shift(arrays[name], moves, furthest, arrays[name])
-
-
-def _moves(feature: Array, shifts: Any) -> Array:
-    """How far each node's children move: not at all below leaves, which have none."""
-    moves: Array = np.multiply(feature >= 0, shifts, dtype=NODE, casting="unsafe")
-    return moves
-
-
-def _shift(children: Array, moves: Array, furthest: int, moved: Array) -> None:
-    """Write the children's new numbers, those far out of range staying so: the forest's checks refuse them."""
-    most = 2**31 - 1 - max(0, furthest)
-    if children.max(initial=0) > most:
-        children = np.minimum(children, most)
-    np.add(children, moves, out=moved)
-
-
-def _offsets(sizes: Any) -> Array:
-    offsets = np.zeros(len(sizes) + 1, OFFSET)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
+def _refuse_strangers(forests: Sequence[Forest]) -> None:
+    first = forests[0]
+    for number, forest in enumerate(forests):
+        for name in ("n_features", "feature_names", "average"):
+            if getattr(forest, name) != getattr(first, name):
+                raise ModelError(f"forest {number} differs from the first in {name}.")
+        if first.average and forest.base != first.base:
+            raise ModelError(
+                f"forest {number} has base {forest.base:g}, the first {first.base:g}: "
+                "where trees are averaged the bases must be equal."
+            )
 
 
 def _chosen(n_trees: int, trees: slice | Sequence[int] | Array) -> Array:
@@ -449,44 +497,35 @@ def _chosen(n_trees: int, trees: slice | Sequence[int] | Array) -> Array:
     return np.where(chosen < 0, chosen + n_trees, chosen)
 
 
-# Which features the trees of a forest use, and what it costs to compute them.
-#
-# Scoring a document with the first trees of a forest costs the sum of the costs of the distinct features in all their
-# nodes, plus 1 per tree: n(h) and c(h) of Mohan (2010), Eq. 6.2 and 6.3, over all trees passed, for a feature is
-# computed once.
+def _sealed(arrays: dict[str, Array]) -> dict[str, Array]:
+    """The arrays, made read-only in place, so that ``Forest`` stores them without a copy."""
+    for array in arrays.values():
+        array.setflags(write=False)
+    return arrays
 
 
-NEVER = np.iinfo(np.int64).max  # the first use of a feature that no tree splits on
+def _shift_children(arrays: dict[str, Array], shifts: Any) -> None:
+    """Add ``shifts``, one number or one per node, to the children of inner nodes."""
+    moves, furthest = _moves(arrays["feature"], shifts), int(np.max(shifts, initial=0))
+    for name in _CHILDREN:
+        _shift(arrays[name], moves, furthest, arrays[name])
 
 
-def first_uses(forest: Forest) -> Array:
-    """For each feature the number of the first tree that splits on it, or ``NEVER``. int64."""
-    first = np.full(forest.n_features, NEVER)
-    tree_of_node = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
-    is_inner = forest.feature >= 0
-    np.minimum.at(first, forest.feature[is_inner], tree_of_node[is_inner])
-    return first
+def _moves(feature: Array, shifts: Any) -> Array:
+    """The shift of each node's children; 0 for leaves."""
+    moves: Array = np.multiply(feature >= 0, shifts, dtype=NODE, casting="unsafe")
+    return moves
 
 
-def features_of(forest: Forest, first_tree: int, last_tree: int) -> Array:
-    """The distinct features in the nodes of some trees, ascending."""
-    nodes = forest.feature[forest.tree_offsets[first_tree] : forest.tree_offsets[last_tree]]
-    return np.unique(nodes[nodes >= 0])
+def _shift(children: Array, moves: Array, furthest: int, moved: Array) -> None:
+    """Write the shifted children; those out of range stay out of range, and the forest's checks refuse them."""
+    most = 2**31 - 1 - max(0, furthest)
+    if children.max(initial=0) > most:
+        children = np.minimum(children, most)
+    np.add(children, moves, out=moved)
 
 
-def count_features(forest: Forest) -> Array:
-    """How many features the first 0, 1, 2, … trees use. int64, one more than there are trees."""
-    return _running(forest, np.ones(forest.n_features)).astype(np.int64)
-
-
-def cost_of_trees(forest: Forest, costs: Floats) -> Floats:
-    """What the first 0, 1, 2, … trees cost a document: their features, and 1 per tree."""
-    return _running(forest, costs) + np.arange(forest.n_trees + 1)
-
-
-def _running(forest: Forest, amounts: Floats) -> Floats:
-    """The sum of ``amounts`` over the features of the first 0, 1, 2, … trees."""
-    first = first_uses(forest)
-    is_used = first != NEVER
-    new = np.bincount(first[is_used], amounts[is_used], minlength=forest.n_trees)
-    return np.concatenate([[0.0], np.cumsum(new)])
+def _offsets(sizes: Any) -> Array:
+    offsets = np.zeros(len(sizes) + 1, OFFSET)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets

@@ -1,7 +1,11 @@
-"""The model file: what ``model.json`` says, and models of any kind in it.
+"""The model file: ``save_model`` and ``load_model`` for models of any kind.
 
-``docs/reference/format-v1.md`` describes it field by field. A file never holds code: reading one makes numbers, texts
-and arrays, checks them, and nothing else.
+``docs/reference/format-v1.md`` describes the file field by field. A file never contains code: reading one creates
+numbers, texts and arrays, and checks them.
+
+A kind of model that is listed in ``KINDS`` can be saved, loaded, scored and inspected. ``model.json`` has a model's
+scalars under the name of its kind; feature names belong to the file as a whole. ``write_model`` and ``read_model`` are
+the level below: the document and arrays of any kind, as checkpoints use them.
 """
 
 from __future__ import annotations
@@ -14,94 +18,20 @@ from typing import Any
 from rankwood import __version__
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
-from rankwood.models import archive, linear, validate
+from rankwood.models import archive, validate
 from rankwood.models.archive import (
     Arrays,
     Record,
-    check_record,
     forest_from_arrays,
     forest_to_arrays,
-    names_of,
-    native_arrays,
     refuse_others,
 )
 from rankwood.models.cascade import Cascade, cascade_from_arrays, cascade_to_arrays
 from rankwood.models.family import Family, family_from_arrays, family_to_arrays
 from rankwood.models.forest import Forest
-from rankwood.models.linear import LinearModel
+from rankwood.models.linear import LinearModel, linear_from_arrays, linear_to_arrays
 from rankwood.models.neural import NeuralModel, neural_from_arrays, neural_to_arrays
 from rankwood.models.ordinal import OrdinalModel, ordinal_from_arrays, ordinal_to_arrays
-
-# Kinds of models that a file may hold: how each is taken apart into arrays, and put together again.
-#
-# A kind that is named here can be saved, loaded, scored and inspected. ``model.json`` keeps a model's scalars under
-# the
-# name of its kind; feature names belong to the file as a whole.
-
-
-_LINEAR_SCALARS = ("intercept",)
-
-
-@dataclass(frozen=True)
-class ModelKind:
-    """A kind of model: its class, what a message calls it, and the way into a file and back.
-
-    ``from_arrays`` gets the record, the arrays and the feature names of a file, none of which it may trust.
-    """
-
-    model: type[Any]
-    noun: str
-    to_arrays: Callable[[Any], tuple[Record, Arrays]]
-    from_arrays: Callable[[Any, Mapping[str, Array], Any], Any]
-
-
-def _linear_to_arrays(model: LinearModel) -> tuple[Record, Arrays]:
-    record = {name: getattr(model, name) for name in _LINEAR_SCALARS}
-    return record, {name: getattr(model, name) for name in linear.ARRAYS}
-
-
-def _linear_from_arrays(
-    record: Any, arrays: Mapping[str, Array], feature_names: Any
-) -> LinearModel:
-    check_record(record, _LINEAR_SCALARS)
-    found = native_arrays(linear.ARRAYS, arrays)
-    refuse_others(arrays, linear.ARRAYS, "a linear model")
-    return LinearModel(**found, **record, feature_names=names_of(feature_names))
-
-
-def _bare_forest(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Forest:
-    forest = forest_from_arrays(record, arrays, feature_names)
-    refuse_others(arrays, validate.ARRAYS, "a forest")
-    return forest
-
-
-_OF_LAYERS: dict[str, ModelKind] = {  # what a layer of a cascade may hold
-    "forest": ModelKind(Forest, "forest", forest_to_arrays, _bare_forest),
-    "linear": ModelKind(LinearModel, "linear model", _linear_to_arrays, _linear_from_arrays),
-    "neural": ModelKind(NeuralModel, "neural network", neural_to_arrays, neural_from_arrays),
-    "family": ModelKind(Family, "family of models", family_to_arrays, family_from_arrays),
-    "ordinal": ModelKind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
-}
-
-
-def _cascade_to_arrays(model: Cascade) -> tuple[Record, Arrays]:
-    return cascade_to_arrays(model, _OF_LAYERS)
-
-
-def _cascade_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Cascade:
-    return cascade_from_arrays(record, arrays, feature_names, _OF_LAYERS)
-
-
-KINDS: dict[str, ModelKind] = {
-    **_OF_LAYERS,
-    "cascade": ModelKind(Cascade, "cascade", _cascade_to_arrays, _cascade_from_arrays),
-}
-
-
-def kind_of(model: Any) -> str | None:
-    """The name of a model's kind; None for what is no model."""
-    return next((name for name, kind in KINDS.items() if isinstance(model, kind.model)), None)
-
 
 FORMAT = "rankwood-model"
 FORMAT_VERSION = 1
@@ -118,13 +48,53 @@ _KNOWN: dict[str, type] = {
     "conventions": dict,
 }
 
-
 _ZIP_START = b"PK\x03\x04"
+
+
+def save_model(
+    model: Any, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None
+) -> None:
+    """Write a model of any kind and its metadata to a model file."""
+    kind = kind_of(model)
+    if kind is None:
+        raise ModelError(f"{type(model).__name__} is not a model that a file can hold.")
+    record, arrays = KINDS[kind].to_arrays(model)
+    names = None if model.feature_names is None else list(model.feature_names)
+    about = dict(meta or {})
+    if list(about.get("feature_names") or names or []) != (names or []):
+        raise ModelError(f"meta has other feature_names than the {KINDS[kind].noun}.")
+    if kind in about:
+        raise ModelError(f"meta must not hold '{kind}': the model's own record goes there.")
+    about = {**about, "feature_names": names, kind: record}
+    write_model(path, kind, about, arrays)
+
+
+def load_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """The model of a file, of any kind, and its metadata."""
+    stored = read_model(path)
+    if stored.kind not in KINDS:
+        raise ModelError(
+            f"{os.fspath(path)} holds something of kind '{stored.kind}', which this version "
+            f"cannot score with. Known: {', '.join(KINDS)}."
+        )
+    kind = KINDS[stored.kind]
+    meta = dict(stored.meta)
+    record = meta.pop(stored.kind, None)
+    try:
+        model = kind.from_arrays(record, stored.arrays, meta.get("feature_names"))
+    except ModelError as error:
+        raise ModelError(f"{os.fspath(path)} holds no usable {kind.noun}: {error}") from None
+    return model, meta
+
+
+def kind_of(model: Any) -> str | None:
+    """The name of a model's kind; None for other objects."""
+    return next((name for name, kind in KINDS.items() if isinstance(model, kind.model)), None)
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a model file holds: the kind of model, what is known about it, and its arrays, read-only."""
+    """The content of a model file: the kind of model, its metadata, and its arrays, read-only."""
 
     kind: str
     meta: dict[str, Any]
@@ -157,7 +127,7 @@ def write_model(
 
 
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
-    """The content of a model file, or a ``ModelError`` that says what is wrong with it."""
+    """The content of a model file, or a ``ModelError`` that names the problem."""
 
     def check(document: dict[str, Any]) -> None:
         try:
@@ -172,47 +142,56 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a regular file begins like a model file; what is in it is another matter."""
+    """Whether a regular file starts like a model file; its content is not checked."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
         return file.read(len(_ZIP_START)) == _ZIP_START
 
 
-def save_model(
-    model: Any, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None
-) -> None:
-    """Write a model of any kind, and what ``meta`` says about it, to a model file."""
-    kind = kind_of(model)
-    if kind is None:
-        raise ModelError(f"{type(model).__name__} is not a model that a file can hold.")
-    record, arrays = KINDS[kind].to_arrays(model)
-    names = None if model.feature_names is None else list(model.feature_names)
-    about = dict(meta or {})
-    if list(about.get("feature_names") or names or []) != (names or []):
-        raise ModelError(f"meta has other feature_names than the {KINDS[kind].noun}.")
-    if kind in about:
-        raise ModelError(f"meta must not hold '{kind}': the model's own record goes there.")
-    about = {**about, "feature_names": names, kind: record}
-    write_model(path, kind, about, arrays)
+# The kinds of models.
 
 
-def load_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """The model of a file, whatever its kind, and what else the file says about it."""
-    stored = read_model(path)
-    if stored.kind not in KINDS:
-        raise ModelError(
-            f"{os.fspath(path)} holds something of kind '{stored.kind}', which this version "
-            f"cannot score with. Known: {', '.join(KINDS)}."
-        )
-    kind = KINDS[stored.kind]
-    meta = dict(stored.meta)
-    record = meta.pop(stored.kind, None)
-    try:
-        model = kind.from_arrays(record, stored.arrays, meta.get("feature_names"))
-    except ModelError as error:
-        raise ModelError(f"{os.fspath(path)} holds no usable {kind.noun}: {error}") from None
-    return model, meta
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model: its class, its name in messages, and its conversion to a file and back.
+
+    ``from_arrays`` gets the record, the arrays and the feature names of a file, none of which are trusted.
+    """
+
+    model: type[Any]
+    noun: str
+    to_arrays: Callable[[Any], tuple[Record, Arrays]]
+    from_arrays: Callable[[Any, Mapping[str, Array], Any], Any]
+
+
+def _bare_forest(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Forest:
+    forest = forest_from_arrays(record, arrays, feature_names)
+    refuse_others(arrays, validate.ARRAYS, "a forest")
+    return forest
+
+
+_OF_LAYERS: dict[str, ModelKind] = {  # models that a layer of a cascade may hold
+    "forest": ModelKind(Forest, "forest", forest_to_arrays, _bare_forest),
+    "linear": ModelKind(LinearModel, "linear model", linear_to_arrays, linear_from_arrays),
+    "neural": ModelKind(NeuralModel, "neural network", neural_to_arrays, neural_from_arrays),
+    "family": ModelKind(Family, "family of models", family_to_arrays, family_from_arrays),
+    "ordinal": ModelKind(OrdinalModel, "ordinal model", ordinal_to_arrays, ordinal_from_arrays),
+}
+
+
+def _cascade_to_arrays(model: Cascade) -> tuple[Record, Arrays]:
+    return cascade_to_arrays(model, _OF_LAYERS)
+
+
+def _cascade_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Cascade:
+    return cascade_from_arrays(record, arrays, feature_names, _OF_LAYERS)
+
+
+KINDS: dict[str, ModelKind] = {
+    **_OF_LAYERS,
+    "cascade": ModelKind(Cascade, "cascade", _cascade_to_arrays, _cascade_from_arrays),
+}
 
 
 def _check_document(document: Mapping[str, Any]) -> None:
@@ -234,7 +213,7 @@ def _check_document(document: Mapping[str, Any]) -> None:
 
 
 def _check_meta(meta: Mapping[str, Any]) -> None:
-    """Raise unless the keys that mean the same everywhere hold what they should."""
+    """Raise unless the keys with a fixed meaning have values of their type."""
     for key, kind in _KNOWN.items():
         value = meta.get(key)
         is_fine = isinstance(value, list | tuple) if kind is list else isinstance(value, kind)

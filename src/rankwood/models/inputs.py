@@ -1,4 +1,4 @@
-"""The features a model is asked about, in the order it knows them."""
+"""The features of documents in the order that a model expects, given at once or fetched when needed."""
 
 from __future__ import annotations
 
@@ -24,54 +24,20 @@ _NAMES_SHOWN = 5
 def features_in_order(
     features: Any, n_features: int, feature_names: tuple[str, ...] | None
 ) -> Features:
-    """The features as a row-major float32 matrix whose columns stand in the model's order.
+    """The features as a row-major float32 matrix with columns in the model's order.
 
-    Columns with names are put in order, if model and data both have names; others are taken by position.
+    Columns are matched by name if model and data both have names, and by position otherwise.
     """
     matrix, names = _matrix(features)
     if names is not None and feature_names is not None and names != feature_names:
         _refuse_other_names(names, feature_names)
-        place_of = {name: place for place, name in enumerate(names)}
-        matrix = matrix[:, [place_of[name] for name in feature_names]]
+        column_of = {name: column for column, name in enumerate(names)}
+        matrix = matrix[:, [column_of[name] for name in feature_names]]
     if matrix.shape[1] != n_features:
         raise DataError(
             f"the model knows {n_features:,} features, but the data have {matrix.shape[1]:,}."
         )
     return np.require(matrix, requirements=["C", "ALIGNED"])
-
-
-def _matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
-    if isinstance(features, RankingData):
-        return features.features, features.feature_names
-    is_plain = type(features) is np.ndarray and features.dtype == FEATURE and features.ndim == 2
-    if is_plain and features.flags.c_contiguous:
-        return features, None  # a single document is scored in the time that looking further takes
-    return to_matrix(features)
-
-
-def _refuse_other_names(names: tuple[str, ...], known: tuple[str, ...]) -> None:
-    missing = sorted(set(known) - set(names))
-    unknown = sorted(set(names) - set(known))
-    if not missing and not unknown:
-        return
-    parts = []
-    if missing:
-        parts.append(f"the data lack {some_names(missing)}")
-    if unknown:
-        parts.append(f"the model does not know {some_names(unknown)}")
-    raise DataError(
-        f"the data's feature names are not the model's: {'; '.join(parts)}. "
-        "Rename the columns, or pass a bare array in the model's order."
-    )
-
-
-def some_names(names: Sequence[str]) -> str:
-    """The first few names in quotes, and how many more there are."""
-    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN]) + more
-
-
-# Features that are fetched on first need, and only for the documents that need them.
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +47,10 @@ class LazyFeatures:
     Parameters
     ----------
     fetch
-        ``fetch(feature, rows)`` gives the values of one feature, by its place in the model (0 is the first), for the
-        documents ``rows`` (numbers, ascending). NaN is a missing value. No value is asked for twice.
+        ``fetch(feature, rows)`` returns the values of one feature, by its index in the model from 0, for the
+        documents ``rows`` (indices, ascending). NaN is a missing value. No value is requested twice.
     query_ids
-        The query of each document; None where there are no queries.
+        The query of each document; None without queries.
     n_documents
         How many documents there are; by default as many as query ids.
     """
@@ -109,16 +75,16 @@ class LazyFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FeatureSource:
-    """The values a forest asks for: all there, or fetched column by column."""
+    """The feature values for a forest, complete or fetched column by column."""
 
-    matrix: Features  # rows × features; what has not been fetched is NaN
+    matrix: Features  # rows × features; NaN until it is fetched
     query_of_row: Rows | None
     fetch: Callable[[int, Rows], Any] | None
     is_fetched: Array  # of each feature
 
     @classmethod
     def of(cls, data: Any, forest: Forest) -> FeatureSource:
-        """The source behind ``data``: ranking data, a table, or ``LazyFeatures``."""
+        """The source of ``data``: ranking data, a table, or ``LazyFeatures``."""
         is_fetched = np.zeros(forest.n_features, bool)
         if isinstance(data, LazyFeatures):
             matrix = np.full((data.size, forest.n_features), np.nan, FEATURE)
@@ -133,9 +99,9 @@ class FeatureSource:
         return cls(matrix, data.query_of_row if has_queries else None, None, ~is_fetched)
 
     def need(self, features: Array, rows: Rows) -> None:
-        """Fetch those of the features that were not needed before, for these rows.
+        """Fetch those of the features that were not fetched before, for these rows.
 
-        Rows only ever leave, so whoever needs a feature later has been asked for it now.
+        Rows only ever leave, so rows that need a feature later are among those it is fetched for now.
         """
         if self.fetch is None or rows.size == 0:
             return
@@ -145,8 +111,39 @@ class FeatureSource:
             self.is_fetched[feature] = True
 
 
+def some_names(names: Sequence[str]) -> str:
+    """The first few names in quotes, and the number of others."""
+    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN]) + more
+
+
+def _matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
+    if isinstance(features, RankingData):
+        return features.features, features.feature_names
+    is_plain = type(features) is np.ndarray and features.dtype == FEATURE and features.ndim == 2
+    if is_plain and features.flags.c_contiguous:
+        return features, None  # the fast path: further checks take as long as scoring one document
+    return to_matrix(features)
+
+
+def _refuse_other_names(names: tuple[str, ...], known: tuple[str, ...]) -> None:
+    missing = sorted(set(known) - set(names))
+    unknown = sorted(set(names) - set(known))
+    if not missing and not unknown:
+        return
+    parts = []
+    if missing:
+        parts.append(f"the data lack {some_names(missing)}")
+    if unknown:
+        parts.append(f"the model does not know {some_names(unknown)}")
+    raise DataError(
+        f"the data's feature names are not the model's: {'; '.join(parts)}. "
+        "Rename the columns, or pass a bare array in the model's order."
+    )
+
+
 def _column(feature: int, values: Any, n_rows: int) -> Features:
-    """What ``fetch`` gave, as float32 values, or an error that names the feature."""
+    """The result of ``fetch`` as float32 values, or an error that names the feature."""
     array = np.asarray(values)
     if array.shape != (n_rows,):
         raise DataError(

@@ -1,8 +1,9 @@
-"""``LinearModel``: a weight per feature; the score is their weighted sum."""
+"""``LinearModel``: a weighted sum of features; and ``Scaling``, the mean and spread of features in training data."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,10 +16,26 @@ from rankwood._core.threads import run_blocks
 from rankwood.dtypes import SCORE, WEIGHT, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.models import validate
+from rankwood.models.archive import (
+    Arrays,
+    Record,
+    check_record,
+    names_of,
+    native_arrays,
+    refuse_others,
+)
 from rankwood.models.inputs import features_in_order
 
 ARRAYS: dict[str, type[np.generic]] = {"weights": WEIGHT, "fill": WEIGHT, "spread": WEIGHT}
-_LEAST_TERMS = 2_000_000  # rows × features per thread, some 2 ms
+_SCALARS = ("intercept",)
+_LEAST_TERMS = 2_000_000  # rows × features per thread, about 2 ms
+
+_BLOCK_ROWS = 4096  # rows summed before the sums of blocks are added
+
+SIDE_BY_SIDE = 4  # rows summed together: additions of different rows do not wait for each other
+
+WEIGHT_SUM, FIRST, SECOND, LEAST, GREATEST = range(5)
+N_MOMENTS = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,17 +45,17 @@ class LinearModel:
     Parameters
     ----------
     weights
-        One per feature. A feature of weight 0 is not looked at.
+        One per feature. A feature of weight 0 is ignored.
     fill
-        The value that stands for a missing one, per feature.
+        The value that replaces a missing one, per feature.
     spread
-        The standard deviation of each feature in the training data, not negative: what makes weights comparable.
+        The standard deviation of each feature in the training data, not negative; it makes weights comparable.
     intercept
-        What every score begins with.
+        The constant added to every score.
     feature_names
         One name per feature. Data that have names must then have these, in any order.
 
-    Arrays are float64, finite, checked and read-only. Two models are equal when all they hold is equal.
+    Arrays are float64, finite, checked and read-only. Two models are equal if all their fields are.
     """
 
     weights: Floats
@@ -84,8 +101,8 @@ class LinearModel:
         """The score of each row, in row order.
 
         ``features`` are rows × features: an array, a frame, a sparse matrix, a RankingData. Columns with names are
-        put in the model's order; without names they are taken by position. A row's score is the same to the bit for
-        any number of threads and rows beside it.
+        put in the model's order; without names they are taken by position. A row's score does not depend on the
+        number of threads or on other rows.
         """
         matrix = features_in_order(features, self.n_features, self.feature_names)
         scores = self.sums(matrix, n_threads)
@@ -95,7 +112,7 @@ class LinearModel:
         return scores
 
     def sums(self, matrix: Features, n_threads: int | None) -> Floats:
-        """The scores of a matrix that is in order already; infinite or NaN where the values make them so."""
+        """The scores of a matrix whose columns are in order; they may be infinite or NaN."""
         scores = np.empty(len(matrix), SCORE)
         arguments = (
             checks.read_only(matrix),
@@ -107,7 +124,7 @@ class LinearModel:
         )
         least = max(1, _LEAST_TERMS // max(1, self.used.size))
         if n_threads is None and len(matrix) < 2 * least:
-            linear_scores(0, len(matrix), *arguments)  # asking for the cores would take longer
+            linear_scores(0, len(matrix), *arguments)  # counting the cores would take longer
         else:
             threads.run_blocks(
                 linear_scores, len(matrix), *arguments, n_threads=n_threads, least=least
@@ -115,7 +132,7 @@ class LinearModel:
         return scores
 
     def importance(self) -> Floats:
-        """What each feature contributes: its weight, without the sign, in units of its spread."""
+        """The importance of each feature: its absolute weight times its spread."""
         return np.abs(self.weights) * self.spread
 
     def _refuse_row(self, matrix: Features, row: int) -> None:
@@ -145,17 +162,25 @@ class LinearModel:
         return f"LinearModel({self.used.size:,} of {self.n_features:,} features have a weight)"
 
 
-# ``Scaling``: where the values of each feature lie, and weights in units of their spread.
+def linear_to_arrays(model: LinearModel) -> tuple[Record, Arrays]:
+    """The record of the model for ``model.json``, and its arrays."""
+    record = {name: getattr(model, name) for name in _SCALARS}
+    return record, {name: getattr(model, name) for name in ARRAYS}
 
 
-_BLOCK_ROWS = 4096  # summed on their own before they are added up
+def linear_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> LinearModel:
+    """The model from the result of ``linear_to_arrays``, fully checked."""
+    check_record(record, _SCALARS)
+    own = native_arrays(ARRAYS, arrays)
+    refuse_others(arrays, ARRAYS, "a linear model")
+    return LinearModel(**own, **record, feature_names=names_of(feature_names))
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Mean, standard deviation and least value of each feature; missing values count nowhere.
+    """Mean, standard deviation and least value of each feature, ignoring missing values.
 
-    A constant feature has spread 0. One without any value has 0 for all three.
+    A constant feature has spread 0. A feature without any value has 0 for all three.
     """
 
     centre: Floats
@@ -164,7 +189,7 @@ class Scaling:
 
     @classmethod
     def of(cls, features: Features, weights: Floats | None, n_threads: int) -> Scaling:
-        """The scaling of rows that weigh so much; infinite values are refused."""
+        """The scaling of weighted rows; infinite values are refused."""
         features = np.require(features, requirements=["C", "ALIGNED"])
         of_rows = np.ones(len(features)) if weights is None else weights
         zero: Floats = np.zeros(features.shape[1])
@@ -180,12 +205,12 @@ class Scaling:
 
     @functools.cached_property
     def inverse(self) -> Floats:
-        """One over the spread; 0 for constant features, which thereby get no weight."""
+        """One over the spread; 0 for constant features, which therefore get no weight."""
         is_constant = self.spread == 0
         return np.where(is_constant, 0.0, 1.0 / np.where(is_constant, 1.0, self.spread))
 
     def model(self, weights: Floats, feature_names: tuple[str, ...] | None = None) -> LinearModel:
-        """The model of weights in units of spread, its scores centred; a missing value counts as the mean."""
+        """The model of weights in units of spread, with centred scores; the mean replaces a missing value."""
         raw = weights * self.inverse
         intercept = -float((raw * self.centre).sum())
         return LinearModel(raw, self.centre, self.spread, intercept, feature_names)
@@ -215,17 +240,6 @@ def _refuse_infinite(features: Features, weights: Floats, moments: Floats) -> No
         )
 
 
-SIDE_BY_SIDE = (
-    4  # rows summed at a time: an addition waits for the one before it, those of other rows do not
-)
-
-
-@kernel
-def term(value: float, weight: float, fill: float) -> float:
-    """What one feature adds to a score; NaN counts as ``fill``."""
-    return weight * value if value == value else weight * fill  # noqa: PLR0124 - NaN
-
-
 @kernel
 def linear_scores(
     first: int,
@@ -239,13 +253,13 @@ def linear_scores(
 ) -> None:
     """The score of each row: features ``used``, in their order, then the intercept.
 
-    Every row is summed on its own in the same order, so its score does not depend on the rows beside it.
+    Every row is summed in the same order, so its score does not depend on other rows.
     """
     whole = first + (last - first) // SIDE_BY_SIDE * SIDE_BY_SIDE
     for row in range(first, whole, SIDE_BY_SIDE):
         one = two = three = four = 0.0
-        for place in range(used.size):
-            feature = used[place]
+        for index in range(used.size):
+            feature = used[index]
             weight = weights[feature]
             instead = fill[feature]
             one += term(features[row, feature], weight, instead)
@@ -258,25 +272,27 @@ def linear_scores(
         scores[row + 3] = four + intercept
     for row in range(whole, last):
         one = 0.0
-        for place in range(used.size):
-            feature = used[place]
+        for index in range(used.size):
+            feature = used[index]
             one += term(features[row, feature], weights[feature], fill[feature])
         scores[row] = one + intercept
 
 
-WEIGHT_SUM, FIRST, SECOND, LEAST, GREATEST = range(5)
-N_MOMENTS = 5
+@kernel
+def term(value: float, weight: float, fill: float) -> float:
+    """The contribution of one feature to a score; NaN counts as ``fill``."""
+    return weight * value if value == value else weight * fill  # noqa: PLR0124 - NaN
 
 
 @kernel
 def sum_moments(
     first: int, last: int, block: int, features: Array, centre: Array, weights: Array, sums: Array
 ) -> None:
-    """Moments of each feature over each block of rows, of the values that are present.
+    """Moments of each feature over each block of rows, ignoring missing values.
 
     They are the sums of weight, of weight times the distance from the centre, and of weight times its square; the
-    least and the greatest value. Rows of weight 0 are passed over. Blocks have a fixed size, so that adding them up in
-    their order gives the same bits for any number of threads.
+    least and the greatest value. Rows of weight 0 are skipped. Blocks have a fixed size, so that adding them in
+    order gives the same bits for any number of threads.
     """
     for number in range(first, last):
         moments = sums[number]

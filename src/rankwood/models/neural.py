@@ -31,27 +31,29 @@ _ACTIVATION = "relu"  # of the hidden layers
 _ROWS_AT_ONCE = 2048  # 8 MB for a layer of 1,024 units
 _LEAST_ROWS = 64  # per thread
 
+SIDE_BY_SIDE = 8  # rows that use a row of weights while it is in the cache
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralModel:
-    """The score of a document is what the last unit of the network gives.
+    """The score of a document is the output of the last unit of the network.
 
     Parameters
     ----------
     widths
-        How many features there are, then how many units each layer has; the last layer has one. All but the last
-        cut their outputs at 0 (ReLU).
+        The number of features, then the number of units of each layer; the last layer has one. The outputs of all
+        other layers are cut at 0 (ReLU).
     weights, biases
-        Of all layers, one after the other. The weights of a layer are inputs × units, line by line.
+        Of all layers, concatenated. The weights of a layer are inputs × units, row by row.
     centre, spread
-        The mean and standard deviation of each feature in the training data. A value enters the network less the mean,
-        in units of the spread; a missing one, and any value of a feature without spread, enters as 0.
+        The mean and standard deviation of each feature in the training data. The input of the network is the
+        value minus the mean, divided by the spread; it is 0 for a missing value and for a feature without spread.
     is_skewed
-        1 for a feature of whose values the logarithm is taken before that: sign(x) · log(1 + |x|); else 0.
+        1 for a feature that is first transformed to sign(x) · log(1 + |x|); else 0.
     feature_names
         One name per feature. Data that have names must then have these, in any order.
 
-    Arrays are checked and read-only. Two models are equal when all they hold is equal.
+    Arrays are checked and read-only. Two models are equal if all their fields are.
     """
 
     widths: Array
@@ -105,26 +107,26 @@ class NeuralModel:
     @functools.cached_property
     def layers(self) -> tuple[tuple[Array, Array], ...]:
         """The weights (inputs × units) and biases of each layer."""
-        found, first_weight, first_bias = [], 0, 0
+        layers, first_weight, first_bias = [], 0, 0
         for n_inputs, n_units in itertools.pairwise(self.widths.tolist()):
             weights = self.weights[first_weight : first_weight + n_inputs * n_units]
             biases = self.biases[first_bias : first_bias + n_units]
-            found.append((weights.reshape(n_inputs, n_units), biases))
+            layers.append((weights.reshape(n_inputs, n_units), biases))
             first_weight += n_inputs * n_units
             first_bias += n_units
-        return tuple(found)
+        return tuple(layers)
 
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The score of each row, in row order.
 
         ``features`` are rows × features: an array, a frame, a sparse matrix, a RankingData. Columns with names are
-        put in the model's order; without names they are taken by position. A row's score is the same to the bit for
-        any number of threads and rows beside it.
+        put in the model's order; without names they are taken by position. A row's score does not depend on the
+        number of threads or on other rows.
         """
         matrix = features_in_order(features, self.n_features, self.feature_names)
         refuse_infinite(matrix)
         scores: Floats = np.empty(len(matrix), SCORE)
-        with np.errstate(over="ignore", invalid="ignore"):  # found below, with its row
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below, with the row
             for first in range(0, len(matrix), _ROWS_AT_ONCE):
                 part = matrix[first : first + _ROWS_AT_ONCE]
                 scores[first : first + len(part)] = self._scores_of(part, n_threads)
@@ -160,9 +162,9 @@ class NeuralModel:
 
 
 def refuse_infinite(matrix: Features) -> None:
-    """A unit cut at 0 would hide an infinite value, so they are looked for before."""
+    """Raise for an infinite value, which a unit that is cut at 0 would hide."""
     if np.isinf(matrix).any():
-        row, feature = (int(place[0]) for place in np.nonzero(np.isinf(matrix)))
+        row, feature = (int(indices[0]) for indices in np.nonzero(np.isinf(matrix)))
         raise DataError(
             f"features[{row}, {feature}] is {float(matrix[row, feature])}: a neural network needs "
             "finite values. Replace it by NaN (missing) or by a number."
@@ -170,7 +172,7 @@ def refuse_infinite(matrix: Features) -> None:
 
 
 def standardise(matrix: Features, centre: Floats, spread: Floats, is_skewed: Array) -> Features:
-    """The features as a network sees them: around 0, in units of their spread, 0 where they are missing."""
+    """The inputs of the network: features minus their centre, divided by their spread; 0 if missing."""
     values = matrix.astype(np.float64)
     skewed = np.flatnonzero(is_skewed)
     values[:, skewed] = signed_logarithm(values[:, skewed])
@@ -183,26 +185,23 @@ def standardise(matrix: Features, centre: Floats, spread: Floats, is_skewed: Arr
 
 def signed_logarithm(values: Floats) -> Floats:
     """sign(x) · log(1 + abs(x)): about x near 0, and the logarithm far from it."""
-    found: Floats = np.copysign(np.log1p(np.abs(values)), values)
-    return found
+    logarithms: Floats = np.copysign(np.log1p(np.abs(values)), values)
+    return logarithms
 
 
 def neural_to_arrays(model: NeuralModel) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What ``model.json`` says of the model, and its arrays."""
+    """The record of the model for ``model.json``, and its arrays."""
     return {"activation": _ACTIVATION}, {name: getattr(model, name) for name in ARRAYS}
 
 
 def neural_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> NeuralModel:
-    """The model that ``neural_to_arrays`` took apart, with all its checks."""
+    """The model from the result of ``neural_to_arrays``, fully checked."""
     check_record(record, ("activation",))
     if record["activation"] != _ACTIVATION:
         raise ModelError(f"activation must be '{_ACTIVATION}', got {record['activation']!r}.")
-    found = native_arrays(ARRAYS, arrays)
+    own = native_arrays(ARRAYS, arrays)
     refuse_others(arrays, ARRAYS, "a neural network")
-    return NeuralModel(**found, feature_names=names_of(feature_names))
-
-
-SIDE_BY_SIDE = 8  # rows that a line of weights serves while it is at hand
+    return NeuralModel(**own, feature_names=names_of(feature_names))
 
 
 @kernel
@@ -215,10 +214,10 @@ def layer_outputs(
     is_hidden: bool,
     outputs: Array,
 ) -> None:
-    """What the units of a layer give for each row: bias plus weighted inputs, cut at 0 if the layer is hidden.
+    """The outputs of a layer's units for each row: bias plus weighted inputs, cut at 0 if the layer is hidden.
 
-    The inputs of a row are added in their order, whatever rows stand beside it, so that its score is always the same.
-    Most outputs of a hidden layer are 0, and cost nothing in the next one.
+    The inputs of a row are always added in the same order, so that its score does not depend on other rows. Inputs
+    of 0, which are frequent after a hidden layer, are skipped.
     """
     n_units = biases.size
     for begin in range(first, last, SIDE_BY_SIDE):
@@ -226,12 +225,12 @@ def layer_outputs(
         for row in range(begin, end):
             for unit in range(n_units):
                 outputs[row, unit] = biases[unit]
-        for place in range(inputs.shape[1]):
+        for column in range(inputs.shape[1]):
             for row in range(begin, end):
-                value = inputs[row, place]
+                value = inputs[row, column]
                 if value != 0.0:
                     for unit in range(n_units):
-                        outputs[row, unit] += value * weights[place, unit]
+                        outputs[row, unit] += value * weights[column, unit]
         if is_hidden:
             for row in range(begin, end):
                 for unit in range(n_units):

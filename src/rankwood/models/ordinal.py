@@ -1,9 +1,9 @@
-"""``OrdinalModel``: a cumulative probability for each grade but the highest, and what each grade is worth.
+"""``OrdinalModel``: a cumulative probability for each grade but the highest, and the worth of each grade.
 
-Words used here
-    grade        a value that labels have; there are K of them, in ascending order
-    cumulative   T_c, the probability that a document's grade is c or lower; 1 for the highest grade, and not stored
-    worth        F(c), what a grade counts in the score
+Terms
+    grade        a value of labels; there are K of them, in ascending order
+    cumulative   T_c, the probability that a document's grade is c or lower; 1 for the highest grade, not stored
+    worth        F(c), the contribution of a grade to the score
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.models.archive import (
     check_record,
-    forest_from_arrays,
-    forest_to_arrays,
     native_arrays,
     refuse_others,
+    trees_from_arrays,
+    trees_to_arrays,
 )
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, ForestProperties
 from rankwood.models.inputs import features_in_order
 
 _ARRAYS: dict[str, type[np.generic]] = {
@@ -35,11 +35,11 @@ _ARRAYS: dict[str, type[np.generic]] = {
     "grades": np.float64,
     "worths": np.float64,
 }
-_PREFIX, _PREFIX_OF_TREES = "ordinal.", "trees."
+_PREFIX = "ordinal."
 
 
 @dataclass(frozen=True, eq=False)
-class OrdinalModel:
+class OrdinalModel(ForestProperties):
     """Scores documents by the expected worth of their grade: Σ F(c) · P(y = c), with P(y = c) = T_c - T_{c-1}.
 
     Parameters
@@ -47,12 +47,12 @@ class OrdinalModel:
     trees
         The trees of T_0, then those of T_1, and so on, as one sum with base 0.
     tree_counts, starts
-        For each grade but the highest: how many of the trees are its own, and the constant they are added to.
+        For each grade but the highest: its number of trees, and the constant they are added to.
     grades, worths
         The K grades, ascending, and F of each.
     clip
-        Whether probabilities below 0 become 0, and the others are scaled to a sum of 1. Else the score is a weighted
-        sum of trees, which ``forest`` holds.
+        Whether probabilities below 0 are set to 0 and the others scaled to a sum of 1. Otherwise the score is a
+        weighted sum of trees (``forest``).
     """
 
     trees: Forest
@@ -72,7 +72,7 @@ class OrdinalModel:
     def of_forests(
         cls, cumulative: Sequence[Forest], empty: Forest, grades: Floats, worths: Floats, clip: bool
     ) -> OrdinalModel:
-        """The model of one forest per grade but the highest; ``empty`` is a forest of the same features, no trees."""
+        """The model of one forest per grade but the highest; ``empty`` has the same features and no trees."""
         sums = [_without_base(forest) for forest in cumulative]
         return cls(
             Forest.concatenate([empty, *sums]),
@@ -87,7 +87,7 @@ class OrdinalModel:
     def forest(self) -> Forest:
         """The score as one weighted sum of trees: F(highest) + Σ (F(c) - F(c + 1)) · T_c.
 
-        It gives the scores up to rounding in the last places, since factors are multiplied before they are summed.
+        Its scores are equal up to rounding, since factors are multiplied before they are summed.
         """
         if self.clip:
             raise ModelError(
@@ -100,18 +100,18 @@ class OrdinalModel:
         return dataclasses.replace(self.trees, tree_weights=weights, base=base)
 
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
-        """The score of each row, in row order; the same to the bit for any number of threads and rows beside it."""
+        """The score of each row, in row order; it does not depend on the number of threads or on other rows."""
         if not self.clip:
             return self.forest.predict(features, n_threads=n_threads)
         return self.expected_worth(self.cumulative(features, n_threads=n_threads))
 
     def cumulative(self, features: Any, *, n_threads: int | None = None) -> Floats:
-        """T_c of each row: rows × K - 1, as the trees say it; not forced into [0, 1] or into ascending order."""
+        """T_c of each row as predicted: rows × K - 1, not forced into [0, 1] or into ascending order."""
         matrix = features_in_order(features, self.n_features, self.feature_names)
-        found: Floats = np.empty((len(matrix), self.tree_counts.size))
+        probabilities: Floats = np.empty((len(matrix), self.tree_counts.size))
         for grade, forest in enumerate(self._forests):
-            found[:, grade] = forest.predict(matrix, n_threads=n_threads)
-        return found
+            probabilities[:, grade] = forest.predict(matrix, n_threads=n_threads)
+        return probabilities
 
     def probabilities(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """P(y = c) of each row: rows × K; a row's sum is 1."""
@@ -119,12 +119,12 @@ class OrdinalModel:
 
     def probabilities_of(self, cumulative: Floats) -> Floats:
         """P(y = c) = T_c - T_{c-1}, clipped if the model clips."""
-        found: Floats = np.diff(cumulative, axis=1, prepend=0.0, append=1.0)
+        probabilities: Floats = np.diff(cumulative, axis=1, prepend=0.0, append=1.0)
         if self.clip:
-            found = np.maximum(found, 0.0)
-            # At least one is positive: before clipping they sum to 1.
-            found /= found.sum(axis=1, keepdims=True)
-        return found
+            probabilities = np.maximum(probabilities, 0.0)
+            # At least one is positive, since they sum to 1 before clipping.
+            probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return probabilities
 
     def expected_worth(self, cumulative: Floats) -> Floats:
         """Σ F(c) · P(y = c) of each row."""
@@ -144,33 +144,9 @@ class OrdinalModel:
         ]
 
     @property
-    def n_features(self) -> int:
-        """How many features a document has."""
-        return self.trees.n_features
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """One name per feature."""
-        return self.trees.feature_names
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees of all grades."""
-        return self.trees.n_trees
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves of all trees."""
-        return self.trees.n_leaves
-
-    @property
-    def max_depth(self) -> int:
-        """Splits on the longest way from a root to a leaf."""
-        return self.trees.max_depth
-
-    def importance(self, kind: str = "gain") -> Floats:
-        """What each feature contributes to the trees of all grades."""
-        return self.trees.importance(kind)
+    def scoring_trees(self) -> Forest:
+        """The trees of all grades."""
+        return self.trees
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OrdinalModel, tuple(getattr(self, field.name) for field in fields(self))
@@ -202,8 +178,8 @@ class OrdinalModel:
 
 
 def ordinal_to_arrays(model: OrdinalModel) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What ``model.json`` says of the model, and its arrays."""
-    record, arrays = forest_to_arrays(model.trees, _PREFIX_OF_TREES)
+    """The record of the model for ``model.json``, and its arrays."""
+    record, arrays = trees_to_arrays(model.trees)
     own = {_PREFIX + name: getattr(model, name) for name in _ARRAYS}
     return {"clip": model.clip, "trees": record}, {**arrays, **own}
 
@@ -211,22 +187,21 @@ def ordinal_to_arrays(model: OrdinalModel) -> tuple[dict[str, Any], dict[str, Ar
 def ordinal_from_arrays(
     record: Any, arrays: Mapping[str, Array], feature_names: Any
 ) -> OrdinalModel:
-    """The model that ``ordinal_to_arrays`` took apart, with all its checks."""
+    """The model from the result of ``ordinal_to_arrays``, fully checked."""
     check_record(record, ("clip", "trees"))
-    trees = forest_from_arrays(record["trees"], arrays, feature_names, _PREFIX_OF_TREES)
-    own = {name: array for name, array in arrays.items() if not name.startswith(_PREFIX_OF_TREES)}
-    found = native_arrays(_ARRAYS, own, _PREFIX)
+    trees, own = trees_from_arrays(record["trees"], arrays, feature_names)
+    native = native_arrays(_ARRAYS, own, _PREFIX)
     for name, dtype in _ARRAYS.items():
-        if found[name].dtype != np.dtype(dtype) or found[name].ndim != 1:
+        if native[name].dtype != np.dtype(dtype) or native[name].ndim != 1:
             raise ModelError(
                 f"array '{_PREFIX + name}' must have one dimension of {np.dtype(dtype)}."
             )
     refuse_others(own, [_PREFIX + name for name in _ARRAYS], "an ordinal model")
-    return OrdinalModel(trees, clip=record["clip"], **found)
+    return OrdinalModel(trees, clip=record["clip"], **native)
 
 
 def _without_base(forest: Forest) -> Forest:
-    """The trees as a sum, whatever they were, and no base."""
+    """The trees as a sum without base, even if they were averaged."""
     weights = forest.tree_weights
     if forest.average:
         weights = weights / weights.sum()

@@ -1,4 +1,25 @@
-"""Scores and leaves of documents: what stands between a forest and its kernels."""
+"""Scores and leaves of documents: the Python functions behind ``Forest.predict``, and their kernels.
+
+A block of documents that fits into the first-level cache passes one tree after the other. Eight documents walk down a
+tree together, since the processor would otherwise wait for memory at each step. The trees of a document are always
+summed in order, so its score does not depend on the block it is in.
+
+Terms
+    key        a value as a signed 32-bit integer that orders as the values do; -0 equals 0
+    column     a feature that some split tests, together with the side of its missing values: left, with the least
+               key, or right, with the greatest
+    lane       one of eight documents whose keys are interleaved: those of column c at 8 c, 8 c + 1, …, 8 c + 7
+    packed     nodes of trees with two children per split, one 64-bit word each, siblings adjacent::
+
+                   63        32 31         left_shift         0
+                   | threshold | left child | eight × column |
+
+               A document goes right if its key, shifted to the upper half of a word, exceeds the node's word; going
+               right adds one to the index of the left child, so that a step has no branch. A leaf is its own left
+               child, and no key exceeds its threshold.
+    wide       nodes as rows of five numbers (column or -1, threshold, left, right, missing), for splits with a third
+               child; missing values have the least key
+"""
 
 from __future__ import annotations
 
@@ -21,15 +42,24 @@ if TYPE_CHECKING:
     from rankwood.models.forest import Forest
 
 _LEAST_WALKS = (
-    200_000  # documents × trees per thread, some 2 ms: below, a thread costs more than it saves
+    200_000  # documents × trees per thread, about 2 ms; a thread for less costs more than it saves
 )
 
-_GATHERED_ROWS = 1 << 16  # copied at a time when not all rows are scored
+_GATHERED_ROWS = 1 << 16  # rows copied at a time if not all rows are scored
 
 _NO_BITS = checks.read_only(np.zeros((0, 1), np.uint32))
 _NO_CODES = checks.read_only(np.zeros((0, 0), np.uint8))
 _NO_TOTALS = np.zeros(0, SCORE)
 _NO_LEAVES = np.zeros((0, 0), NODE)
+
+_WORD_BITS = 32  # bits of a packed node for the column and the left child
+
+LEAST_KEY = -(2**31)  # below that of -inf
+GREATEST_KEY = 2**31 - 1  # above that of +inf
+LANES = 8
+BLOCK_KEYS = 5120  # 20 KiB of keys, which share a first-level cache of 32 KiB with a tree or two
+MOST_GROUPS = 8  # groups of eight documents in a block
+_INFINITY = 0x7F800000  # the bits of +inf: greater ones, without the sign, are NaN
 
 
 def predict(
@@ -46,20 +76,10 @@ def predict(
 def predict_stages(
     forest: Forest, features: Any, every: int, n_threads: int | None
 ) -> Iterator[tuple[int, Floats]]:
-    """Numbers of trees and the scores of that many; what is wrong is said at the call, not at the first stage."""
+    """Pairs (number of trees, scores); arguments are checked at the call, not at the first pair."""
     step = checks.whole_number("every", every, 1)
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
     return _stages(forest, bits_of(matrix), step, n_threads)
-
-
-def _stages(
-    forest: Forest, bits: Array, step: int, n_threads: int | None
-) -> Iterator[tuple[int, Floats]]:
-    totals = np.zeros(len(bits), SCORE)
-    for first in range(0, forest.n_trees, step):
-        last = min(first + step, forest.n_trees)
-        _traverse(forest.packed, first, last, bits, _NO_CODES, totals, _NO_LEAVES, n_threads)
-        yield last, scores_of(forest, totals.copy(), last)
 
 
 def predict_binned(
@@ -85,7 +105,7 @@ def predict_binned(
 
 
 def leaf_ids(forest: Forest, features: Any, n_threads: int | None) -> Array:
-    """The number of the leaf of each row in each tree."""
+    """The leaf of each row in each tree, as its index within the tree."""
     matrix = features_in_order(features, forest.n_features, forest.feature_names)
     leaves = np.empty((len(matrix), forest.n_trees), NODE)
     bits = bits_of(matrix)
@@ -102,7 +122,7 @@ def add_trees(
     totals: Floats,
     n_threads: int | None,
 ) -> None:
-    """Add what trees ``first_tree`` to ``last_tree`` say about ``rows`` of a matrix to these rows' totals."""
+    """Add the outputs of trees ``first_tree`` to ``last_tree`` for ``rows`` of a matrix to these rows' totals."""
     bits = bits_of(matrix)
     for begin in range(0, rows.size, _GATHERED_ROWS):
         chosen = rows[begin : begin + _GATHERED_ROWS]
@@ -120,6 +140,37 @@ def add_trees(
         totals[chosen] = sums
 
 
+def scores_of(forest: Forest, totals: Floats, n_trees: int) -> Floats:
+    """Scores from sums over the first ``n_trees`` trees, computed in place."""
+    if forest.average:
+        totals /= divisors(forest)[n_trees]
+    totals += forest.base
+    return totals
+
+
+def divisors(forest: Forest) -> Floats:
+    """The divisor of the sum of the first 0, 1, 2, … trees: their weight if they are averaged, else 1."""
+    weights = np.zeros(forest.n_trees + 1)
+    if forest.average:
+        np.cumsum(forest.tree_weights, out=weights[1:])
+    return np.where(weights > 0, weights, 1.0)
+
+
+def bits_of(matrix: Features) -> Array:
+    """The values viewed as uint32, from which kernels compute keys."""
+    return checks.read_only(matrix.view(np.uint32))
+
+
+def _stages(
+    forest: Forest, bits: Array, step: int, n_threads: int | None
+) -> Iterator[tuple[int, Floats]]:
+    totals = np.zeros(len(bits), SCORE)
+    for first in range(0, forest.n_trees, step):
+        last = min(first + step, forest.n_trees)
+        _traverse(forest.packed, first, last, bits, _NO_CODES, totals, _NO_LEAVES, n_threads)
+        yield last, scores_of(forest, totals.copy(), last)
+
+
 def _traverse(
     forest: PackedForest,
     first_tree: int,
@@ -130,7 +181,7 @@ def _traverse(
     leaves: Array,
     n_threads: int | None,
 ) -> None:
-    """Walk all rows of ``bits``, or of ``codes`` if there are none, down the trees: see ``traverse``."""
+    """Call ``traverse`` on all rows of ``bits``, or of ``codes`` if ``bits`` is ``_NO_BITS``, with threads."""
     from_codes = bits is _NO_BITS
     n_rows = codes.shape[1] if from_codes else len(bits)
     arguments = (
@@ -154,25 +205,9 @@ def _traverse(
     )
     least = max(1, _LEAST_WALKS // max(1, last_tree - first_tree))
     if n_threads is None and n_rows < 2 * least:
-        traverse(0, n_rows, *arguments)  # asking how many cores there are would take longer
+        traverse(0, n_rows, *arguments)  # counting the cores would take longer
     else:
         threads.run_blocks(traverse, n_rows, *arguments, n_threads=n_threads, least=least)
-
-
-def scores_of(forest: Forest, totals: Floats, n_trees: int) -> Floats:
-    """Scores from sums over the first trees, written in their place."""
-    if forest.average:
-        totals /= divisors(forest)[n_trees]
-    totals += forest.base
-    return totals
-
-
-def divisors(forest: Forest) -> Floats:
-    """What the sum of so many first trees is divided by: their weight where they are averaged, else 1."""
-    weights = np.zeros(forest.n_trees + 1)
-    if forest.average:
-        np.cumsum(forest.tree_weights, out=weights[1:])
-    return np.where(weights > 0, weights, 1.0)
 
 
 def _tree_count(forest: Forest, first_trees: int | None) -> int:
@@ -181,13 +216,8 @@ def _tree_count(forest: Forest, first_trees: int | None) -> int:
     return checks.whole_number("first_trees", first_trees, 0, forest.n_trees)
 
 
-def bits_of(matrix: Features) -> Array:
-    """The bits of the values, which the kernels make keys of."""
-    return checks.read_only(matrix.view(np.uint32))
-
-
 def _bin_of_node(forest: Forest, bins: Bins) -> Array:
-    """The bin whose upper end is each inner node's threshold; 0 for leaves."""
+    """The bin whose threshold is that of each inner node; 0 for leaves."""
     n_features = bins.offsets.size - 1
     if n_features != forest.n_features:
         raise DataError(
@@ -197,36 +227,33 @@ def _bin_of_node(forest: Forest, bins: Bins) -> Array:
     for feature in np.unique(forest.feature[forest.feature >= 0]).tolist():
         nodes = np.flatnonzero(forest.feature == feature)
         thresholds = bins.thresholds[bins.offsets[feature] : bins.offsets[feature + 1]]
-        found = np.searchsorted(thresholds, forest.threshold[nodes])
-        known = np.append(thresholds, np.float32(np.nan))[found] == forest.threshold[nodes]
+        bins_of_nodes = np.searchsorted(thresholds, forest.threshold[nodes])
+        known = np.append(thresholds, np.float32(np.nan))[bins_of_nodes] == forest.threshold[nodes]
         if not known.all():
             node = int(nodes[np.argmin(known)])
             raise ModelError(
                 f"node {node} tests feature {feature} at {float(forest.threshold[node]):g}, which "
                 "is not among the thresholds of the bins. Score the raw values instead."
             )
-        bin_of_node[nodes] = found
+        bin_of_node[nodes] = bins_of_nodes
     return bin_of_node
 
 
-# A forest in the form that scoring reads; ``scoring_kernels`` draws it.
-
-
-_WORD_BITS = 32  # of a packed node, for eight times the column and the left child
+# The layout of a forest for scoring.
 
 
 @dataclass(frozen=True, eq=False)
 class PackedForest:
-    """Arrays for the kernels: ``packed`` words, or ``wide`` rows where words do not do; the other is empty."""
+    """Arrays for the kernels: ``packed`` words, or ``wide`` rows if words do not suffice; the other is empty."""
 
     columns: Rows  # the feature behind each column of keys
-    missing_keys: Array  # of each column
+    missing_keys: Array  # key of a missing value, of each column
     offsets: Rows
     packed: Array
     left_shift: int
     wide: Array
     values: Floats  # of each node, times its tree's weight
-    numbers: Array  # of each node within its tree, as the forest counts
+    numbers: Array  # index of each node within its tree, in the forest's order
 
 
 def ordered_keys(values: Array) -> Rows:
@@ -237,11 +264,11 @@ def ordered_keys(values: Array) -> Rows:
 
 
 def pack(forest: Forest, keys: Rows) -> PackedForest:
-    """The packed form of ``forest``, with ``keys`` in the place of its thresholds."""
+    """The packed form of ``forest``, with ``keys`` instead of its thresholds."""
     is_inner = forest.feature >= 0
     sizes = np.diff(forest.tree_offsets)
     root = np.repeat(forest.tree_offsets[:-1], sizes)
-    # A column for a feature's missing values that go left, and one for those that go right.
+    # A feature has one column for splits with missing values left, and one for missing values right.
     goes_right = is_inner & (forest.missing == forest.right)
     pair = np.where(is_inner, 2 * forest.feature.astype(np.int64) + goes_right, -1)
     pairs, column = np.unique(pair[is_inner], return_inverse=True)
@@ -257,7 +284,7 @@ def pack(forest: Forest, keys: Rows) -> PackedForest:
         packed = _packed_nodes(forest, keys, column, left_shift, position, root)
         wide = np.zeros((0, 5), np.int64)
     if pairs.size == 0:
-        pairs = np.zeros(1, np.int64)  # leaves read a key too, and ignore it
+        pairs = np.zeros(1, np.int64)  # leaves read a key too, without effect
     missing_keys = np.where(pairs % 2, GREATEST_KEY, LEAST_KEY).astype(np.int32)
     values = np.empty(forest.n_nodes)
     values[position] = forest.value * np.repeat(forest.tree_weights, sizes)
@@ -276,7 +303,7 @@ def pack(forest: Forest, keys: Rows) -> PackedForest:
 
 
 def _beside_siblings(forest: Forest, root: Rows) -> Rows:
-    """New positions of the nodes: the children of a tree's k-th inner node come k-th, left before right."""
+    """New positions of the nodes with siblings adjacent: the children of a tree's k-th inner node come k-th."""
     inner = np.flatnonzero(forest.feature >= 0)
     n_inner_before: Rows = np.cumsum(forest.feature >= 0) - (forest.feature >= 0)
     turn: Rows = n_inner_before[inner] - n_inner_before[root[inner]]
@@ -290,7 +317,7 @@ def _packed_nodes(
     forest: Forest, keys: Rows, column: Rows, left_shift: int, position: Rows, root: Rows
 ) -> Array:
     inner = np.flatnonzero(forest.feature >= 0)
-    words = (GREATEST_KEY << 32) | ((position - root) << left_shift)  # leaves, their own left child
+    words = (GREATEST_KEY << 32) | ((position - root) << left_shift)  # leaves: their own left child
     left = position[forest.left[inner]] - root[inner]
     words[inner] = (keys[inner] << 32) | (left << left_shift) | (LANES * column)
     packed = np.empty(forest.n_nodes, np.int64)
@@ -304,41 +331,12 @@ def _wide_nodes(forest: Forest, keys: Rows, column: Rows, root: Rows) -> Array:
     wide[:, 0] = -1
     wide[inner, 0] = column
     wide[inner, 1] = keys[inner]
-    for place, children in enumerate((forest.left, forest.right, forest.missing), start=2):
-        wide[inner, place] = children[inner] - root[inner]
+    for column_index, children in enumerate((forest.left, forest.right, forest.missing), start=2):
+        wide[inner, column_index] = children[inner] - root[inner]
     return wide
 
 
-# Documents through trees.
-#
-# Words used here
-#     key        a value as a signed 32-bit integer that orders as the values do; -0 equals 0
-#     column     a feature that some split tests, and where its missing values go: left, with the least key, or
-#                right, with the greatest
-#     lane       one of eight documents whose keys lie side by side: those of column c at 8 c, 8 c + 1, …, 8 c + 7
-#     place      a node by its position within its tree; the root is at place 0
-#     packed     nodes of trees with two children per split, one 64-bit word each, siblings side by side::
-#
-#                    63        32 31         left_shift         0
-#                    | threshold | left child | eight × column |
-#
-#                A document goes right when its key, moved to the upper half of a word, exceeds the node's word;
-#                going right is adding one to the left child's place, so that a step has no branch. A leaf is its
-#                own left child, and no key exceeds its threshold.
-#     wide       nodes as rows of five numbers (column or -1, threshold, left, right, missing), for splits in three;
-#                missing values have the least key
-#
-# A block of documents small enough for the nearest cache goes through one tree after the other. Eight documents walk
-# down side by side, since the processor would otherwise wait for memory at each step. A document's trees are summed
-# in their order whatever block it is in, so its score does not depend on the company it is scored in.
-
-
-LEAST_KEY = -(2**31)  # below that of -inf
-GREATEST_KEY = 2**31 - 1  # above that of +inf
-LANES = 8
-BLOCK_KEYS = 5120  # 20 KiB of keys beside a tree or two in 32 KiB of nearest cache
-MOST_GROUPS = 8  # of eight documents in a block
-_INFINITY = 0x7F800000  # the bits of +inf: greater ones, without the sign, are NaN
+# Kernels.
 
 
 @kernel
@@ -371,7 +369,7 @@ def traverse(
     n_groups = max(1, min(MOST_GROUPS, BLOCK_KEYS // (LANES * columns.size)))
     n_groups = min(n_groups, (last - first + LANES - 1) // LANES)
     keys = np.empty((n_groups, LANES * columns.size), np.int32)
-    places = np.empty(LANES * MOST_GROUPS, np.int64)
+    leaf_nodes = np.empty(LANES * MOST_GROUPS, np.int64)
     is_wide = wide.shape[0] > 0
     for start in range(first, last, max(1, LANES * n_groups)):
         size = min(LANES * n_groups, last - start)
@@ -383,24 +381,26 @@ def traverse(
         for tree in range(first_tree, last_tree):
             root = offsets[tree]
             if is_wide:
-                walk_wide(wide[root:], keys, size, places)
+                walk_wide(wide[root:], keys, size, leaf_nodes)
             else:
-                walk_documents(packed[root:], keys, together // LANES, left_shift, places)
+                walk_documents(packed[root:], keys, together // LANES, left_shift, leaf_nodes)
             if wants_leaves:
                 for document in range(together):
-                    leaves[start + document, tree] = numbers[root + places[document]]
+                    leaves[start + document, tree] = numbers[root + leaf_nodes[document]]
             else:
                 for document in range(together):
-                    totals[start + document] += values[root + places[document]]
+                    totals[start + document] += values[root + leaf_nodes[document]]
         for document in range(together, size):
             group, lane = document // LANES, document % LANES
             for tree in range(first_tree, last_tree, LANES):
-                walk_trees(packed, offsets, tree, last_tree, keys[group], lane, left_shift, places)
+                walk_trees(
+                    packed, offsets, tree, last_tree, keys[group], lane, left_shift, leaf_nodes
+                )
                 for turn in range(min(LANES, last_tree - tree)):
                     if wants_leaves:
-                        leaves[start + document, tree + turn] = numbers[places[turn]]
+                        leaves[start + document, tree + turn] = numbers[leaf_nodes[turn]]
                     else:
-                        totals[start + document] += values[places[turn]]
+                        totals[start + document] += values[leaf_nodes[turn]]
 
 
 @kernel
@@ -418,12 +418,12 @@ def fill_keys(
 
 @kernel
 def key_of(bits: int, missing_key: int) -> int:
-    """The key of a float32 value from its bits; a missing one has a key of its own."""
+    """The key of a float32 value from its bits; ``missing_key`` for NaN."""
     value = int(bits)
     magnitude = value & 0x7FFFFFFF
     if magnitude > _INFINITY:
         return int(missing_key)
-    return magnitude if value == magnitude else -magnitude  # the bits without, or with, a sign
+    return magnitude if value == magnitude else -magnitude  # positive or negative
 
 
 @kernel
@@ -447,16 +447,18 @@ def fill_keys_from_codes(
 
 @kernel
 def step(node: int, keys: Array, lane: int, left_shift: int) -> int:
-    """The place of the child that a document goes to; a leaf's own place if ``node`` is one."""
+    """The index, within the tree, of the child that a document goes to; of the leaf itself if ``node`` is one."""
     word = node & 0xFFFFFFFF
-    # An unsigned index saves the test for indices that count from the end.
+    # An unsigned index avoids the test for negative indices.
     key = np.int64(keys[np.uint64((word & ((1 << left_shift) - 1)) + lane)])
     return (word >> left_shift) + (1 if key << 32 > node else 0)
 
 
 @kernel
-def walk_documents(tree: Array, keys: Array, n_groups: int, left_shift: int, places: Array) -> None:
-    """The leaf of each document of some groups of eight in one packed tree."""
+def walk_documents(
+    tree: Array, keys: Array, n_groups: int, left_shift: int, leaf_nodes: Array
+) -> None:
+    """The leaf of each document of ``n_groups`` groups of eight in one packed tree."""
     for group in range(n_groups):
         of_group = keys[group]
         a = b = c = d = e = f = g = h = 0
@@ -474,9 +476,9 @@ def walk_documents(tree: Array, keys: Array, n_groups: int, left_shift: int, pla
             moved |= (e ^ next_e) | (f ^ next_f) | (g ^ next_g) | (h ^ next_h)
             a, b, c, d = next_a, next_b, next_c, next_d
             e, f, g, h = next_e, next_f, next_g, next_h
-        of_places = places[LANES * group : LANES * (group + 1)]
-        of_places[0], of_places[1], of_places[2], of_places[3] = a, b, c, d
-        of_places[4], of_places[5], of_places[6], of_places[7] = e, f, g, h
+        of_leaves = leaf_nodes[LANES * group : LANES * (group + 1)]
+        of_leaves[0], of_leaves[1], of_leaves[2], of_leaves[3] = a, b, c, d
+        of_leaves[4], of_leaves[5], of_leaves[6], of_leaves[7] = e, f, g, h
 
 
 @kernel
@@ -507,17 +509,17 @@ def walk_trees(
 
 
 @kernel
-def walk_wide(tree: Array, keys: Array, n_documents: int, places: Array) -> None:
+def walk_wide(tree: Array, keys: Array, n_documents: int, leaf_nodes: Array) -> None:
     """The leaf of each document in one tree whose splits may have a third child for missing values."""
     for document in range(n_documents):
         group, lane = document // LANES, document % LANES
-        place = 0
-        while tree[place, 0] >= 0:
-            key = int(keys[group, LANES * tree[place, 0] + lane])
+        node = 0
+        while tree[node, 0] >= 0:
+            key = int(keys[group, LANES * tree[node, 0] + lane])
             if key == LEAST_KEY:
-                place = tree[place, 4]
-            elif key <= tree[place, 1]:
-                place = tree[place, 2]
+                node = tree[node, 4]
+            elif key <= tree[node, 1]:
+                node = tree[node, 2]
             else:
-                place = tree[place, 3]
-        places[document] = place
+                node = tree[node, 3]
+        leaf_nodes[document] = node

@@ -1,14 +1,34 @@
-"""Exact Shapley values of documents: what each feature adds to a score, and the score of no feature at all.
+"""``contributions``: exact Shapley values, the contribution of each feature to the score of each document.
 
-Features that are not known are averaged over the training rows as the trees split them (path-dependent TreeSHAP,
-Lundberg et al. 2020): at a split on an unknown feature a document goes down every edge, weighted by the rows
-that went there. Contributions and base sum to the score.
+Unknown features are averaged over the training rows as the trees split them (path-dependent TreeSHAP, Lundberg et al.
+2020): at a split on an unknown feature a document follows every edge, weighted by the rows that went there.
+Contributions and base sum to the score.
+
+If only the features of a set are known, a tree's output is the sum over its leaves of the leaf's value times, for each
+feature of its path, 1 or 0 (known: does the document follow?) or the product of the shares (unknown). The Shapley
+value of a feature averages the change by adding it over all orders in which features become known. With each feature
+known with probability t, that average is an integral over t (Owen 1972)::
+
+    φ_j = Σ_leaves value · (o_j - z_j) · ∫ Π_{i ≠ j} f_i(t) dt,    f_i(t) = t · o_i + (1 - t) · z_i
+
+where o is 1 if the document follows and z is the product of shares. The integrand is a polynomial in t of a degree
+below the number of features on the path, so Gauss-Legendre quadrature is exact. Products of the f are computed going
+down; sums over the leaves below each edge, times ``(o - z) / f`` of its feature, coming up. If a feature is tested
+again, the contribution of the upper edge is subtracted. All factors are positive, so nothing cancels. The work is
+linear in the size of a tree.
+
+Terms
+    edge       the step from a node to one of its children; the edges of a tree are in depth-first order
+    share      the part of the node's training rows that went down the edge
+    follows    whether a document passes the test of the edge, and of all edges above that test the same feature
+    above      the nearest edge towards the root that tests the same feature
+    point      a quadrature point; m points are exact for 2 m features on a path
+    lane       one of eight documents that are explained together
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,32 +39,40 @@ from rankwood._core.jit import kernel
 from rankwood.dtypes import FEATURE, SCORE, WEIGHT, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.models.family import Family
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, levels
 from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import LinearModel
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.models.scoring import divisors
 
-_LEAST_EDGES = 100_000  # documents × edges per thread, some 2 ms
+_LEAST_EDGES = 100_000  # documents × edges per thread, about 2 ms
+
+_LEAVES_AT_ONCE = 1 << 24  # rows × trees counted together: 64 MiB of leaves
+
+LANES = 8
+CHUNK = 256  # documents that pass a tree while its tables are in the cache
+TAKES_LOW, TAKES_HIGH, TAKES_MISSING = 1, 2, 4  # which documents go down an edge
+FOLLOWING, LEAVING, GAIN_FOLLOWING, GAIN_LEAVING = 0, 1, 2, 3  # columns of the tables
+N_TABLES = 4
 
 
 def contributions(
     model: Any, features: Any, *, background: Any = None, n_threads: int | None = None
 ) -> tuple[Floats, float]:
-    """What each feature adds to each row's score (rows × features), and the base that they are added to.
+    """The contribution of each feature to each row's score (rows × features), and the base.
 
     Parameters
     ----------
     model
         A ``Forest``; the chosen one of a ``Family``; an ``OrdinalModel`` that does not clip; a ``LinearModel``, whose
-        base is the score of the values that stand for missing ones.
+        base is the score of the values that replace missing ones.
     features
         Rows × features: an array, a frame, a sparse matrix, a RankingData.
     background
-        Rows that say how often each way through the trees is taken, where the model does not say so itself, or where
-        documents are to be compared with these rows instead of the training rows.
+        Rows from which the share of each edge is counted, if the model has no covers, or if documents are to be
+        compared with these rows instead of the training rows.
 
-    A row's numbers are the same to the bit for any number of threads and rows beside it.
+    The values of a row do not depend on the number of threads or on other rows.
     """
     form = additive_form(model, background=background, n_threads=n_threads)
     if isinstance(form, LinearModel):
@@ -55,7 +83,7 @@ def contributions(
 def additive_form(
     model: Any, *, background: Any = None, n_threads: int | None = None
 ) -> Forest | LinearModel:
-    """The model as a sum whose parts can be told apart, its covers counted in ``background`` if there is one."""
+    """The model as a forest or a linear model, its covers counted in ``background`` if it is given."""
     if isinstance(model, LinearModel):
         return model
     forest = model.forest if isinstance(model, OrdinalModel | Family) else model
@@ -70,29 +98,29 @@ def additive_form(
 
 
 def _of_linear(model: LinearModel, matrix: Features) -> tuple[Floats, float]:
-    """Weight times distance from the values that stand for missing ones."""
-    model.predict(matrix)  # refuses values that have no score
+    """Weight times the distance from the value that replaces a missing one."""
+    model.predict(matrix)  # raises for values without a score
     used = model.used
     fill, chosen = model.fill[used], matrix[:, used].astype(SCORE)
-    found: Floats = np.zeros(matrix.shape, SCORE)
-    found[:, used] = (np.where(np.isnan(chosen), fill, chosen) - fill) * model.weights[used]
-    return found, model.intercept + float((model.weights * model.fill).sum())
+    parts: Floats = np.zeros(matrix.shape, SCORE)
+    parts[:, used] = (np.where(np.isnan(chosen), fill, chosen) - fill) * model.weights[used]
+    return parts, model.intercept + float((model.weights * model.fill).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class TreeExplainer:
-    """A forest laid out for explaining.
+    """A forest in the layout for explaining.
 
     Parameters
     ----------
     forest
         The forest that is explained.
     base
-        The expected score: the mean over rows as the trees split them.
+        The expected score over the training rows as the trees split them.
     edges, used
-        The steps of all trees; the features they test.
+        The edges of all trees; the features they test.
     points, weights
-        Where integrals are taken, a row for each number of points.
+        Quadrature points and weights, a row for each number of points.
     """
 
     forest: Forest
@@ -104,7 +132,7 @@ class TreeExplainer:
 
     @classmethod
     def of(cls, forest: Forest) -> TreeExplainer:
-        """The explainer of a forest that knows how many rows went where."""
+        """The explainer of a forest with covers."""
         shares = shares_of(forest)
         factors = checks.read_only(forest.tree_weights / divisors(forest)[-1])
         used = np.unique(forest.feature[forest.feature >= 0]).astype(np.int64)
@@ -114,30 +142,30 @@ class TreeExplainer:
         return cls(forest, base, edges, checks.read_only(used), points, weights)
 
     def contributions(self, features: Any, *, n_threads: int | None = None) -> tuple[Floats, float]:
-        """What each feature adds to each row's score, and the base."""
+        """The contribution of each feature to each row's score, and the base."""
         forest = self.forest
         matrix = features_in_order(features, forest.n_features, forest.feature_names)
-        found: Floats = np.zeros((len(matrix), forest.n_features), SCORE)
+        parts: Floats = np.zeros((len(matrix), forest.n_features), SCORE)
         arguments = (
             checks.read_only(matrix),
             self.used,
             self.edges,
             self.points,
             self.weights,
-            found,
+            parts,
         )
         least = max(1, _LEAST_EDGES // max(1, self.edges.depth.size))
         if n_threads is None and len(matrix) < 2 * least:
-            explain_rows(0, len(matrix), *arguments)  # asking for the cores would take longer
+            explain_rows(0, len(matrix), *arguments)  # counting the cores would take longer
         else:
             threads.run_blocks(
                 explain_rows, len(matrix), *arguments, n_threads=n_threads, least=least
             )
-        return found, self.base
+        return parts, self.base
 
 
 def _edges(forest: Forest, shares: Floats, used: Array, factors: Floats) -> Edges:
-    """The edges of all trees, in the order of a walk."""
+    """The edges of all trees, in depth-first order."""
     n_edges, n_trees = forest.n_nodes - forest.n_trees, forest.n_trees
     column_of_feature = np.zeros(forest.n_features, np.int64)
     column_of_feature[used] = np.arange(used.size)
@@ -165,7 +193,7 @@ def _edges(forest: Forest, shares: Floats, used: Array, factors: Floats) -> Edge
 
 
 def _quadrature(n_points: Array) -> tuple[Floats, Floats]:
-    """Gauss and Legendre's points and weights on [0, 1]: row n of each holds those of n points."""
+    """Gauss-Legendre points and weights on [0, 1]; row n of each has those of n points."""
     most = int(n_points.max(initial=1))
     points, weights = np.zeros((2, most + 1, most))
     for number in np.unique(n_points[n_points > 0]).tolist():
@@ -174,16 +202,13 @@ def _quadrature(n_points: Array) -> tuple[Floats, Floats]:
     return checks.read_only(points), checks.read_only(weights)
 
 
-# Which share of a forest's rows goes down each edge, from covers that training left or from data.
-
-
-_LEAVES_AT_ONCE = 1 << 24  # rows × trees whose leaves are counted together: 64 MiB
+# The share of rows on each edge, from the covers of training or from data.
 
 
 def shares_of(forest: Forest) -> Floats:
-    """The part of its parent's rows that each node has; 1 for roots.
+    """The share of its parent's rows that each node has; 1 for roots.
 
-    Below a node that no row has reached, all children have the same part.
+    The children of a node that no row has reached have equal shares.
     """
     inner = np.flatnonzero(forest.feature >= 0)
     left, right, missing = forest.left[inner], forest.right[inner], forest.missing[inner]
@@ -206,11 +231,11 @@ def shares_of(forest: Forest) -> Floats:
 
 
 def expected_values(forest: Forest, shares: Floats) -> Floats:
-    """The mean of each tree's leaves, weighted by the shares on the way to them."""
+    """The mean of each tree's leaves, weighted by the shares on the path to them."""
     if forest.n_trees == 0:
         return np.zeros(0, SCORE)
     reach = shares.copy()
-    for parents, children in _levels(forest):
+    for parents, children in levels(forest):
         reach[children] *= reach[parents]
     of_leaves = np.where(forest.feature < 0, reach * forest.value, 0.0)
     means: Floats = np.add.reduceat(of_leaves, forest.tree_offsets[:-1])
@@ -218,7 +243,7 @@ def expected_values(forest: Forest, shares: Floats) -> Floats:
 
 
 def with_covers(forest: Forest, background: Any, *, n_threads: int | None = None) -> Forest:
-    """The forest with covers counted anew: how many rows of ``background`` come through each node."""
+    """The forest with new covers: the number of rows of ``background`` that pass each node."""
     matrix = features_in_order(background, forest.n_features, forest.feature_names)
     if len(matrix) == 0:
         raise DataError("background has no rows, so nothing says how often each way is taken.")
@@ -228,65 +253,21 @@ def with_covers(forest: Forest, background: Any, *, n_threads: int | None = None
         leaves = forest.leaf_ids(matrix[first : first + step], n_threads=n_threads)
         nodes = (leaves + forest.tree_offsets[:-1]).ravel()
         cover += np.bincount(nodes, minlength=forest.n_nodes)
-    for parents, children in reversed(list(_levels(forest))):
+    for parents, children in reversed(list(levels(forest))):
         np.add.at(cover, parents, cover[children])
     return dataclasses.replace(forest, cover=cover)
 
 
-def _levels(forest: Forest) -> Iterator[tuple[Array, Array]]:
-    """Parents and children, pair by pair, one level of all trees after the other from the roots down."""
-    level = forest.tree_offsets[:-1]
-    while level.size:
-        inner = level[forest.feature[level] >= 0]
-        left, right, missing = forest.left[inner], forest.right[inner], forest.missing[inner]
-        is_third = (missing != left) & (missing != right)
-        parents = np.concatenate([inner, inner, inner[is_third]])
-        level = np.concatenate([left, right, missing[is_third]])
-        yield parents, level
-
-
-# Shapley values of documents in trees: exact, and linear in the size of a tree.
-#
-# Words used here
-#     edge       the step from a node to one of its children; edges of a tree stand in the order of a walk that goes
-#                down first, so an edge's depth says where the walk goes on
-#     share      the part of the node's training rows that went down the edge
-#     follows    whether a document passes the edge's test, and those of all edges above it that test the same feature
-#     above      the nearest edge on the way to the root that tests the same feature
-#     point      where the integral below is taken; with m points it is exact for 2 m features on a path
-#     lane       one of eight documents that are explained side by side
-#
-# What a tree says when only the features of a set are known is Σ over leaves of the leaf's value times, for each
-# feature of its path, 1 or 0 (known: does the document follow?) or the product of the shares (not known). A feature's
-# Shapley value averages what adding it changes over all orders in which features become known. With each
-# feature known with probability t, that average is an integral over t (Owen 1972)::
-#
-#     φ_j = Σ_leaves value · (o_j - z_j) · ∫ Π_{i ≠ j} f_i(t) dt,    f_i(t) = t · o_i + (1 - t) · z_i
-#
-# where o is 1 if the document follows and z the product of shares. The integrand is a polynomial in t, of a degree
-# below
-# the number of features on the path: Gauss and Legendre's points give the integral itself, not an estimate of it.
-# Going
-# down, products of the f are kept; coming up, sums over the leaves below each edge, times ``(o - z) / f`` of its
-# feature. Where a feature is tested again, the upper edge's part is taken back. All terms of a product are positive,
-# so
-# nothing cancels.
-
-
-LANES = 8
-CHUNK = 256  # documents that go through a tree after its tables are made
-TAKES_LOW, TAKES_HIGH, TAKES_MISSING = 1, 2, 4  # which documents go down an edge
-FOLLOWING, LEAVING, GAIN_FOLLOWING, GAIN_LEAVING = 0, 1, 2, 3  # columns of the tables
-N_TABLES = 4
+# Kernels: explaining documents.
 
 
 class Edges(NamedTuple):
     """The edges of all trees, and what belongs to each tree."""
 
     offsets: Array  # first edge of each tree
-    column: Array  # the feature that is tested, as its place among those used
+    column: Array  # the tested feature, as its index among those used
     threshold: Array
-    takes: Array  # which documents go down: a sum of TAKES_…
+    takes: Array  # which documents follow: a sum of TAKES_…
     depth: Array  # 1 below the root
     depth_above: Array  # of the edge above; 0 if the feature is not tested higher up
     share: Array
@@ -297,6 +278,19 @@ class Edges(NamedTuple):
     tree_factors: Array  # what a tree's values are multiplied with
     n_points: Array  # per tree
     deepest: Array  # per tree
+
+
+class Nodes(NamedTuple):
+    """The nodes of a forest, with the share of its parent's rows that each has."""
+
+    offsets: Array
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    missing: Array
+    value: Array
+    share: Array
 
 
 @kernel
@@ -312,8 +306,7 @@ def explain_rows(
 ) -> None:
     """Write the Shapley values of rows ``first`` to ``last`` for the used features.
 
-    ``points`` and ``weights`` have a row for each number of points. A row's trees are added in their order, whatever
-    rows are beside it.
+    ``points`` and ``weights`` have a row for each number of points. The trees of a row are always added in order.
     """
     deepest, most_edges = 0, 1
     for tree in range(edges.offsets.size - 1):
@@ -346,7 +339,7 @@ def explain_rows(
 
 @kernel
 def make_tables(edges: Edges, tree: int, points: Array, weights: Array, tables: Array) -> None:
-    """What each edge does at each point: to the products, if followed or left here; and to its feature's value."""
+    """The factors of each edge at each point: of the products if followed or left here, and of its feature's value."""
     start, n_points = edges.offsets[tree], edges.n_points[tree]
     for edge in range(start, edges.offsets[tree + 1]):
         z, z_above = edges.product[edge], edges.product_above[edge]
@@ -423,7 +416,7 @@ def walk_tree(
 
 @kernel
 def pass_test(takes: int, threshold: float, values: Array, followed: Array, follows: Array) -> None:
-    """Which of the documents that followed the feature's edges above follow this one too."""
+    """Set ``follows`` for the documents that followed the feature's edges above and follow this one too."""
     low = 1 if takes & TAKES_LOW else 0
     high = 1 if takes & TAKES_HIGH else 0
     missing = 1 if takes & TAKES_MISSING else 0
@@ -445,7 +438,7 @@ def go_down(
     sums: Array,
     level: int,
 ) -> None:
-    """The products below an edge."""
+    """Compute the products below an edge."""
     for point in range(n_points):
         following, leaving = of_edge[point, FOLLOWING], of_edge[point, LEAVING]
         before, after, below = (
@@ -471,7 +464,7 @@ def add_leaf(
     sums: Array,
     totals: Array,
 ) -> None:
-    """Add a leaf to the sums of the edges above it, and its edge's part to the feature's totals."""
+    """Add a leaf to the sums of the edges above it, and the contribution of its edge to the feature's totals."""
     share, value = edges.share[edge], edges.value[edge]
     for point in range(n_points):
         following, leaving = value * of_edge[point, FOLLOWING], value * of_edge[point, LEAVING]
@@ -495,7 +488,7 @@ def come_up(
     sums: Array,
     totals: Array,
 ) -> None:
-    """Add the sums below an inner edge to those beside it, and its part to the feature's totals."""
+    """Add the sums below an inner edge to those beside it, and its contribution to the feature's totals."""
     level, of_feature = edges.depth[edge], totals[edges.column[edge]]
     followed, now = follows[edges.depth_above[edge]], follows[level]
     for point in range(n_points):
@@ -507,20 +500,7 @@ def come_up(
             of_feature[lane] += below[lane] * (gain_following if now[lane] else gain)
 
 
-# The edges of a forest in the order that the kernels of Shapley values walk them: see ``shap_kernels``.
-
-
-class Nodes(NamedTuple):
-    """The nodes of a forest, with the share of its parent's rows that each has."""
-
-    offsets: Array
-    feature: Array
-    threshold: Array
-    left: Array
-    right: Array
-    missing: Array
-    value: Array
-    share: Array
+# Kernels: the edges of a forest in depth-first order.
 
 
 @kernel
@@ -558,17 +538,8 @@ def order_edges(nodes: Nodes, column_of_feature: Array, most_nodes: int, edges: 
 
 
 @kernel
-def come_back(depth: int, level: int, way: Array, columns: Array, last_edge: Array) -> int:
-    """Forget the edges of the way from ``level`` down; gives the depth that is left."""
-    while depth >= level:
-        last_edge[columns[way[depth, 0]]] = way[depth, 1]
-        depth -= 1
-    return depth
-
-
-@kernel
 def push_children(nodes: Nodes, node: int, level: int, stack: Array, size: int) -> int:
-    """Put the children of an inner node on the stack, the left one on top; gives the stack's new size."""
+    """Push the children of an inner node on the stack, the left one on top; returns the stack's new size."""
     if nodes.feature[node] < 0:
         return size
     left, right, missing = nodes.left[node], nodes.right[node], nodes.missing[node]
@@ -581,8 +552,17 @@ def push_children(nodes: Nodes, node: int, level: int, stack: Array, size: int) 
 
 
 @kernel
+def come_back(depth: int, level: int, way: Array, columns: Array, last_edge: Array) -> int:
+    """Remove the edges from ``level`` down from the path; returns the remaining depth."""
+    while depth >= level:
+        last_edge[columns[way[depth, 0]]] = way[depth, 1]
+        depth -= 1
+    return depth
+
+
+@kernel
 def write_edge(nodes: Nodes, node: int, parent: int, edge: int, above: int, edges: Edges) -> None:
-    """One edge from the nodes at its ends; ``above`` is -1 where the feature is not tested higher up."""
+    """Write one edge from the nodes at its ends; ``above`` is -1 if the feature is not tested higher up."""
     takes = TAKES_LOW if nodes.left[parent] == node else 0
     takes += TAKES_HIGH if nodes.right[parent] == node else 0
     takes += TAKES_MISSING if nodes.missing[parent] == node else 0

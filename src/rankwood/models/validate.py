@@ -1,7 +1,8 @@
-"""What must hold of a forest's arrays, each rule with its message.
+"""Checks of models: the rules for a forest's arrays, and checks that all kinds of models share.
 
-A forest that passes can be scored without looking back: every walk ends, since children stand after their
-parents, and stays within the arrays.
+A forest that passes can be scored without further checks: children come after their parents, so every path ends and
+stays within the arrays. Large forests are first checked by kernels that only tell whether anything is wrong; the
+NumPy checks then find the first violation and its message.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rankwood.errors import ModelError
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
 
-NODE = np.int32  # two thousand million nodes are enough, at half the memory
+NODE = np.int32  # half the memory of int64; two billion nodes are enough
 
 NODE_ARRAYS: dict[str, type[np.generic]] = {
     "feature": NODE,
@@ -37,7 +38,7 @@ ARRAYS: dict[str, type[np.generic]] = {
     "tree_weights": WEIGHT,
 }
 _MOST_NODES = 2**31 - 1
-_MANY_NODES = 1 << 16  # to go through rule by rule: a kernel looks at them once
+_MANY_NODES = 1 << 16  # forests of this size are checked by kernels first
 
 
 def check(forest: Forest) -> None:
@@ -53,6 +54,72 @@ def check(forest: Forest) -> None:
     _check_leaves(forest)
     _check_splits(forest)
     _check_parents(forest)
+
+
+def are_nodes_sound(forest: Forest) -> bool:
+    """Whether the nodes keep all rules, by kernels."""
+    feature, threshold, left, right, missing, value, cover, gain = (
+        getattr(forest, name) for name in NODE_ARRAYS
+    )
+    offsets, n_features = forest.tree_offsets, forest.n_features
+    is_found = np.zeros(forest.n_nodes, np.bool_)
+    return (
+        are_numbers_sound(threshold, value, cover, gain)
+        and are_splits_sound(offsets, n_features, feature, threshold, left, right, missing, gain)
+        and has_each_one_parent(offsets, feature, left, right, missing, is_found)
+    )
+
+
+def typed(name: str, array: Any, dtype: type[np.generic]) -> Array:
+    """``array`` if it has one dimension and that dtype, copied if it is writeable."""
+    wanted = np.dtype(dtype)
+    if not isinstance(array, np.ndarray) or array.dtype != wanted or array.ndim != 1:
+        actual = (
+            f"{array.dtype} of {array.ndim} dimensions"
+            if isinstance(array, np.ndarray)
+            else type(array).__name__
+        )
+        raise ModelError(f"{name} must be an array of {wanted} with one dimension, got {actual}.")
+    plain = np.asarray(array)
+    is_ours = plain.flags.c_contiguous and plain.flags.aligned and not plain.flags.writeable
+    return plain if is_ours else np.array(plain, dtype=wanted, order="C")
+
+
+def finite_number(name: str, value: Any) -> float:
+    """``value`` as a finite float."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise ModelError(f"{name} must be a finite number, got {value!r}.")
+    return float(value)
+
+
+def refuse_infinite(name: str, array: Array) -> None:
+    """Raise unless every number of ``array`` is finite."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = int(np.argmin(finite))
+        raise ModelError(f"{name}[{index}] is {float(array[index])}; it must be finite.")
+
+
+def refuse_negative(name: str, array: Array) -> None:
+    """Raise if a number of ``array`` is below 0."""
+    if array.size and array.min() < 0:
+        index = int(np.argmin(array))
+        raise ModelError(f"{name}[{index}] is {float(array[index]):g}; it must not be negative.")
+
+
+def check_names(names: tuple[str, ...] | None, n_features: int) -> None:
+    """Raise unless there are no names at all, or one for each feature, all different."""
+    if names is None:
+        return
+    if not all(isinstance(name, str) for name in names):
+        raise ModelError("feature_names must be texts.")
+    if len(names) != n_features:
+        raise ModelError(
+            f"feature_names has {len(names):,} names, but there are {n_features:,} features."
+        )
+    if len(set(names)) != len(names):
+        raise ModelError("feature_names has a name more than once; names must differ.")
 
 
 def _check_scalars(forest: Forest) -> None:
@@ -87,20 +154,6 @@ def _check_lengths(forest: Forest) -> None:
         )
 
 
-def are_nodes_sound(forest: Forest) -> bool:
-    """Whether the rules below find nothing wrong."""
-    feature, threshold, left, right, missing, value, cover, gain = (
-        getattr(forest, name) for name in NODE_ARRAYS
-    )
-    offsets, n_features = forest.tree_offsets, forest.n_features
-    is_found = np.zeros(forest.n_nodes, np.bool_)
-    return (
-        are_numbers_sound(threshold, value, cover, gain)
-        and are_splits_sound(offsets, n_features, feature, threshold, left, right, missing, gain)
-        and has_each_one_parent(offsets, feature, left, right, missing, is_found)
-    )
-
-
 def _check_numbers(forest: Forest) -> None:
     for name in ("threshold", "value", "cover", "gain"):
         refuse_infinite(name, getattr(forest, name))
@@ -131,10 +184,10 @@ def _check_splits(forest: Forest) -> None:
         child = getattr(forest, name)[inner]
         wrong = (child <= inner) | (child >= ends)
         if wrong.any():
-            place = int(np.argmax(wrong))
+            index = int(np.argmax(wrong))
             raise ModelError(
-                f"node {int(inner[place])}: its {name} child {int(child[place])} must stand after "
-                f"it in the same tree, which ends before node {int(ends[place])}."
+                f"node {int(inner[index])}: its {name} child {int(child[index])} must stand after "
+                f"it in the same tree, which ends before node {int(ends[index])}."
             )
     wrong = forest.left[inner] == forest.right[inner]
     if wrong.any():
@@ -143,20 +196,20 @@ def _check_splits(forest: Forest) -> None:
 
 
 def _check_parents(forest: Forest) -> None:
-    """Each node but the roots has one parent; with children after parents, that makes trees."""
+    """Check that each node but the roots has one parent; with children after parents, this makes trees."""
     inner = np.flatnonzero(forest.feature >= 0)
     left, right, missing = forest.left[inner], forest.right[inner], forest.missing[inner]
     third = missing[(missing != left) & (missing != right)]
     parents = np.bincount(np.concatenate([left, right, third]), minlength=forest.n_nodes)
-    parents[forest.tree_offsets[:-1]] += 1  # a root needs none
+    parents[forest.tree_offsets[:-1]] += 1  # a root needs no parent
     wrong = parents != 1
     if wrong.any():
         node = int(np.argmax(wrong))
-        found = "no parent" if parents[node] == 0 else "more than one parent"
-        raise ModelError(f"node {node} has {found}; every node but a root has exactly one.")
+        parents_found = "no parent" if parents[node] == 0 else "more than one parent"
+        raise ModelError(f"node {node} has {parents_found}; every node but a root has exactly one.")
 
 
-# All rules that the nodes of a forest keep, without branches: see ``forest_checks``, which names what is wrong.
+# Kernels: the same rules for the nodes, without branches.
 
 
 @kernel
@@ -182,19 +235,19 @@ def are_splits_sound(
     missing: Array,
     gain: Array,
 ) -> bool:
-    """Whether leaves are empty, and the children of other nodes stand after them in the same tree."""
+    """Whether leaves have no split, and the children of inner nodes come after them in the same tree."""
     is_wrong = False
     for tree in range(offsets.size - 1):
         end = np.int32(offsets[tree + 1])
-        for place in range(np.uint64(offsets[tree]), np.uint64(offsets[tree + 1])):
-            node = np.int32(place)
-            low, high, third = left[place], right[place], missing[place]
+        for index in range(np.uint64(offsets[tree]), np.uint64(offsets[tree + 1])):
+            node = np.int32(index)
+            low, high, third = left[index], right[index], missing[index]
             is_early = (low <= node) | (high <= node) | (third <= node)
             is_late = (low >= end) | (high >= end) | (third >= end)
-            is_no_split = (feature[place] >= n_features) | is_early | is_late | (low == high)
-            is_full = (threshold[place] != np.float32(0.0)) | (gain[place] != 0.0)
-            is_no_leaf = (feature[place] != -1) | is_full | ((low | high | third) != 0)
-            is_inner = feature[place] >= 0
+            is_no_split = (feature[index] >= n_features) | is_early | is_late | (low == high)
+            is_full = (threshold[index] != np.float32(0.0)) | (gain[index] != 0.0)
+            is_no_leaf = (feature[index] != -1) | is_full | ((low | high | third) != 0)
+            is_inner = feature[index] >= 0
             is_wrong |= (is_inner & is_no_split) | (~is_inner & is_no_leaf)
     return not is_wrong
 
@@ -203,16 +256,17 @@ def are_splits_sound(
 def has_each_one_parent(
     offsets: Array, feature: Array, left: Array, right: Array, missing: Array, is_found: Array
 ) -> bool:
-    """Whether each node but the roots has one parent, where splits are sound; ``is_found`` holds False for each.
+    """Whether each node but the roots has exactly one parent, given sound splits; ``is_found`` is all False.
 
-    All nodes are found, and no more children than there are nodes: so none is found twice.
+    Every node is found at least once, and the number of roots and children equals the number of nodes; so every node
+    is found exactly once.
     """
     n_found = offsets.size - 1
     for tree in range(offsets.size - 1):
         is_found[offsets[tree]] = True
     for node in range(feature.size):
         low, high, third = left[node], right[node], missing[node]
-        is_found[np.uint64(low)] = True  # a leaf names node 0, the first root
+        is_found[np.uint64(low)] = True  # the children of a leaf are 0, the first root
         is_found[np.uint64(high)] = True
         is_found[np.uint64(third)] = True
         n_found += 2 * (feature[node] >= 0) + ((third != low) & (third != high))
@@ -220,58 +274,3 @@ def has_each_one_parent(
     for node in range(feature.size):
         is_each_found &= is_found[node]
     return is_each_found and n_found == feature.size
-
-
-# What every kind of model asks of its parts: arrays of a dtype, finite numbers, names that differ.
-
-
-def typed(name: str, array: Any, dtype: type[np.generic]) -> Array:
-    """``array`` if it has one dimension and that dtype; a copy if it could be written to."""
-    wanted = np.dtype(dtype)
-    if not isinstance(array, np.ndarray) or array.dtype != wanted or array.ndim != 1:
-        found = (
-            f"{array.dtype} of {array.ndim} dimensions"
-            if isinstance(array, np.ndarray)
-            else type(array).__name__
-        )
-        raise ModelError(f"{name} must be an array of {wanted} with one dimension, got {found}.")
-    plain = np.asarray(array)
-    is_ours = plain.flags.c_contiguous and plain.flags.aligned and not plain.flags.writeable
-    return plain if is_ours else np.array(plain, dtype=wanted, order="C")
-
-
-def finite_number(name: str, value: Any) -> float:
-    """``value`` as a finite float."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
-        raise ModelError(f"{name} must be a finite number, got {value!r}.")
-    return float(value)
-
-
-def refuse_infinite(name: str, array: Array) -> None:
-    """Raise unless every number of ``array`` is finite."""
-    finite = np.isfinite(array)
-    if not finite.all():
-        place = int(np.argmin(finite))
-        raise ModelError(f"{name}[{place}] is {float(array[place])}; it must be finite.")
-
-
-def refuse_negative(name: str, array: Array) -> None:
-    """Raise if a number of ``array`` is below 0."""
-    if array.size and array.min() < 0:
-        place = int(np.argmin(array))
-        raise ModelError(f"{name}[{place}] is {float(array[place]):g}; it must not be negative.")
-
-
-def check_names(names: tuple[str, ...] | None, n_features: int) -> None:
-    """Raise unless there are no names at all, or one for each feature, all different."""
-    if names is None:
-        return
-    if not all(isinstance(name, str) for name in names):
-        raise ModelError("feature_names must be texts.")
-    if len(names) != n_features:
-        raise ModelError(
-            f"feature_names has {len(names):,} names, but there are {n_features:,} features."
-        )
-    if len(set(names)) != len(names):
-        raise ModelError("feature_names has a name more than once; names must differ.")

@@ -1,1 +1,1 @@
-"""Chess positions whose legal moves an engine has judged: the bundled collections, and how to build more."""
+"""Chess positions whose legal moves an engine has scored: the bundled collections, and building more of them."""

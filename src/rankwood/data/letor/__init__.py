@@ -1,1 +1,1 @@
-"""LETOR / SVMlight text: read on all cores, written exactly."""
+"""LETOR / SVMlight text: ``text`` reads and writes files, ``blocks`` and ``parse`` one block, ``write`` makes lines."""

@@ -1,1 +1,1 @@
-"""Tables: frames in memory, Parquet, Arrow and CSV files."""
+"""Parquet, Arrow and CSV: ``files`` reads and writes record batches, ``ranking`` turns columns into ranking data."""
