@@ -296,7 +296,7 @@ def test_beta_stays_away_from_0_and_1():
 
 
 def test_a_forest_that_is_too_wrong_is_discarded_and_ends_boosting(data, grown):
-    def wrong_from_the_third(data, predictions):
+    def wrong_from_the_third(predictions, data):
         return np.ones(data.n_documents) if len(grown) >= 3 else abs(data.labels - predictions)
 
     fitted = model(wrong_from_the_third, n_rounds=9).fit(data)

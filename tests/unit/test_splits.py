@@ -7,7 +7,7 @@ import pytest
 
 from rankwood.data import splits
 from rankwood.data.dataset import RankingData
-from rankwood.data.splits import duplicates, sample_queries, shared, split_queries
+from rankwood.data.splits import deal_folds, duplicates, sample_queries, shared, split_queries
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import DataError, ParameterError
 
@@ -159,3 +159,12 @@ def test_rows_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> N
     assert expected == ([2], ((0, 2), (2, 2), (3, 1)))
     monkeypatch.setattr(splits, "_hash_rows", lambda features: np.zeros(len(features), np.uint64))
     assert (duplicates(data).tolist(), shared(data, other).rows) == expected
+
+
+def test_folds_are_dealt_evenly_and_only_to_the_units_asked_for():
+    units = np.array([1, 3, 4, 6, 9])
+    folds = deal_folds(units, 10, 2, np.random.default_rng(0))
+    assert sorted(np.bincount(folds[units]).tolist()) == [2, 3]
+    assert (np.delete(folds, units) == -1).all()
+    everything = deal_folds(np.arange(7), 7, 7, np.random.default_rng(1))
+    assert everything[np.random.default_rng(1).permutation(7)].tolist() == list(range(7))

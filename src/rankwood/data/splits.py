@@ -114,6 +114,16 @@ def shuffled_queries(data: RankingData, seed: int | None, purpose: str) -> Rows:
     return stream(seed, purpose).permutation(data.n_queries)
 
 
+def deal_folds(units: Rows, n_units: int, n_folds: int, generator: np.random.Generator) -> Rows:
+    """The fold of each of ``n_units`` units (queries or rows), drawn for ``units``; -1 for the others.
+
+    Folds differ by at most one unit in size.
+    """
+    fold_of_unit = np.full(n_units, -1)
+    fold_of_unit[generator.permutation(units)] = np.arange(units.size) % n_folds
+    return fold_of_unit
+
+
 def rows_of_queries(data: RankingData, queries: Rows) -> RankingData:
     """The rows of the queries with these indices, in the caller's order."""
     is_chosen = np.zeros(data.n_queries, bool)

@@ -15,7 +15,7 @@ from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ParameterError
-from rankwood.measures.ranking import Lists, Ranking, run_lists, run_queries
+from rankwood.measures.ranking import Lists, Ranking, run_lists, run_rankings
 
 # 2^1000 times sixteen million documents still fits into a float64, whose largest value is just
 # under 2^1024.
@@ -108,18 +108,15 @@ def sums_over_ranks(
 ) -> Floats:
     """Each query's sum over its ranking of gain times the weight of the rank."""
     sums = np.empty(lists.n_queries, np.float64)
-    run_queries(
+    run_rankings(
         discounted_sums,
-        lists.n_queries,
-        ranking.starts,
-        ranking.lengths,
-        ranking.order,
+        ranking,
+        lists,
         labels,
         gain.kind,
         gain.table,
         rank_weights,
         sums,
-        n_threads=lists.n_threads,
     )
     return sums
 

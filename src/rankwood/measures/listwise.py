@@ -24,7 +24,7 @@ from rankwood.errors import DataError
 from rankwood.measures.gains import discounts, gain_of, mean_ratios, rule, sums_over_ranks
 from rankwood.measures.lists import QueryValues
 from rankwood.measures.measure import Measure
-from rankwood.measures.ranking import Lists, Ranking, average_over_ties, run_lists, run_queries
+from rankwood.measures.ranking import Lists, Ranking, average_over_ties, run_lists, run_rankings
 
 
 def dcg(measure: Measure, lists: Lists) -> QueryValues:
@@ -149,17 +149,14 @@ def average_precision(measure: Measure, lists: Lists) -> QueryValues:
     ranking = lists.ranking(measure.k)
     hits = np.empty(lists.n_queries, np.int64)
     sums = np.empty(lists.n_queries, np.float64)
-    run_queries(
+    run_rankings(
         sum_precisions,
-        lists.n_queries,
-        ranking.starts,
-        ranking.lengths,
-        ranking.order,
+        ranking,
+        lists,
         lists.labels,
         float(measure["relevant"]),
         hits,
         sums,
-        n_threads=lists.n_threads,
     )
     divisor = {
         "relevant": n_relevant,
@@ -174,16 +171,13 @@ def reciprocal_rank(measure: Measure, lists: Lists) -> QueryValues:
     n_relevant = relevant_counts(lists, lists.labels, measure["relevant"])
     ranking = lists.ranking(measure.k)
     values = np.empty(lists.n_queries, np.float64)
-    run_queries(
+    run_rankings(
         reciprocal_ranks,
-        lists.n_queries,
-        ranking.starts,
-        ranking.lengths,
-        ranking.order,
+        ranking,
+        lists,
         lists.labels,
         float(measure["relevant"]),
         values,
-        n_threads=lists.n_threads,
     )
     return QueryValues(values, n_relevant == 0)
 
@@ -216,18 +210,15 @@ def err(measure: Measure, lists: Lists) -> QueryValues:
     ranking = lists.ranking(measure.k)
     scale = float(np.exp2(-largest_label(measure, lists)))
     values = np.empty(lists.n_queries, np.float64)
-    run_queries(
+    run_rankings(
         expected_reciprocal_ranks,
-        lists.n_queries,
-        ranking.starts,
-        ranking.lengths,
-        ranking.order,
+        ranking,
+        lists,
         lists.labels,
         gain.kind,
         gain.table,
         scale,
         values,
-        n_threads=lists.n_threads,
     )
     return QueryValues(values, relevant_counts(lists, lists.labels, _ANY_GAIN) == 0)
 

@@ -146,6 +146,14 @@ def run_queries(
     threads.run_blocks(kernel, n_queries, *arguments, n_threads=n_threads, least=QUERIES_PER_BLOCK)
 
 
+def run_rankings(
+    kernel: Callable[..., Any], ranking: Ranking, lists: Lists, *arguments: Any
+) -> None:
+    """Run ``kernel(first, last, starts, lengths, order, ...)`` over blocks of queries."""
+    ranked = (ranking.starts, ranking.lengths, ranking.order)
+    run_queries(kernel, lists.n_queries, *ranked, *arguments, n_threads=lists.n_threads)
+
+
 def run_lists(
     kernel: Callable[..., Any], offsets: Rows, *arguments: Any, n_threads: int | None
 ) -> None:

@@ -27,6 +27,7 @@ from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.data.judgments import Judgments
+from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import mean_value
@@ -115,9 +116,8 @@ def folds_of_rows(data: RankingData, name: str, n_folds: int, unit: str, seed: i
         remedy = "Use fewer folds (n_folds=)" if n_units > 1 else "Use more data"
         other = ", or folds_by='row'" if unit == "query" else ""
         raise DataError(f"{name} has {count}, too few for {n_folds} folds. {remedy}{other}.")
-    order = stream(seed, f"folds of the {name}").permutation(n_units)
-    fold_of_unit = np.empty(n_units, np.int64)
-    fold_of_unit[order] = np.arange(n_units) % n_folds
+    generator = stream(seed, f"folds of the {name}")
+    fold_of_unit = deal_folds(np.arange(n_units), n_units, n_folds, generator)
     return fold_of_unit[data.query_of_row] if unit == "query" else fold_of_unit
 
 

@@ -14,6 +14,7 @@ from rankwood._core.checks import read_only
 from rankwood._core.random import stream
 from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.data.dataset import RankingData
+from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import mean_value
@@ -257,10 +258,10 @@ class QueryFolds:
                 f"{n_folds} query folds need as many queries, but there are {queries.size:,}. "
                 "Pass fewer n_folds, or validation='oob'."
             )
-        fold_of_query = np.zeros(train.data.n_queries, np.int64)
-        shuffled = stream(seed, "query-folds").permutation(queries)
-        fold_of_query[shuffled] = np.arange(queries.size) % n_folds
-        return cls(fold_of_query[query_of_row], n_folds)
+        generator = stream(seed, "query-folds")
+        fold_of_query = deal_folds(queries, train.data.n_queries, n_folds, generator)
+        # Rows without weight are in the first fold: no tree learns from them.
+        return cls(np.maximum(fold_of_query, 0)[query_of_row], n_folds)
 
     def is_seen(self, number: int) -> Array:
         """Which rows tree ``number`` may see."""

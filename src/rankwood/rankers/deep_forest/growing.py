@@ -15,6 +15,7 @@ import numpy as np
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.errors import DataWarning
+from rankwood.losses import placement
 from rankwood.measures.compute import mean_value
 from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import Measure, parse_measure
@@ -273,26 +274,14 @@ def height_errors(scores: Floats, data: RankingData) -> Floats:
     Those above it with a lower label and those below it with a higher one, over all with another label; 0 where all
     labels are equal. Equal scores keep the data's order.
     """
-    errors: Floats = np.zeros(data.n_documents)
-    for _, rows in data.iter_queries():
-        ranking = rows[np.argsort(-scores[rows], kind="stable")]
-        errors[ranking] = _errors_of_ranking(data.labels[ranking])
-    return errors
-
-
-def _errors_of_ranking(labels: Floats) -> Floats:
-    """``height_errors`` of one query's documents, best score first."""
-    errors: Floats = np.zeros(labels.size)
-    for grade in np.unique(labels):
-        ranks = np.flatnonzero(labels == grade)
-        others = labels.size - ranks.size
-        if others == 0:
-            continue
-        lower_above = np.cumsum(labels < grade)[ranks]
-        is_higher = labels > grade
-        higher_below = is_higher.sum() - np.cumsum(is_higher)[ranks]
-        errors[ranks] = (lower_above + higher_below) / others
-    return errors
+    query = data.query_of_row
+    query_and_label = np.stack([query, data.labels], axis=1)
+    _, grade, sizes = np.unique(query_and_label, axis=0, return_inverse=True, return_counts=True)
+    n_others = np.bincount(query)[query] - sizes[grade.ravel()]
+    shares: Floats = np.zeros(data.n_documents)
+    misplaced = placement.height_errors(scores, data)
+    np.divide(misplaced, n_others, out=shares, where=n_others > 0)
+    return shares
 
 
 # What a layer of a cascade passes on: the score of each model, of each tree, or of a Pareto front of the trees.

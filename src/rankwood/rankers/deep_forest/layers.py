@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
+from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError
 from rankwood.models.cascade import ForeignModel, mean_score
@@ -208,9 +209,9 @@ def _folds(data: RankingData, is_trained: Array, n_folds: int, draw: tuple[int, 
             f"held-out scores need at least two folds, but there is one {what} to learn from. "
             "Use a layer of forests with bags, which need no folds."
         )
-    shuffled = stream(draw[0], "deep forest folds", draw[1]).permutation(units)
-    fold_of_unit = np.full(int(unit_of_row.max()) + 1, -1)
-    fold_of_unit[shuffled] = np.arange(units.size) % min(n_folds, units.size)
+    generator = stream(draw[0], "deep forest folds", draw[1])
+    n_units = int(unit_of_row.max()) + 1
+    fold_of_unit = deal_folds(units, n_units, min(n_folds, units.size), generator)
     return np.where(is_trained, fold_of_unit[unit_of_row], -1)
 
 
