@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
@@ -23,7 +22,7 @@ from rankwood.evaluation.results import aligned, as_html
 from rankwood.models.format import kind_of
 from rankwood.models.inputs import features_in_order
 from rankwood.models.shapley import contributions
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import Ranker, learned_model
 
 _SHOWN = 10  # features or documents of a table or plot that says nothing else
 _FEATURES_PER_DOCUMENT = 3
@@ -255,8 +254,7 @@ def explain(
 def model_of(model: Any) -> Any:
     """The model that a fitted ranker has learned; a bare model as it is."""
     if isinstance(model, Ranker):
-        check_is_fitted(model, model._model)
-        return getattr(model, model._model)
+        return learned_model(model)
     if kind_of(model) is None:
         raise ModelError(
             f"{type(model).__name__} is no ranker or model of ours, so what it learned cannot be looked at."

@@ -18,7 +18,7 @@ from rankwood.losses.loss import ExponentialLoss, step_of_edge
 from rankwood.rankers.boosted import Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.training.boosting import BoostingPlan, BoostingState
-from rankwood.training.inputs import TrainingSet
+from rankwood.training.inputs import TrainingSet, rows_that_count
 from rankwood.training.rounds import Callback, Rounds
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
@@ -149,23 +149,33 @@ class AdaBoost(Boosted):
     def _loss(self, train: TrainingSet) -> ExponentialLoss:
         return ExponentialLoss(np.where(train.labels >= self.relevant, 1.0, -1.0), train.weights)
 
-    def _stumps(self, loss: ExponentialLoss, plan: BoostingPlan) -> WeakClassifiers | None:
-        """The stumps to choose from; None where trees are larger."""
-        if self.max_leaves != 2 and self.max_depth != 1:
-            return None
-        has_weight = loss.classes != 0.0 if loss.weights is None else loss.weights > 0.0
-        present = checks.read_only(has_weight.astype(np.int64))
-        matrix = in_data_order(plan.matrix)
-        return WeakClassifiers(matrix, present, self.min_leaf, self.missing, plan.n_threads)
-
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
-        adaboost(loss, self._stumps(loss, plan), plan, state, rounds)
+        adaboost(loss, stumps_of(self, loss, plan), plan, state, rounds)
         self.stopped_because_ = rounds.stopped_because
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         checks.real_number("relevant", self.relevant, "[0, inf)")
         checks.one_of("missing", self.missing, ("learned", "left", "right"))
+
+
+def stumps_of(
+    estimator: AdaBoost, loss: ExponentialLoss, plan: BoostingPlan
+) -> WeakClassifiers | None:
+    """The stumps that ``estimator`` chooses from; None where its trees are larger."""
+    if estimator.max_leaves != 2 and estimator.max_depth != 1:
+        return None
+    present = np.ones(loss.classes.size, np.int64)
+    has_weight = rows_that_count(loss.weights)
+    if has_weight is not None:
+        present *= has_weight
+    return WeakClassifiers(
+        in_data_order(plan.matrix),
+        checks.read_only(present),
+        estimator.min_leaf,
+        estimator.missing,
+        plan.n_threads,
+    )
 
 
 # Stumps of least weighted error, and the search for them (Freund & Schapire 1997).

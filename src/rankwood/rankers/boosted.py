@@ -1,4 +1,8 @@
-"""``RoundRanker`` and ``Boosted``: what all boosting shares, and what all boosted trees share, whatever their loss."""
+"""Boosted trees: ``GBRT``, ``LambdaMART`` and their bases.
+
+``RoundRanker`` is the base of every model that grows by one tree per round, ``Boosted`` that of regression trees fitted
+to the targets of a loss.
+"""
 
 from __future__ import annotations
 
@@ -191,9 +195,7 @@ class Boosted(RoundRanker):
         boost(loss, plan, state, rounds)
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
-        weights = train.weights
-        present = None if weights is None or weights.min() > 0 else weights > 0
-        bags = None
+        present, bags = train.present, None
         if self.subsample < 1.0 or present is not None:
             by_query = self.subsample_by == "query"
             bags = Bags(
@@ -237,6 +239,11 @@ class Boosted(RoundRanker):
         self._growth()
         check_cost_parameters(self)
         FeatureChoice(self.features_per_node).count(1)
+
+
+def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, BoostingPlan]:
+    """What the steps of an estimator follow from on these training rows, for other methods that take such steps."""
+    return estimator._loss(train), estimator._plan(train)
 
 
 # ``GBRT``: gradient boosted regression trees, also known as MART.

@@ -19,19 +19,16 @@ from rankwood.training.bags import UNITS, Bags
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import check_cost_parameters, training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
-from rankwood.training.inputs import TrainingSet, codes_of, directions
+from rankwood.training.inputs import TrainingSet, codes_of, directions, rows_that_count
 from rankwood.training.rounds import Callback
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
-
-# ``ForestRanker``: what all forests share, whatever their trees are like.
-
 
 _WEIGHTINGS = ("reweight", "resample")
 
 
 class ForestRanker(Ranker):
-    """What the three forests share: bags, growing side by side, out-of-bag estimates."""
+    """The base of the three forests: bags, trees grown in parallel, out-of-bag estimates."""
 
     _regresses = True
     _thresholds = "best"
@@ -69,7 +66,7 @@ class ForestRanker(Ranker):
             self._oob_ndcg = state.out_of_bag.ndcg(train.data, self.n_threads)
 
     def _plan(self, train: TrainingSet) -> ForestPlan:
-        weights, present = train.weights, _present(train.weights)
+        weights, present = train.weights, train.present
         bags = self._bags(train.data, weights)
         if bags is not None and bags.weights is not None:
             weights = None  # they are chances already
@@ -97,7 +94,7 @@ class ForestRanker(Ranker):
             self.bag_share,
             self.replacement,
             weights if self.weighting == "resample" else None,
-            _present(weights),
+            rows_that_count(weights),
             self.seed,
         )
 
@@ -196,18 +193,13 @@ class ForestRanker(Ranker):
                 else "they are not kept in model files. Fit again to get them."
             )
             raise AttributeError(f"this {name} has no out-of-bag estimates: {why}")
-        found: OutOfBag = self._out_of_bag  # type: ignore[assignment]
-        return found
+        estimates: OutOfBag = self._out_of_bag  # type: ignore[assignment]
+        return estimates
 
 
 def forest_plan(forest: ForestRanker, train: TrainingSet) -> ForestPlan:
     """Everything that determines the trees of ``forest`` on these training rows."""
     return forest._plan(train)
-
-
-def _present(weights: Floats | None) -> Array | None:
-    """Which rows are part of the data at all; None where all are."""
-    return None if weights is None or weights.min() > 0 else weights > 0
 
 
 class RandomForest(ForestRanker):

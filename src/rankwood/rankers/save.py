@@ -15,7 +15,14 @@ from rankwood.dtypes import Array
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models.format import KINDS, kind_of, load_model, save_model
 from rankwood.models.inputs import features_in_order
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import (
+    Ranker,
+    chosen_parameters,
+    is_fitted,
+    learned_model,
+    learns_kind,
+    set_learned_model,
+)
 from rankwood.training.checkpoint import plain_parameters
 
 # Estimators that a file may name, and where they live. A file can name nothing else.
@@ -39,7 +46,7 @@ _MODULE_OF = {
     "RankBoost": "rankwood.rankers.pairs",
     "RankSVM": "rankwood.rankers.linear",
 }
-# What a fit found out besides the model, where an estimator has it.
+# Results of a fit besides the model, where an estimator has them.
 _FOUND = (
     "history_",
     "train_history_",
@@ -71,7 +78,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         return
     if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
         raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
-    if not hasattr(model, model._model):
+    if not is_fitted(model):
         raise ModelError(
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
@@ -80,16 +87,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
     measures = {}
-    found = getattr(model, "oob_ndcg_", None)
-    if found is not None and not math.isnan(found):
-        measures["oob_ndcg@10"] = found
+    ndcg = getattr(model, "oob_ndcg_", None)
+    if ndcg is not None and not math.isnan(ndcg):
+        measures["oob_ndcg@10"] = ndcg
     meta = {
         "estimator": type(model).__name__,
         "parameters": plain_parameters(model),
         "training": training,
         "measures": measures,
     }
-    save_model(getattr(model, model._model), path, meta)
+    save_model(learned_model(model), path, meta)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -99,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if name is None:
         return stored
     model = _rebuilt(name, meta.get("parameters") or {}, path)
-    if model._model != f"{kind_of(stored)}_":
+    if not learns_kind(model, str(kind_of(stored))):
         noun = KINDS[str(kind_of(stored))].noun
         raise ModelError(f"{os.fspath(path)} holds a model of another kind than {name}: {noun}.")
     _set_fitted(model, stored, meta.get("training") or {})
@@ -145,7 +152,7 @@ def n_features_of(model: Any) -> int:
 
 
 def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
-    setattr(model, model._model, stored)
+    set_learned_model(model, stored)
     model.n_features_in_ = stored.n_features
     if stored.feature_names is not None:
         model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
@@ -168,7 +175,7 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-# ``refit``: the chosen model once more, on all the data there are.
+# Training once more, on all data.
 
 
 def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
@@ -177,14 +184,14 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
     It has as many trees, or rounds, as ``estimator`` ended up with, so that nothing is left to be chosen on
     validation data. The queries of the two parts stay apart, even where they share an id.
     """
-    if not hasattr(estimator, estimator._model):
+    if not is_fitted(estimator):
         raise ParameterError(
             f"this {type(estimator).__name__} is not fitted yet: refit needs to know what was chosen."
         )
     model = clone(estimator)
     known = model.get_params()
     # A checkpoint of the fit before belongs to other data.
-    changes = {**estimator._as_chosen(), "warm_start": False, "checkpoint": None}
+    changes = {**chosen_parameters(estimator), "warm_start": False, "checkpoint": None}
     model.set_params(**{name: value for name, value in changes.items() if name in known})
     return model.fit(join(train, valid))
 

@@ -36,6 +36,7 @@ from rankwood.evaluation.results import (
     write_page,
 )
 from rankwood.measures.measure import Measure, parse_measure
+from rankwood.rankers.base import Ranker, check_parameters
 from rankwood.studies.fits import (
     digest_of_folds,
     estimators_by_name,
@@ -464,7 +465,7 @@ def factorial_design(
 
     def settings() -> dict[str, Any]:
         named = {"estimator": ranker, "factors": list(factors.items()), "measure": wanted}
-        return plain("estimator", named | {"repetitions": repetitions})
+        return dict(plain("estimator", named | {"repetitions": repetitions}))
 
     by_fold = measure_fits(
         fits_of_fold,
@@ -523,8 +524,8 @@ def _cells(
     for level in ones:
         for level_of_other in others:
             cell = clone(estimator).set_params(**{one: level, other: level_of_other})
-            if hasattr(cell, "_check_parameters"):
-                cell._check_parameters()
+            if isinstance(cell, Ranker):
+                check_parameters(cell)
             cells.append(cell)
     return {str(name): tuple(map(str, levels)) for name, levels in factors.items()}, cells
 

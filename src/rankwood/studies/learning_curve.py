@@ -194,7 +194,7 @@ def learning_curve(
 
     def settings() -> dict[str, Any]:
         named = {"estimators": list(algorithms.items()), "measure": wanted, "shares": asked}
-        return plain("estimator", named | {"repetitions": repetitions, "seed": seed})
+        return dict(plain("estimator", named | {"repetitions": repetitions, "seed": seed}))
 
     values = measure_fits(
         fits_of_fold,

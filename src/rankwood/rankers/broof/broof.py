@@ -324,7 +324,7 @@ def _warn_of_a_forest_alone(error: float | int | None) -> None:
     )
 
 
-# What BROOF looks at before it begins: its parameters, and whether the data have what they need.
+# Checks of the parameters, and of the data against them.
 
 
 _LOSSES = ("absolute", "median", "height", "gradient", "lambda")
