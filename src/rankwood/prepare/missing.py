@@ -43,7 +43,7 @@ from rankwood.models.inputs import features_in_order
 from rankwood.rankers.parameters import DeclaredEstimator, Real, Whole, parameter
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.inputs import refuse_other_than_tables, refuse_other_width, remember_features
-from rankwood.training.rounds import Callback, ProgressReporter
+from rankwood.training.rounds import Callback, ProgressReporter, Rounds
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import as_matrix
@@ -204,6 +204,7 @@ def _unbinned(X: Any) -> Any:  # noqa: N803
 
 _LIMITS = """Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf."""
 Forests = dict[int, Forest]  # the forest that predicts each gappy feature
+SETTLED = "the predictions have settled"
 
 
 class PredictMissing(MissingStep):
@@ -259,19 +260,22 @@ class PredictMissing(MissingStep):
         matrix = self._learn(X, "median")
         gaps = _Gaps.of(matrix)
         bins = fit_bins(matrix, max_bins=self.max_bins, seed=self.seed, n_threads=self.n_threads)
-        watch = ProgressReporter(self.max_sweeps * gaps.gappy.size, self.progress, ())
+        rounds = Rounds(
+            ProgressReporter(self.max_sweeps * gaps.gappy.size, self.progress, ()),
+            total=self.max_sweeps if gaps.gappy.size else 0,
+        )
         known = gaps.known_at_first
         filled = fill(matrix, self.statistics_)
         self.forests_: list[Forests] = []
         self.changes_: list[float] = []
-        while gaps.gappy.size and len(self.changes_) < self.max_sweeps:
+        for number in rounds:
             codes = bins.transform(filled, self.n_threads)
             sweep = _Sweep(self, as_matrix(codes, bins), matrix, gaps, known)
-            self.forests_.append(sweep.grow(watch, len(self.forests_) * gaps.gappy.size))
+            self.forests_.append(sweep.grow(rounds, number * gaps.gappy.size))
             before, filled = filled, self._predict(self.forests_[-1], filled, np.isnan(matrix))
             self.changes_.append(gaps.change(before, filled))
             if self._has_settled() or self._has_turned():
-                break
+                rounds.stop(SETTLED)
             known = gaps.has_values  # what was predicted is known from now on
         if self._has_turned():
             self.forests_.pop()
@@ -348,8 +352,8 @@ class _Sweep:
     gaps: _Gaps
     known: Array
 
-    def grow(self, watch: ProgressReporter, n_before: int) -> Forests:
-        """The forest of each gappy feature that anything can be said of; trees grow side by side."""
+    def grow(self, rounds: Rounds, n_before: int) -> Forests:
+        """The forest of each feature with gaps that has predictors; trees grow in parallel."""
         predicted = [
             feature for feature in self.gaps.gappy.tolist() if self._predictors(feature).any()
         ]
@@ -363,7 +367,7 @@ class _Sweep:
                 forests[feature] = Forest.from_trees(
                     trees, n_features=self.features.shape[1], average=True
                 )
-                watch.report(n_before + len(forests))
+                rounds.report(n_before + len(forests))
         return forests
 
     def _tree(self, number: int) -> Tree:

@@ -17,7 +17,7 @@ from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.rankers.parameters import OneOf, Real, parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
-from rankwood.training.inputs import TrainingSet
+from rankwood.training.inputs import TrainingSet, rows_that_count
 from rankwood.training.rounds import (
     Rounds,
 )
@@ -114,22 +114,32 @@ class AdaBoost(Boosted):
     def _loss(self, train: TrainingSet) -> ExponentialLoss:
         return ExponentialLoss(np.where(train.labels >= self.relevant, 1.0, -1.0), train.weights)
 
-    def _stumps(self, loss: ExponentialLoss, plan: BoostingPlan) -> WeakClassifiers | None:
-        """The stumps to choose from; None where trees are larger."""
-        if self.max_leaves != 2 and self.max_depth != 1:
-            return None
-        has_weight = loss.classes != 0.0 if loss.weights is None else loss.weights > 0.0
-        present = checks.read_only(has_weight.astype(np.int64))
-        matrix = in_data_order(plan.matrix)
-        return WeakClassifiers(matrix, present, self.min_leaf, self.missing, plan.n_threads)
-
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
-        adaboost(loss, self._stumps(loss, plan), plan, state, rounds)
+        adaboost(loss, stumps_of(self, loss, plan), plan, state, rounds)
         self.stopped_because_ = rounds.stopped_because
 
 
 # Stumps of least weighted error. The tree grower would take the cut that reduces the squared error most, which is
 # another one.
+
+
+def stumps_of(
+    estimator: AdaBoost, loss: ExponentialLoss, plan: BoostingPlan
+) -> WeakClassifiers | None:
+    """The stumps that ``estimator`` chooses from; None where its trees are larger."""
+    if estimator.max_leaves != 2 and estimator.max_depth != 1:
+        return None
+    present = np.ones(loss.classes.size, np.int64)
+    has_weight = rows_that_count(loss.weights)
+    if has_weight is not None:
+        present *= has_weight
+    return WeakClassifiers(
+        in_data_order(plan.matrix),
+        checks.read_only(present),
+        estimator.min_leaf,
+        estimator.missing,
+        plan.n_threads,
+    )
 
 
 _SLACK = int(UNIT * 1e-12)  # edges that differ by less differ by rounding

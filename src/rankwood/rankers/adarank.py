@@ -257,7 +257,7 @@ class AdaRankState:
         return reason
 
 
-# Single features as rankers: how well each, or its negation, ranks each query.
+# Single features as rankers.
 
 
 class FeatureJudge:
@@ -303,12 +303,12 @@ class FeatureRankers:
         n_queries = int(judge.is_counted.sum())
         performance = np.empty((2 * varying.size, n_queries))
 
-        def rank_by(place: int) -> None:
-            feature = int(varying[place])
+        def rank_by(index: int) -> None:
+            feature = int(varying[index])
             values = data.features[:, feature].astype(np.float64)
             values[np.isnan(values)] = fill[feature]
-            performance[place] = judge(values, 1)
-            performance[varying.size + place] = judge(-values, 1)
+            performance[index] = judge(values, 1)
+            performance[varying.size + index] = judge(-values, 1)
 
         for _ in parallel_map_ordered(rank_by, range(varying.size), n_threads):
             pass

@@ -1,4 +1,9 @@
-"""``Ranker``: what all estimators share, on scikit-learn's contract."""
+"""``Ranker``: the base of all estimators, on scikit-learn's contract.
+
+``fit`` is the same for all: it brings its arguments into one form, checks the parameters and calls ``_learn``. An
+estimator of trees implements ``_fit``, which gets binned rows; others implement ``_learn``. The functions at the end
+are what other modules may ask of an estimator.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from rankwood.training.inputs import (
 )
 from rankwood.training.rounds import Callback, ProgressReporter, Rounds, check_listeners
 
-SCORED_BY = "ndcg@10"  # what ``score`` gives where there are queries
+SCORED_BY = "ndcg@10"  # the measure of ``score`` where there are queries
 
 
 class Ranker(DeclaredEstimator):
@@ -97,7 +102,7 @@ class Ranker(DeclaredEstimator):
         return scores
 
     def _table(self, X: Any) -> Any:  # noqa: N803
-        """What ``predict`` was given, as the model takes it."""
+        """The argument of ``predict`` as the model takes it."""
         check_is_fitted(self, self._model)
         if isinstance(X, BinnedData):
             X = X.data  # noqa: N806
@@ -134,10 +139,6 @@ class Ranker(DeclaredEstimator):
         """The driver of the fit's loop; ``options`` are those of ``Rounds``."""
         return Rounds(self._reporter(total, done, unit=unit), done=done, **options)
 
-    def _chosen(self) -> dict[str, Any]:
-        """Parameters that a further fit needs to end where this one did."""
-        return {"n_trees": self.forest_.n_trees}
-
     def _as_chosen(self) -> dict[str, Any]:
         """Parameters that give the model there is, with nothing left to be chosen on validation data."""
         return self._with_trees(self.forest_.n_trees)
@@ -149,11 +150,14 @@ class Ranker(DeclaredEstimator):
     @property
     def feature_importances_(self) -> Floats:
         """The share of each feature in the gain of all splits."""
+        return shares(self._learned.importance("gain"))
+
+    @property
+    def _learned(self) -> Any:
+        """The model; an AttributeError before ``fit``, so that ``hasattr`` says no."""
         if not hasattr(self, self._model):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
-        gains: Floats = getattr(self, self._model).importance("gain")
-        total = float(gains.sum())
-        return gains / total if total > 0 else gains
+        return getattr(self, self._model)
 
     def _remember(self, data: RankingData, seconds: float) -> None:
         remember_features(self, data.n_features, data.feature_names)
@@ -196,7 +200,51 @@ class BuiltOnBase:
         return max_bins
 
 
-def learned_model(ranker: Ranker) -> Any:
-    """The model that a fitted ranker holds; raises ``NotFittedError`` before ``fit``."""
-    check_is_fitted(ranker, ranker._model)
-    return getattr(ranker, ranker._model)
+def shares(parts: Floats) -> Floats:
+    """Parts as shares of their sum, where that is not 0."""
+    total = float(parts.sum())
+    return parts / total if total > 0 else parts
+
+
+# What the rest of the package asks of an estimator.
+
+
+def check_parameters(estimator: Ranker) -> None:
+    """Raise for parameters that are wrong whatever the data, as ``fit`` does."""
+    estimator._check_parameters()
+
+
+def trains_on_bins(estimator: Any) -> bool:
+    """Whether the estimator is one of ours that learns a forest from binned rows alone."""
+    return isinstance(estimator, Ranker) and estimator._model == "forest_"
+
+
+def fit_to_bins(estimator: Ranker, train: TrainingSet, valid: RankingData | None = None) -> None:
+    """Fit an estimator to rows that are binned already; its parameters are not checked."""
+    estimator._fit(train, valid)
+
+
+def is_fitted(estimator: Ranker) -> bool:
+    """Whether the estimator has learned a model."""
+    return hasattr(estimator, estimator._model)
+
+
+def learned_model(estimator: Ranker) -> Any:
+    """The model of a fitted estimator: a ``Forest``, a ``LinearModel`` and so on; an error where there is none."""
+    check_is_fitted(estimator, estimator._model)
+    return getattr(estimator, estimator._model)
+
+
+def set_learned_model(estimator: Ranker, model: Any) -> None:
+    """Make an estimator one that has learned ``model``."""
+    setattr(estimator, estimator._model, model)
+
+
+def learns_kind(estimator: Ranker, kind: str) -> bool:
+    """Whether the models of the estimator are of this kind, as model files name kinds."""
+    return estimator._model == f"{kind}_"
+
+
+def chosen_parameters(estimator: Ranker, n_trees: int | None = None) -> dict[str, Any]:
+    """Parameters that give the model there is, or one of ``n_trees``, without validation data."""
+    return estimator._as_chosen() if n_trees is None else estimator._with_trees(n_trees)

@@ -1,4 +1,8 @@
-"""Boosting: what all of it shares (``RoundRanker``, ``Boosted``), and the rankers ``GBRT`` and ``LambdaMART``."""
+"""Boosted trees: ``GBRT``, ``LambdaMART`` and their bases.
+
+``RoundRanker`` is the base of every model that grows by one tree per round, ``Boosted`` that of regression trees fitted
+to the targets of a loss.
+"""
 
 from __future__ import annotations
 
@@ -222,9 +226,7 @@ class Boosted(RoundRanker):
         boost(loss, plan, state, rounds)
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
-        weights = train.weights
-        present = None if weights is None or weights.min() > 0 else weights > 0
-        bags = None
+        present, bags = train.present, None
         if self.subsample < 1.0 or present is not None:
             by_query = self.subsample_by == "query"
             bags = Bags(
@@ -259,6 +261,11 @@ class Boosted(RoundRanker):
             l2=self.l2,
             direction=directions(self.monotone, data),
         )
+
+
+def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, BoostingPlan]:
+    """What the steps of an estimator follow from on these training rows, for other methods that take such steps."""
+    return estimator._loss(train), estimator._plan(train)
 
 
 class GBRT(Boosted):

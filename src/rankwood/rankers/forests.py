@@ -18,7 +18,13 @@ from rankwood.training.bags import UNITS, Bags
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
-from rankwood.training.inputs import TrainingSet, codes_of, directions, weights_of_rows
+from rankwood.training.inputs import (
+    TrainingSet,
+    codes_of,
+    directions,
+    rows_that_count,
+    weights_of_rows,
+)
 from rankwood.training.scores import OutOfBag, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -91,7 +97,7 @@ class ForestRanker(Ranker):
             self._oob_ndcg = state.out_of_bag.ndcg(train.data, self.n_threads)
 
     def _plan(self, train: TrainingSet) -> ForestPlan:
-        weights, present = train.weights, _present(train.weights)
+        weights, present = train.weights, train.present
         bags = self._bags(train.data, weights)
         if bags is not None and bags.weights is not None:
             weights = None  # they are chances already
@@ -119,7 +125,7 @@ class ForestRanker(Ranker):
             self.bag_share,
             self.replacement,
             weights if self.weighting == "resample" else None,
-            _present(weights),
+            rows_that_count(weights),
             self.seed,
         )
 
@@ -216,11 +222,6 @@ class ForestRanker(Ranker):
 def forest_plan(forest: ForestRanker, train: TrainingSet) -> ForestPlan:
     """Everything that determines the trees of ``forest`` on these training rows."""
     return forest._plan(train)
-
-
-def _present(weights: Floats | None) -> Array | None:
-    """Which rows are part of the data at all; None where all are."""
-    return None if weights is None or weights.min() > 0 else weights > 0
 
 
 class SplittingForest(ForestRanker):

@@ -1,4 +1,4 @@
-"""Linear rankers: what they share (``LinearRanker``), and ``RankSVM``."""
+"""Estimators that learn a weight per feature: the base ``LinearRanker``, and ``RankSVM``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import Scaling
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import Ranker, shares
 from rankwood.rankers.parameters import Real, Whole, measure_of_rankings, parameter
-from rankwood.training.inputs import weights_of_rows
+from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import ASKED_TO
 
 
@@ -51,25 +51,13 @@ class LinearRanker(Ranker):
     @property
     def feature_importances_(self) -> Floats:
         """The share of each feature in Σ |weight| · spread, its standard deviation in the training data."""
-        if not hasattr(self, "linear_"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
-        parts: Floats = self.linear_.importance()
-        total = float(parts.sum())
-        return parts / total if total > 0 else parts
+        return shares(self._learned.importance())
 
 
 def refuse_without_pairs(data: RankingData) -> None:
     """Raise unless a query that counts has documents of different labels: else there is nothing to learn."""
-    counts = np.ones(data.n_documents, bool)
-    if data.row_weights is not None:
-        counts &= data.row_weights > 0
-    if data.query_weights is not None:
-        counts &= data.query_weights[data.query_of_row] > 0
-    if not counts.any():
-        raise DataError(
-            "weights (sample_weight × query_weight) are all zero; at least one must be positive."
-        )
-    rows = np.flatnonzero(counts)
+    present = rows_that_count(weights_of_rows(data))
+    rows = np.arange(data.n_documents) if present is None else np.flatnonzero(present)
     least = np.full(data.n_queries, np.inf)
     greatest = np.full(data.n_queries, -np.inf)
     np.minimum.at(least, data.query_of_row[rows], data.labels[rows])

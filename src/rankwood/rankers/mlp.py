@@ -197,7 +197,7 @@ def widths_of(hidden: Any) -> tuple[int, ...]:
     return units
 
 
-# What a network is trained on: standardised features, gains, and batches of whole queries.
+# Training data of a network: standardised features, gains, and batches of whole queries.
 
 
 _SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
@@ -216,7 +216,7 @@ class Standards:
     def of(cls, features: Features, weights: Floats | None) -> Standards:
         """The standards of rows that weigh so much; missing values and rows without weight count nowhere."""
         n_features = features.shape[1]
-        found = cls(np.zeros(n_features), np.zeros(n_features), np.zeros(n_features, np.uint8))
+        standards = cls(np.zeros(n_features), np.zeros(n_features), np.zeros(n_features, np.uint8))
         of_rows = np.ones(len(features)) if weights is None else weights
         refuse_infinite(features[of_rows > 0])
         for feature in range(n_features):
@@ -224,17 +224,17 @@ class Standards:
             counts = ~np.isnan(column) & (of_rows > 0)
             values, weight = column[counts], of_rows[counts]
             if values.size == 0 or values.min() == values.max():
-                found.centre[feature] = values[0] if values.size else 0.0
+                standards.centre[feature] = values[0] if values.size else 0.0
                 continue
             plain, logarithm = (
                 _moments(each, weight) for each in (values, signed_logarithm(values))
             )
             takes_logarithm = abs(plain[2]) > max(_SKEWED, abs(logarithm[2]))
-            found.is_skewed[feature] = takes_logarithm
-            found.centre[feature], found.spread[feature], _ = (
+            standards.is_skewed[feature] = takes_logarithm
+            standards.centre[feature], standards.spread[feature], _ = (
                 logarithm if takes_logarithm else plain
             )
-        return found
+        return standards
 
     def apply(self, features: Features) -> Features:
         """The features as the network sees them."""
@@ -305,10 +305,10 @@ class QueryLists:
         for first in range(0, order.size, batch_size):
             numbers = order[first : first + batch_size]
             drawn = [_at_most(self.lists[number], max_list, generator) for number in numbers]
-            by_length = sorted(range(numbers.size), key=lambda place: drawn[place].size)
+            by_length = sorted(range(numbers.size), key=lambda index: drawn[index].size)
             yield [
-                _chunk([drawn[place] for place in part], self.weights[numbers[part]])
-                for part in _parts([drawn[place].size for place in by_length], by_length)
+                _chunk([drawn[index] for index in part], self.weights[numbers[part]])
+                for part in _parts([drawn[index].size for index in by_length], by_length)
             ]
 
 
@@ -418,8 +418,8 @@ class Training:
 
     def arrays(self) -> tuple[Array, Array]:
         """Weights and biases of all layers, one after the other, as models keep them."""
-        found = [parameter.detach().cpu().numpy().ravel() for parameter in self._parameters]
-        return np.concatenate(found[::2]), np.concatenate(found[1::2])
+        arrays = [parameter.detach().cpu().numpy().ravel() for parameter in self._parameters]
+        return np.concatenate(arrays[::2]), np.concatenate(arrays[1::2])
 
     def _loss(self, chunk: QueryChunk) -> Any:
         """The weighted sum of the losses of a chunk's lists."""

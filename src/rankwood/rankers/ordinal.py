@@ -1,6 +1,6 @@
 """``OrdinalRanker``: ranking by ordinal classification, over any estimator that regresses.
 
-Words used here
+Terms
     grade        a value that labels have; there are K of them, in ascending order
     cumulative   T_c, the probability that a document's grade is c or lower, as a model of the labels [y ≤ c] gives it
     worth        F(c), what a grade counts in the score
@@ -24,7 +24,7 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.rankers.base import BuiltOnBase, Ranker
+from rankwood.rankers.base import BuiltOnBase, Ranker, chosen_parameters, fit_to_bins
 from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.parameters import OneOf, parameter
 from rankwood.training.inputs import TrainingSet, weights_of_rows
@@ -119,9 +119,9 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         grades = _grades(train)
         relay = _Relay(grades.size - 1, self.progress, self.callbacks)
         models = []
-        for place, grade in enumerate(grades[:-1].tolist()):
-            model = self._copy_of_base(place, relay)
-            model._fit(_at_most(grade, train), self._valid_at_most(grade, valid))
+        for number, grade in enumerate(grades[:-1].tolist()):
+            model = self._copy_of_base(number, relay)
+            fit_to_bins(model, _at_most(grade, train), self._valid_at_most(grade, valid))
             models.append(model)
         empty = Forest.from_trees(
             [], n_features=train.data.n_features, feature_names=train.data.feature_names
@@ -133,17 +133,17 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         self.ordinal_ = dataclasses.replace(cumulative, worths=worths)
         self._estimate(out_of_bag, train.data)
 
-    def _copy_of_base(self, place: int, relay: _Relay) -> Any:
+    def _copy_of_base(self, number: int, relay: _Relay) -> Any:
         """The estimator of one cumulative model; whoever listens to base, or to all of the fit, listens to it."""
         base = self._base()
         changes: dict[str, Any] = {
             "progress": base.progress,  # cloning would have made copies of the listeners
-            "callbacks": [*base.callbacks, relay.of_model(place)],
+            "callbacks": [*base.callbacks, relay.of_model(number)],
         }
         if self.n_threads is not None:
             changes["n_threads"] = self.n_threads
         if self.checkpoint is not None:
-            changes["checkpoint"] = f"{os.fspath(self.checkpoint)}.{place}"
+            changes["checkpoint"] = f"{os.fspath(self.checkpoint)}.{number}"
         return clone(base).set_params(**changes)
 
     def _valid_at_most(self, grade: float, valid: RankingData | None) -> RankingData | None:
@@ -226,9 +226,8 @@ class OrdinalRanker(BuiltOnBase, Ranker):
 
     @property
     def _learned(self) -> OrdinalModel:
-        if not hasattr(self, "ordinal_"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
-        return self.ordinal_
+        model: OrdinalModel = super()._learned
+        return model
 
     def _new_base(self) -> Ranker:
         return RandomForest()
@@ -239,7 +238,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         counts = self.ordinal_.tree_counts
         if counts.size:
             known = base.get_params(deep=False)
-            chosen = base._with_trees(round(float(counts.mean())))
+            chosen = chosen_parameters(base, round(float(counts.mean())))
             base.set_params(**{name: chosen[name] for name in chosen if name in known})
         return {"base": base, "fitted_on": "train"}
 
@@ -325,8 +324,8 @@ class _Relay:
 
 def _grades(train: TrainingSet) -> Floats:
     """The values that labels of rows with weight have, ascending."""
-    labels = train.labels if train.weights is None else train.labels[train.weights > 0]
-    grades: Floats = np.unique(labels)
+    present = train.present
+    grades: Floats = np.unique(train.labels if present is None else train.labels[present])
     if grades.size > MOST_GRADES:
         raise DataError(
             f"labels have {grades.size:,} different values, and each is a grade with a model of its own; at most "

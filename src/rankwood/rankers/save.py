@@ -16,7 +16,14 @@ from rankwood.dtypes import Array
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models.format import KINDS, kind_of, load_model, save_model
 from rankwood.models.inputs import features_in_order
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import (
+    Ranker,
+    chosen_parameters,
+    is_fitted,
+    learned_model,
+    learns_kind,
+    set_learned_model,
+)
 from rankwood.training.checkpoint import plain_parameters
 
 # Estimators that a file may name: the public rankers, by where they live. A file can name nothing else.
@@ -57,7 +64,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         return
     if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
         raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
-    if not hasattr(model, model._model):
+    if not is_fitted(model):
         raise ModelError(
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
@@ -75,7 +82,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "training": training,
         "measures": measures,
     }
-    save_model(getattr(model, model._model), path, meta)
+    save_model(learned_model(model), path, meta)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -85,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if name is None:
         return stored
     model = _rebuilt(name, meta.get("parameters") or {}, path)
-    if model._model != f"{kind_of(stored)}_":
+    if not learns_kind(model, str(kind_of(stored))):
         noun = KINDS[str(kind_of(stored))].noun
         raise ModelError(f"{os.fspath(path)} holds a model of another kind than {name}: {noun}.")
     _set_fitted(model, stored, meta.get("training") or {})
@@ -131,7 +138,7 @@ def n_features_of(model: Any) -> int:
 
 
 def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
-    setattr(model, model._model, stored)
+    set_learned_model(model, stored)
     model.n_features_in_ = stored.n_features
     if stored.feature_names is not None:
         model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
@@ -160,14 +167,14 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
     It has as many trees, or rounds, as ``estimator`` ended up with, so that nothing is left to be chosen on
     validation data. The queries of the two parts stay apart, even where they share an id.
     """
-    if not hasattr(estimator, estimator._model):
+    if not is_fitted(estimator):
         raise ParameterError(
             f"this {type(estimator).__name__} is not fitted yet: refit needs to know what was chosen."
         )
     model = clone(estimator)
     known = model.get_params()
     # A checkpoint of the fit before belongs to other data.
-    changes = {**estimator._as_chosen(), "warm_start": False, "checkpoint": None}
+    changes = {**chosen_parameters(estimator), "warm_start": False, "checkpoint": None}
     model.set_params(**{name: value for name, value in changes.items() if name in known})
     return model.fit(join(train, valid))
 

@@ -114,13 +114,13 @@ def bias_variance(
     check_listeners(progress, ())
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
-    watch = ProgressReporter(len(folds) * trainings * len(algorithms), progress, ())
+    reporter = ProgressReporter(len(folds) * trainings * len(algorithms), progress, ())
     results: dict[str, list[FoldResult]] = {name: [] for name in algorithms}
     for number in range(len(folds)):
         fold = parts_of(folds[number], "pairs are made within queries")
         test_pairs = DocumentPairs.of(fold.test, conventions.pairs, max_pairs, seed)
         job = _FoldTrainings(list(algorithms.values()), fold, trainings, seed, number, threads)
-        for name, layers in zip(algorithms, job.scores(watch), strict=True):
+        for name, layers in zip(algorithms, job.scores(reporter), strict=True):
             values = [test_pairs.decompose(scores, ties, threads) for scores in layers]
             results[name].append(FoldResult.of(values, test_pairs, fold.test))
     return BiasVariance.of(results, trainings, conventions)
@@ -137,12 +137,12 @@ class _FoldTrainings:
     number: int  # of the fold
     n_threads: int
 
-    def scores(self, watch: ProgressReporter) -> list[list[list[Floats]]]:
+    def scores(self, reporter: ProgressReporter) -> list[list[list[Floats]]]:
         """The scores of the test rows, by algorithm, layer and training."""
         n_jobs = len(self.algorithms) * self.trainings
         by_algorithm: list[list[Layers]] = [[] for _ in self.algorithms]
         done = self.number * n_jobs
-        trained = side_by_side(self._train, n_jobs, self.n_threads, watch, done)
+        trained = side_by_side(self._train, n_jobs, self.n_threads, reporter, done)
         for job, layers in enumerate(trained):
             by_algorithm[job // self.trainings].append(layers)
         return [_by_layer(layers) for layers in by_algorithm]

@@ -179,12 +179,12 @@ def convergence(
     if every is not None:
         every = checks.whole_number("every", every, 1)
     check_listeners(progress, ())
-    watch = ProgressReporter(len(named) * max(1, len(parts)), progress, (), unit="curve")
+    reporter = ProgressReporter(len(named) * max(1, len(parts)), progress, (), unit="curve")
     curves: list[Curve] = []
     notes: list[str] = []
     for number, (name, model) in enumerate(named.items()):
         measured = _MeasuredModel(name, model, wanted, n_threads, notes)
-        curves += measured.curves(parts, every, watch, number * len(parts))
+        curves += measured.curves(parts, every, reporter, number * len(parts))
     return Convergence(str(wanted), tuple(curves), tuple(notes))
 
 
@@ -202,7 +202,7 @@ class _MeasuredModel:
         self,
         parts: Mapping[str, RankingData],
         every: int | None,
-        watch: ProgressReporter,
+        reporter: ProgressReporter,
         done: int,
     ) -> list[Curve]:
         stages = Stages.of(self.model)
@@ -216,7 +216,7 @@ class _MeasuredModel:
                 values[part] = [mean_value(self.measure, checks.read_only(s), data) for s in scores]
             except DataError as error:
                 raise DataError(f"{self.name}, {part}: {error}") from None
-            watch.report(done + number)
+            reporter.report(done + number)
         if "train" in parts:
             held_out = stages.out_of_bag(parts["train"], self.measure, points)
             if held_out is not None:

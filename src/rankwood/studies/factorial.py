@@ -31,6 +31,7 @@ from rankwood.evaluation.intervals import Interval
 from rankwood.evaluation.results import Result, Tables, show_interval, show_p, write_page
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
+from rankwood.rankers.base import Ranker, check_parameters
 from rankwood.studies.fits import (
     digest_of_folds,
     estimators_by_name,
@@ -513,8 +514,8 @@ def _cells(
     for level in ones:
         for level_of_other in others:
             cell = clone(estimator).set_params(**{one: level, other: level_of_other})
-            if hasattr(cell, "_check_parameters"):
-                cell._check_parameters()
+            if isinstance(cell, Ranker):
+                check_parameters(cell)
             cells.append(cell)
     return {str(name): tuple(map(str, levels)) for name, levels in factors.items()}, cells
 

@@ -100,16 +100,16 @@ def side_by_side(
     function: Callable[[int], Outcome],
     n_jobs: int,
     n_threads: int,
-    watch: ProgressReporter,
+    reporter: ProgressReporter,
     done: int = 0,
 ) -> Iterator[Outcome]:
-    """``function`` of each job number in order, one per thread; ``watch`` is told of each, after ``done`` others."""
+    """``function`` of each job in order, one per thread; each is reported, counted from ``done``."""
     with contextlib.closing(
         parallel_map_ordered(function, range(n_jobs), max(1, min(n_threads, n_jobs)))
     ) as results:
         for job, result in enumerate(results):
             yield result
-            watch.report(done + job + 1)
+            reporter.report(done + job + 1)
 
 
 def measure_fits(

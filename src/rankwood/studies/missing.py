@@ -77,7 +77,7 @@ def compare_missing(
     _refuse_complete_data(train, test)
     parts = _LearnedAndScored(train, test, n_folds, seed)
     ranker = _ready(ranker, train)
-    watch = ProgressReporter(len(names) * parts.n_fits, progress, (), unit="fit")
+    reporter = ProgressReporter(len(names) * parts.n_fits, progress, (), unit="fit")
     measured: dict[str, tuple[MeasureResult, float]] = {}
     for number, name in enumerate(names):
         start = time.perf_counter()
@@ -85,7 +85,7 @@ def compare_missing(
         for fit, (learned_from, scored, rows) in enumerate(parts):
             model = treated(ranker, name, predictor).fit(learned_from)
             scores[rows] = model.predict(scored)
-            watch.report(number * parts.n_fits + fit + 1)
+            reporter.report(number * parts.n_fits + fit + 1)
         seconds = time.perf_counter() - start
         options: dict[str, Any] = {"n_bootstrap": n_bootstrap, "confidence": confidence}
         evaluation = evaluate(scores, parts.judged, parsed, seed=seed, **options)

@@ -107,7 +107,7 @@ class Bags:
             of_query = np.bincount(self.query_of_row, of_unit) / np.bincount(self.query_of_row)
             of_unit = of_query
         cumulative = np.cumsum(of_unit if self._has_all_rows else of_unit[self.units])
-        # One mark early: rounding may carry a draw into the next place of the guide.
+        # One mark early: rounding may carry a draw into the next entry of the guide.
         marks = (np.arange(cumulative.size) - 1) / cumulative.size * cumulative[-1]
         guide = np.searchsorted(cumulative, marks, side="right").astype(np.int64)
         return checks.read_only(cumulative), checks.read_only(guide)

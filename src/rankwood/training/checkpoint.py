@@ -73,14 +73,9 @@ class CheckpointFile:
                 "costs": costs,  # a cost file may change
             }
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether there is a file at all."""
-        return self._path is not None
-
     def saver(self, save: Callable[[Self], None]) -> Callable[[], None] | None:
         """``save`` called with this checkpoint, for a ``Rounds``; None where no file is kept."""
-        return functools.partial(save, self) if self.is_kept else None
+        return None if self._path is None else functools.partial(save, self)
 
     def read(self, *expected: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
         """What was written before, or None when there is nothing yet; ``expected`` names arrays it must hold."""
@@ -151,7 +146,7 @@ class Checkpoint(CheckpointFile):
             estimator.checkpoint,
             type(estimator).__name__,
             functools.partial(plain_parameters, estimator),
-            functools.partial(_digest_of_fit, train, valid),
+            functools.partial(digest_of_fit, train, valid),
             None if costs is None else costs.prices.tolist(),
         )
         self._names = train.data.feature_names
@@ -202,7 +197,7 @@ def digest_of_arrays(arrays: Iterable[Array | None]) -> str:
     return digest.hexdigest()
 
 
-def _digest_of_fit(train: TrainingSet, valid: RankingData | None) -> str:
+def digest_of_fit(train: TrainingSet, valid: RankingData | None) -> str:
     """A digest of everything that the trees, and when to stop, are learned from."""
     bins = train.bins
     parts: list[Array | None] = [

@@ -4,7 +4,7 @@ Eq. 6.1 of Mohan (2010): of all splits a node takes the one with the least
 
     impurity(left) + impurity(right) + λ · c(feature)
 
-so costs say which split is taken, not whether there is one. As in the paper, c(f) falls to 0 for the trees after the
+so costs decide which split is taken, not whether there is one. As in the paper, c(f) falls to 0 for the trees after the
 first that uses f; the tree that uses it first pays at each of its splits. By default impurities are divided by that of
 the tree's root and costs by the largest, so that λ between 0 and 1 means the same on every data set.
 """
@@ -28,7 +28,7 @@ SCALES = ("relative", "raw")
 
 @dataclass(frozen=True, eq=False)
 class TrainingCosts:
-    """λ · c(f) of each feature, as shares of the root's impurity when ``is_relative``."""
+    """λ · c(f) of each feature, as a share of the root's impurity when ``is_relative``."""
 
     prices: Floats
     is_relative: bool
@@ -49,7 +49,7 @@ class TrainingCosts:
 
 
 def training_costs(estimator: Any, data: RankingData) -> TrainingCosts | None:
-    """What the estimator's parameters ask for; None where every feature is free."""
+    """The costs that the estimator's parameters ask for; None where every feature is free."""
     if estimator.feature_costs is None:
         return None
     costs = feature_costs(estimator.feature_costs, data.names)
@@ -69,7 +69,7 @@ def check_cost_parameters(estimator: Any) -> None:
 def root_impurity(
     targets: Floats, counts: Array | None, weights: Floats | None, l2: float
 ) -> float:
-    """What a tree without splits leaves of the weighted sum of squares: the same for any number of threads."""
+    """The weighted sum of squares that a tree without splits leaves, the same for any number of threads."""
     mass = np.ones(targets.size) if counts is None else counts.astype(np.float64)
     if weights is not None:
         mass = mass * weights

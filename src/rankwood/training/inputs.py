@@ -1,4 +1,8 @@
-"""What ``fit`` and ``predict`` were given, as one kind of thing."""
+"""The arguments of ``fit`` and ``predict``, brought into one form.
+
+``ranking_data`` turns the arguments of ``fit`` into ``RankingData``, ``validation_data`` does so for ``valid``, and
+``training_set`` bins the rows. Row weights, and the rows that count, are defined here once for all rankers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from rankwood.trees.workspace import Matrix
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Binned rows as the grower sees them, their labels and what each of them weighs."""
+    """Binned training rows, their labels and their weights."""
 
     data: RankingData  # the rows before binning
     bins: Bins
@@ -33,6 +37,11 @@ class TrainingSet:
         """One label per row."""
         return self.data.labels
 
+    @property
+    def present(self) -> Array | None:
+        """Whether each row counts; None where all do."""
+        return rows_that_count(self.weights)
+
 
 def ranking_data(
     X: Any,  # noqa: N803 - scikit-learn's name
@@ -41,7 +50,7 @@ def ranking_data(
     sample_weight: Any = None,
     query_weight: Any = None,
 ) -> RankingData:
-    """The arguments of ``fit`` as ranking data; labels and ids come with them or apart, never both."""
+    """The arguments of ``fit`` as ranking data; labels and ids are part of ``X`` or passed beside it, never both."""
     if isinstance(X, BinnedData):
         X = X.data  # noqa: N806
     if not isinstance(X, RankingData):
@@ -78,7 +87,7 @@ def ranking_data(
 
 
 def refuse_other_than_tables(features: Any) -> None:
-    """Raise for what people pass by accident: one dimension, or complex numbers."""
+    """Raise for features that are no table of real numbers: one dimension, or complex numbers."""
     dtype = getattr(features, "dtype", None)
     if getattr(dtype, "kind", "") == "c":
         raise DataError("Complex data not supported: features must be real numbers.")
@@ -119,18 +128,22 @@ def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None
                 X.codes, X.bins, X.data.labels, n_threads=n_threads
             )
         return TrainingSet(data, X.bins, X.derived["matrix"], weights)
-    # Rows without weight are no part of the data: cut points must not depend on them either.
-    is_whole = weights is None or weights.min() > 0
-    counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
-    bins = fit_bins(counted, max_bins=max_bins, n_threads=n_threads)
+    bins = bins_of(data, max_bins, n_threads)
     codes = bins.transform(data.features, n_threads)
     matrix = reorder_by_pilot_tree(codes, bins, data.labels, in_place=True, n_threads=n_threads)
     return TrainingSet(data, bins, matrix, weights)
 
 
+def bins_of(data: RankingData, max_bins: int, n_threads: int | None) -> Bins:
+    """Bins fitted to the rows that count: cut points do not depend on rows without weight."""
+    present = rows_that_count(weights_of_rows(data))
+    features = data.features if present is None else data.features[present]
+    return fit_bins(features, max_bins=max_bins, n_threads=n_threads)
+
+
 def features_with_missing(train: TrainingSet) -> int:
     """How many features have missing values in the training rows."""
-    # Bins made elsewhere may have been fitted to other rows: the codes themselves tell.
+    # Bins may have been fitted to other rows, so the codes are looked at too.
     columns = train.matrix.columns
     is_missing = [
         bool(known or (column == MISSING_BIN).any())
@@ -139,16 +152,26 @@ def features_with_missing(train: TrainingSet) -> int:
     return sum(is_missing)
 
 
+def multiplied_weights(data: RankingData) -> Floats | None:
+    """The weight of each row times that of its query, as they were given; None where none were."""
+    if data.query_weights is None:
+        return data.row_weights
+    of_query: Floats = data.query_weights[data.query_of_row]
+    return of_query if data.row_weights is None else data.row_weights * of_query
+
+
 def weights_of_rows(data: RankingData) -> Floats | None:
-    """What each row weighs: its own weight times its query's; None where all are 1."""
-    weights = data.row_weights
-    if data.query_weights is not None:
-        of_query = data.query_weights[data.query_of_row]
-        weights = of_query if weights is None else weights * of_query
+    """The weight of each row times that of its query; None where all are 1. Not all may be 0."""
+    weights = multiplied_weights(data)
     if weights is None or (weights == 1.0).all():
         return None
     checks.weights("weights (sample_weight × query_weight)", weights, data.n_documents)
     return np.ascontiguousarray(weights)
+
+
+def rows_that_count(weights: Floats | None) -> Array | None:
+    """Whether each row has a weight above 0, and so is part of the data at all; None where all are."""
+    return None if weights is None or weights.min() > 0 else weights > 0
 
 
 def validation_data(valid: Any, train: RankingData) -> RankingData | None:

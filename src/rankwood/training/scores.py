@@ -93,14 +93,14 @@ class OutOfBag:
     @classmethod
     def of_forest(cls, forest: Forest, bags: Bags, data: RankingData) -> OutOfBag:
         """The estimates of trees that are grown already, to the bit as if they had been added one by one."""
-        found = cls.empty(data.n_documents)
+        estimates = cls.empty(data.n_documents)
         for tree in range(forest.n_trees):
             one = forest.take_trees([tree])
             left_out = bags.counts(tree) == 0
             values = dataclasses.replace(one, tree_weights=np.ones(1), base=0.0).predict(data)
-            found.sums[left_out] += values[left_out]
-            found.n_trees[left_out] += 1
-        return found
+            estimates.sums[left_out] += values[left_out]
+            estimates.n_trees[left_out] += 1
+        return estimates
 
     @property
     def scores(self) -> Floats:

@@ -335,7 +335,7 @@ def _warn_of_a_forest_alone(error: float | int | None) -> None:
     )
 
 
-# Whether the data have what the parameters ask of them.
+# Checks of the data against the parameters.
 
 
 def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None:

@@ -1,4 +1,8 @@
-"""What a BROOF has so far: its forests, what they say together, the weights of the rows, the record of its rounds."""
+"""The state of a BROOF: the forests of its rounds, their combined predictions, the rows' weights and the history.
+
+``BroofState`` is what the loop adds to and what a checkpoint saves. ``RoundForests`` grows the forest of each round
+as a ``RandomForest`` is grown, on bins and buffers that all rounds share.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +39,9 @@ _SAVED = ("weights", "scores", "sums", "masses", "best", "history", "is_over")
 
 
 def add_known(totals: Floats, values: Floats) -> None:
-    """Add the values that are there."""
+    """Add the values that are not NaN."""
     is_known = ~np.isnan(values)
-    if is_known.all():  # as a rule; masked sums take several times as long
+    if is_known.all():  # the usual case; masked sums take several times as long
         totals += values
     else:
         np.add(totals, values, out=totals, where=is_known)
@@ -45,11 +49,11 @@ def add_known(totals: Floats, values: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """What the forests so far say together about some rows; a forest that has no say in a row leaves it as it is."""
+    """The combined predictions of the forests so far; a forest without a prediction of a row does not change it."""
 
     is_additive: bool
     sums: Floats
-    masses: Floats  # the sum of the coefficients of the forests that had a say
+    masses: Floats  # of each row: the sum of the coefficients of the forests that predict it
 
     @classmethod
     def of(cls, is_additive: bool, n_rows: int) -> Combination:
@@ -63,7 +67,7 @@ class Combination:
 
     @property
     def scores(self) -> Floats:
-        """``Σ η·RF(x)``, or ``Σ ln(1/β)·RF(x) / Σ ln(1/β)``; NaN where no forest had a say."""
+        """``Σ η·RF(x)``, or ``Σ ln(1/β)·RF(x) / Σ ln(1/β)``; NaN where no forest has a prediction."""
         scores: Floats = np.full(self.sums.size, np.nan)
         divisors = np.ones(1) if self.is_additive else self.masses
         np.divide(self.sums, divisors, out=scores, where=self.masses > 0)
@@ -72,7 +76,7 @@ class Combination:
 
 @dataclass(frozen=True, eq=False)
 class RoundJudge:
-    """The measure, and the data it is taken on; None where it is not wanted or makes no sense."""
+    """The measure, and the data it is taken on; None where it is not wanted or not defined."""
 
     measure: Measure
     train: RankingData | None
@@ -103,7 +107,7 @@ class RoundJudge:
 
 @dataclass(eq=False)
 class BroofState:
-    """A BROOF while it grows."""
+    """A BROOF after some rounds."""
 
     weights: Floats  # Σ = 1
     scores: Floats  # of the training rows, from the predictions of the validation set: examples are taken at them
@@ -132,18 +136,21 @@ class BroofState:
         return self.stopping.best_iteration or self.n_rounds
 
     def add(self, forest: RoundForest, predictions: Floats, error: float, beta: float) -> None:
-        """Keep a round's forest, and put down what is known of it."""
+        """Add a round's forest, and its record to the history."""
         self.forests.append(forest.forest)
         coefficient = beta if self.is_additive else math.log(1 / beta)
         if self.is_additive:
             add_known(self.scores, beta * predictions)
         self.held_out.add(forest.held_out, coefficient)
         if self.of_valid is not None and self.judge.valid is not None:
-            found = forest.forest.predict(self.judge.valid, n_threads=self.judge.n_threads)
-            self.of_valid.add(found, coefficient)
-        self._put_down(forest, error, beta)
+            predictions_of_valid = forest.forest.predict(
+                self.judge.valid, n_threads=self.judge.n_threads
+            )
+            self.of_valid.add(predictions_of_valid, coefficient)
+        self._record(forest, error, beta)
 
-    def _put_down(self, forest: RoundForest, error: float, beta: float) -> None:
+    def _record(self, forest: RoundForest, error: float, beta: float) -> None:
+        """Append the record of a round to the history, and its measure to that of early stopping."""
         scores, present = self.held_out.scores, self.judge.present
         asked = forest.held_out if present is None else forest.held_out[present]
         record: Record = {
@@ -161,7 +168,7 @@ class BroofState:
             self.best_held_out = scores
 
     def discard(self, error: float) -> None:
-        """Put down that the round's forest was not kept; it was the last."""
+        """Append the record of a forest that is not kept; it was the last."""
         self.history.append(dict.fromkeys(_FIGURES) | {"error": _finite(error)})
         self.is_over = True
 
@@ -180,7 +187,7 @@ class BroofState:
         return dataclasses.replace(whole, tree_weights=weights, average=not self.is_additive)
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write the trees, and all that cannot be found again from them."""
+        """Write the trees, and everything that does not follow from them."""
         figures = [[record[name] for name in _FIGURES] for record in self.history[: self.n_rounds]]
         arrays = {
             "weights": self.weights,
@@ -194,7 +201,7 @@ class BroofState:
         checkpoint.write(Forest.concatenate(self.forests), arrays)
 
     def resume(self, saved: Resumed, n_trees: int) -> None:
-        """Take over what a checkpoint holds."""
+        """Take over the rounds of a checkpoint."""
         arrays = saved.arrays
         self.weights, self.scores = arrays["weights"], arrays["scores"]
         self.held_out = Combination(self.is_additive, arrays["sums"], arrays["masses"])
@@ -211,33 +218,37 @@ class BroofState:
                 self.stopping.history.append(figures[_FIGURES.index(self.judge.stop)])
             if self.of_valid is not None and self.judge.valid is not None:
                 beta = figures[_FIGURES.index("beta")]
-                found = self.forests[-1].predict(self.judge.valid, n_threads=self.judge.n_threads)
-                self.of_valid.add(found, beta if self.is_additive else math.log(1 / beta))
+                predictions_of_valid = self.forests[-1].predict(
+                    self.judge.valid, n_threads=self.judge.n_threads
+                )
+                self.of_valid.add(
+                    predictions_of_valid, beta if self.is_additive else math.log(1 / beta)
+                )
 
     @staticmethod
     def arrays() -> tuple[str, ...]:
-        """What a checkpoint holds besides trees."""
+        """The arrays that a checkpoint holds besides trees."""
         return _SAVED
 
 
 def _finite(value: Any) -> float | None:
-    """A number, or None for what is none: JSON has no NaN."""
+    """A finite number, or None: JSON has no NaN."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-# The forests of BROOF's rounds: grown like a ``RandomForest``, on bins and buffers that all rounds share.
+# Growing the forest of a round.
 
 
-_LEAST_ROWS = 50_000  # per thread: fewer are added up faster than a thread starts
+_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
 
 
 @dataclass(frozen=True, eq=False)
 class RoundForest:
-    """The forest of a round, and what it says about the training rows: NaN where it must not be asked."""
+    """The forest of a round, and its predictions of the training rows: NaN where no tree may predict a row."""
 
     forest: Forest
     held_out: Floats  # the mean of the trees that have not seen the row
-    training: Floats  # the mean of all trees; empty where nobody wants to know
+    training: Floats  # the mean of all trees; empty where it is not needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +262,8 @@ class QueryFolds:
     def deal(cls, train: TrainingSet, n_folds: int, seed: int) -> QueryFolds:
         """Folds of as many queries each, drawn from those that have rows of any weight."""
         query_of_row = train.data.query_of_row
-        counted = query_of_row if train.weights is None else query_of_row[train.weights > 0]
-        queries = np.unique(counted)
+        present = train.present
+        queries = np.unique(query_of_row if present is None else query_of_row[present])
         if queries.size < n_folds:
             raise DataError(
                 f"{n_folds} query folds need as many queries, but there are {queries.size:,}. "
@@ -271,7 +282,7 @@ class QueryFolds:
 
 @dataclass(frozen=True, eq=False)
 class RoundForests:
-    """All that the forests of every round follow from, but for targets and weights."""
+    """Everything that determines the forests of all rounds, except targets and weights."""
 
     train: TrainingSet
     policies: Policies
@@ -288,8 +299,7 @@ class RoundForests:
     @property
     def present(self) -> Array | None:
         """The rows that have a weight at all; None where all have."""
-        weights = self.train.weights
-        return None if weights is None or weights.min() > 0 else weights > 0
+        return self.train.present
 
     def fit(
         self, round_number: int, targets: Floats, masses: Floats | None, weights: Floats
@@ -363,7 +373,7 @@ class _InFolds:
 
 
 class _Growing:
-    """Sums of what the trees of a round say about the training rows."""
+    """Sums of the predictions of the trees of a round, by training row."""
 
     def __init__(self, n_rows: int, wants_training: bool, n_threads: int) -> None:
         self._out_of_bag = OutOfBag.empty(n_rows)

@@ -1,8 +1,8 @@
-"""What the layers of a cascade see: the original features' codes, and behind them those of the augmented columns.
+"""The binned columns that a layer of a cascade sees: the features, and behind them the augmented columns.
 
-The growing kernels want one contiguous array of features × rows. So it is allocated once with room for the augmented
-columns, and each layer overwrites those of the layer before: the original codes are never copied. Only
-``keep_augmented`` makes the array anew, one layer wider, as often as it is full.
+Trees are grown on one contiguous array of columns × rows. It is allocated once with room for the augmented columns,
+and each layer overwrites those of the layer before, so that the features are never copied. Only ``keep_augmented``
+allocates a larger array, one layer wider, when the room is used up.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Floats, Row
 from rankwood.errors import DataError
 from rankwood.models.cascade import as_feature
 from rankwood.models.inputs import features_in_order
-from rankwood.training.inputs import TrainingSet, weights_of_rows
+from rankwood.training.inputs import TrainingSet, bins_of, weights_of_rows
 from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 
 _PARTS = ("train", "valid")  # in the names of a checkpoint's arrays
 
 
 @dataclass(eq=False)
-class Part:
+class LayerRows:
     """Rows of one part of the data, training or validation, with all their columns."""
 
     data: RankingData  # with its own features, in the training data's order
@@ -39,12 +39,12 @@ class Part:
         default_factory=list
     )  # kept only where a learner wants values
 
-    def write(self, place: int, codes: Bytes) -> None:
+    def write(self, column: int, codes: Bytes) -> None:
         """Write one column's codes, which stand in the data's order."""
-        self.codes[place] = codes.take(self.source_of_row)
+        self.codes[column] = codes.take(self.source_of_row)
 
     def make_room(self, width: int, n_columns: int) -> None:
-        """See to it that ``n_columns`` fit behind the first ``width``."""
+        """Allocate a larger array unless ``n_columns`` fit behind the first ``width``."""
         if width + n_columns > len(self.codes):
             wider = np.empty((width + n_columns, self.codes.shape[1]), CODE)
             wider[:width] = self.codes[:width]
@@ -52,12 +52,12 @@ class Part:
 
     def by_source(self, scores: Floats) -> Floats:
         """Scores of the rows of ``codes``, in the data's order."""
-        found: Floats = np.empty_like(scores)
-        found[self.source_of_row] = scores
-        return found
+        by_source: Floats = np.empty_like(scores)
+        by_source[self.source_of_row] = scores
+        return by_source
 
     def values(self) -> Features:
-        """All columns as numbers, for learners that do not know bins: rows × columns."""
+        """All columns as numbers, for learners that do not train on bins: rows × columns."""
         if not self.augmented:
             return self.data.features
         return np.hstack([self.data.features, np.stack(self.augmented, axis=1)])
@@ -76,8 +76,8 @@ class Encoded:
 class LayerColumns:
     """The columns of the layer at hand: those of the training rows, and of the validation rows if there are any."""
 
-    train: Part
-    valid: Part | None
+    train: LayerRows
+    valid: LayerRows | None
     original: Bins
     added: list[Bins]  # of the augmented columns
     wants_values: bool  # whether a learner needs the augmented columns as numbers too
@@ -105,13 +105,13 @@ class LayerColumns:
         """Put columns behind the original features, or with ``keep`` behind all that there are."""
         if not keep:
             self.added = []
-        for place, part in enumerate(self._parts):
+        for index, part in enumerate(self._parts):
             part.make_room(self.width, len(encoded))
             if not keep:
                 part.augmented = []
             for number, column in enumerate(encoded):
-                part.write(self.width + number, column.codes[place])
-                part.augmented += column.values[place : place + 1]
+                part.write(self.width + number, column.codes[index])
+                part.augmented += column.values[index : index + 1]
         self.added = self.added + [column.bins for column in encoded]
 
     def training_set(self, is_trained: Any) -> TrainingSet:
@@ -158,7 +158,7 @@ class LayerColumns:
             part.augmented = list(arrays.get(f"augmented.{name}_values", ()))
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[LayerRows]:
         return [self.train] if self.valid is None else [self.train, self.valid]
 
 
@@ -173,7 +173,7 @@ def _joined(parts: Sequence[Bins]) -> Bins:
 
 @dataclass(frozen=True)
 class Room:
-    """How columns are made: bins, room for augmented ones, and whether they are needed as numbers."""
+    """How columns are made: bins, room for augmented columns, and whether learners need them as numbers."""
 
     max_bins: int
     n_augmented: int
@@ -196,29 +196,26 @@ def original_columns(
         bins = X.bins
         own[:] = X.codes  # the caller's codes stay as they are
     else:
-        weights = weights_of_rows(data)
-        is_whole = weights is None or weights.min() > 0
-        counted = data.features if is_whole else data.features[weights > 0]  # type: ignore[operator]
-        bins = fit_bins(counted, max_bins=room.max_bins, n_threads=room.n_threads)
+        bins = bins_of(data, room.max_bins, room.n_threads)
         bins.transform_into(data.features, own, room.n_threads)
     matrix = reorder_by_pilot_tree(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
-    train = Part(data, codes, matrix.source_of_row, matrix.row_major_prefix)
+    train = LayerRows(data, codes, matrix.source_of_row, matrix.row_major_prefix)
     held_out = None if valid is None else _validation_part(valid, data, bins, room)
     return LayerColumns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
 
 
-def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Room) -> Part:
+def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Room) -> LayerRows:
     matrix = features_in_order(valid, data.n_features, data.feature_names)
     codes = np.empty((data.n_features + room.n_augmented, len(matrix)), CODE)
     bins.transform_into(matrix, codes[: data.n_features], room.n_threads)
     in_order = RankingData.from_judgments(matrix, valid.judgments, data.feature_names)
-    return Part(in_order, codes, np.arange(len(matrix)))
+    return LayerRows(in_order, codes, np.arange(len(matrix)))
 
 
 def _as_wide(data: RankingData, width: int, row_weights: Floats | None) -> RankingData:
-    """The rows as data of ``width`` columns without values: who trains on bins never looks at them.
+    """The rows as data of ``width`` columns without values, which training on bins does not need.
 
-    They are NaN without taking memory. The columns have no names, since augmented ones have none.
+    The values are NaN without taking memory. The columns have no names, since augmented ones have none.
     """
     features = np.broadcast_to(FEATURE(np.nan), (data.n_documents, width))
     judgments = data.judgments.with_weights(row_weights=row_weights)

@@ -14,7 +14,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.rankers.base import SCORED_BY, Ranker
+from rankwood.rankers.base import SCORED_BY, Ranker, check_parameters, trains_on_bins
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import (
@@ -31,11 +31,11 @@ from rankwood.rankers.deep_forest.growing import (
     save_cascade,
     trimmed,
 )
-from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged, sees_bins
+from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged
 from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
-from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.inputs import weights_of_rows
+from rankwood.training.checkpoint import CheckpointFile, digest_of_fit, plain_parameters
+from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.training.scores import is_minimised
 
@@ -191,7 +191,7 @@ class DeepForest(Ranker):
         room = Room(
             self.max_bins,
             self._n_augmented(learners),
-            not all(sees_bins(learner) for learner in learners),
+            not all(trains_on_bins(learner) for learner in learners),
             self.n_threads,
         )
         columns = original_columns(X, data, valid, room)
@@ -209,8 +209,8 @@ class DeepForest(Ranker):
     def _grow(self, plan: CascadePlan, columns: LayerColumns) -> None:
         """Grow the cascade and set the attributes that follow from it."""
         data = columns.train.data
-        weights = weights_of_rows(data)
-        is_trained = np.ones(data.n_documents, bool) if weights is None else weights > 0
+        present = rows_that_count(weights_of_rows(data))
+        is_trained = np.ones(data.n_documents, bool) if present is None else present
         state = CascadeState(EarlyStopping(self.patience, is_minimised(plan.measure)), is_trained)
         checkpoint = self._checkpoint_of(columns, plan.layer.learners)
         saved = checkpoint.read(*CHECKPOINT_ARRAYS)
@@ -241,7 +241,7 @@ class DeepForest(Ranker):
         if data.query_ids is not None and state.held_out is not None:
             self.oob_ndcg_ = held_out_value(parse_measure(SCORED_BY), state.held_out, data)
 
-    def _checkpoint_of(self, columns: LayerColumns, learners: Sequence[Any]) -> Checkpoint:
+    def _checkpoint_of(self, columns: LayerColumns, learners: Sequence[Any]) -> CheckpointFile:
         """The checkpoint; rankers of other libraries are refused, since no file of ours can hold them."""
         for index, learner in enumerate(learners):
             if self.checkpoint is not None and not isinstance(learner, Ranker):
@@ -249,9 +249,14 @@ class DeepForest(Ranker):
                     f"layer[{index}] ({type(learner).__name__}) cannot be written to a checkpoint: leave out "
                     "checkpoint, or use estimators of ours."
                 )
-        everything = np.ones(columns.train.data.n_documents, bool)
-        valid = None if columns.valid is None else columns.valid.data
-        return Checkpoint(self, columns.training_set(everything), valid)
+
+        def digest() -> str:
+            everything = np.ones(columns.train.data.n_documents, bool)
+            valid = None if columns.valid is None else columns.valid.data
+            return digest_of_fit(columns.training_set(everything), valid)
+
+        parameters = functools.partial(plain_parameters, self)
+        return CheckpointFile(self.checkpoint, type(self).__name__, parameters, digest)
 
     def predict_layers(self, X: Any) -> Floats:  # noqa: N803 - scikit-learn's name
         """The scores that each layer gives, as if it were the last: rows × layers."""
@@ -317,7 +322,7 @@ class DeepForest(Ranker):
             if isinstance(learner, Ranker) and getattr(learner, refused, None) is not None:
                 raise ParameterError(f"layer[{place}] ({name}) has {refused} set, but {why}.")
         if isinstance(learner, Ranker):
-            learner._check_parameters()
+            check_parameters(learner)
         passes_trees = self.augment == "trees" or self.select is not None
         if passes_trees and not is_bagged(learner):
             raise ParameterError(

@@ -1,4 +1,9 @@
-"""Growing a cascade: layer after layer, until the best has not been beaten for a while."""
+"""Growing a cascade: the loop over layers, its state and its checkpoint.
+
+A layer is fitted (``layers``), measured as if it were the last, and passes scores on to the next one as augmented
+columns: those of its models, of all their trees, or of a Pareto front of the trees. ``RowSelection`` decides which rows
+train the next layer.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ from rankwood.models.validate import ARRAYS
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_learners
 from rankwood.training.checkpoint import CheckpointFile
-from rankwood.training.inputs import weights_of_rows
+from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import ALL_ROUNDS, EarlyStopping, Rounds
 from rankwood.training.scores import OutOfBag
 
@@ -40,7 +45,7 @@ KEPT_ROWS = "no rows of two grades were left: trained on the rows of the layer b
 
 @dataclass(frozen=True)
 class CascadePlan:
-    """All that a cascade follows from, but its data."""
+    """Everything that determines a cascade, except its data."""
 
     layer: LayerPlan
     selection: RowSelection
@@ -53,7 +58,7 @@ class CascadePlan:
 
 @dataclass(eq=False)
 class CascadeState:
-    """The layers so far, and what is known of them."""
+    """The layers so far, their measures and their reports."""
 
     stopping: EarlyStopping
     is_trained: Array  # rows that train the layer at hand
@@ -70,7 +75,7 @@ class CascadeState:
         return max(1, self.stopping.best_iteration)
 
     def add(self, fitted: FittedLayer, measure: float, report: dict[str, Any]) -> None:
-        """Keep a layer's models, its measure and its report; scores of single rows only of the best."""
+        """Add a layer, its measure and its report; held-out scores are kept of the best layer only."""
         models = tuple(learner.model for learner in fitted.learners)
         self.layers.append(Layer(models, _NO_OUTPUTS))
         self.stopping.history.append(measure)
@@ -175,9 +180,9 @@ def held_out_value(measure: Measure, scores: Floats, data: RankingData) -> float
 
     NaN where there are none, or where labels are too large for a gain.
     """
-    weights = weights_of_rows(data)
-    is_known = ~np.isnan(scores) if weights is None else ~np.isnan(scores) & (weights > 0)
-    rows = np.flatnonzero(is_known)
+    is_known = ~np.isnan(scores)
+    present = rows_that_count(weights_of_rows(data))
+    rows = np.flatnonzero(is_known if present is None else is_known & present)
     labels = data.labels[rows]
     has_gains = data.query_ids is None or measure.name == "rmse"
     if rows.size == 0 or (not has_gains and labels.max() > LARGEST_EXPONENT):
@@ -206,10 +211,10 @@ def _choose_rows(
     state.note = None
     if selection.boost is None:
         return
-    weights = weights_of_rows(data)
+    present = rows_that_count(weights_of_rows(data))
     is_chosen = selection.rows(layer.held_out, data)
-    if weights is not None:
-        is_chosen &= weights > 0
+    if present is not None:
+        is_chosen &= present
     if np.unique(data.labels[is_chosen]).size < 2:
         state.note = KEPT_ROWS
         warnings.warn(
@@ -223,7 +228,7 @@ def _choose_rows(
 
 
 def _report(layer: FittedLayer, state: CascadeState, measure: float) -> dict[str, Any]:
-    """What ``layers_`` says of a layer."""
+    """The entry of a layer in ``layers_``."""
     models = [learner.model for learner in layer.learners]
     forests = [model for model in models if isinstance(model, Forest)]
     return {
@@ -239,7 +244,7 @@ def _report(layer: FittedLayer, state: CascadeState, measure: float) -> dict[str
     }
 
 
-# Which rows train the next layer of a cascade: all, or those that the layer before ranked badly.
+# The rows that train the next layer.
 
 
 BOOSTS = ("query", "document")
@@ -284,10 +289,10 @@ def height_errors(scores: Floats, data: RankingData) -> Floats:
     return shares
 
 
-# What a layer of a cascade passes on: the score of each model, of each tree, or of a Pareto front of the trees.
+# The outputs that a layer passes on.
 
 
-_SAMPLED_ROWS = 5000  # that correlations are taken from: they need all trees' scores at once
+_SAMPLED_ROWS = 5000  # for correlations, which need the scores of all trees at once
 
 Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
 
@@ -311,7 +316,7 @@ def outputs_of(
 
 
 def columns_of(layer: FittedLayer, columns: LayerColumns, outputs: Array) -> Iterator[Column]:
-    """The column of each output, made when it is asked for: all trees' at once would not fit."""
+    """The column of each output, computed one at a time: all of them would not fit into memory."""
     for model, tree in outputs.tolist():
         learner = layer.learners[model]
         if tree == WHOLE:
@@ -321,20 +326,20 @@ def columns_of(layer: FittedLayer, columns: LayerColumns, outputs: Array) -> Ite
 
 
 def pareto_front(quality: Floats, likeness: Floats) -> Array:
-    """The places that none beats: no other has as much quality and as little likeness, and more or less of one."""
-    found = []
-    for place in range(quality.size):
-        is_as_good = (quality >= quality[place]) & (likeness <= likeness[place])
-        is_better = (quality > quality[place]) | (likeness < likeness[place])
+    """The indices on the Pareto front: no other has as much quality and as little likeness, and is better in one."""
+    front = []
+    for index in range(quality.size):
+        is_as_good = (quality >= quality[index]) & (likeness <= likeness[index])
+        is_better = (quality > quality[index]) | (likeness < likeness[index])
         if not (is_as_good & is_better).any():
-            found.append(place)
-    return np.array(found, np.int64)
+            front.append(index)
+    return np.array(front, np.int64)
 
 
 def mean_correlations(scores: Floats) -> Floats:
     """The mean absolute Pearson correlation of each row of ``scores`` with all the others.
 
-    A row that is constant correlates with nothing; it counts as 1, since it tells nothing either. Missing scores
+    A row that is constant correlates with nothing; it counts as 1, since it has no information. Missing scores
     count as their row's mean.
     """
     n_rows = len(scores)
@@ -358,19 +363,19 @@ def _qualities(layer: FittedLayer, columns: LayerColumns, outputs: Array) -> tup
     rows = np.arange(0, data.n_documents, max(1, data.n_documents // _SAMPLED_ROWS))
     quality: Floats = np.empty(len(outputs))
     sampled: Floats = np.empty((len(outputs), rows.size))
-    for place, (model, tree) in enumerate(outputs.tolist()):
+    for index, (model, tree) in enumerate(outputs.tolist()):
         (of_train, _), is_out = _column_of_tree(layer.learners[model], tree, columns)
         known = OutOfBag(np.where(is_out, of_train, 0.0), is_out.astype(np.int32))
-        found = known.ndcg(data)
-        quality[place] = 0.0 if found is None or np.isnan(found) else found
-        sampled[place] = of_train[rows]
+        ndcg = known.ndcg(data)
+        quality[index] = 0.0 if ndcg is None or np.isnan(ndcg) else ndcg
+        sampled[index] = of_train[rows]
     return quality, mean_correlations(sampled)
 
 
 def _column_of_tree(learner: Fitted, tree: int, columns: LayerColumns) -> tuple[Column, Array]:
-    """What one tree says about every row, and which rows it has not seen.
+    """The scores of one tree for every row, and which rows the tree has not seen.
 
-    For rows that it has seen, its forest's out-of-bag score stands in: the tree would give the row's own label away.
+    Rows that it has seen get the out-of-bag score of its forest: the tree would leak their labels.
     """
     assert learner.bags is not None  # only bagged forests pass their trees on
     forest: Any = learner.model

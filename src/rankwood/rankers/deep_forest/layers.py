@@ -1,7 +1,7 @@
 """Fitting one layer of a cascade: each learner's model, and scores of the training rows that it did not learn from.
 
-Words used here
-    held-out    of a training row: said by trees, or by a model, that have not seen the row
+Terms
+    held-out    a score of a training row by trees, or by a model, that have not seen the row
     trained     rows that the layer may learn from; the others have held-out scores all the same
 """
 
@@ -21,10 +21,11 @@ from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError
 from rankwood.models.cascade import ForeignModel, mean_score
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import Ranker, fit_to_bins, learned_model, trains_on_bins
 from rankwood.rankers.deep_forest.columns import LayerColumns
-from rankwood.rankers.forests import ForestRanker
+from rankwood.rankers.forests import ForestRanker, forest_plan
 from rankwood.training.bags import Bags, stream_number
+from rankwood.training.inputs import multiplied_weights
 
 _MOST_FOREIGN_SEED = 2**31
 
@@ -41,7 +42,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class FittedLayer:
-    """What the learners of one layer came to."""
+    """The fitted learners of one layer."""
 
     learners: list[Fitted]
 
@@ -50,9 +51,9 @@ class FittedLayer:
         """The layer's scores of the training rows: the mean of the learners that have one; NaN where none has."""
         scores = np.stack([learner.held_out for learner in self.learners])
         counts = (~np.isnan(scores)).sum(axis=0)
-        found: Floats = np.full(counts.size, np.nan)
-        np.divide(np.nansum(scores, axis=0), counts, out=found, where=counts > 0)
-        return found
+        means: Floats = np.full(counts.size, np.nan)
+        np.divide(np.nansum(scores, axis=0), counts, out=means, where=counts > 0)
+        return means
 
     @property
     def of_valid(self) -> Floats:
@@ -75,12 +76,6 @@ def is_bagged(learner: Any) -> bool:
     return isinstance(learner, ForestRanker) and learner.bag is not None
 
 
-def sees_bins(learner: Any) -> bool:
-    """Whether the learner is one of our tree ensembles, which train on binned columns."""
-    is_ours = isinstance(learner, Ranker) and type(learner)._learn is Ranker._learn
-    return is_ours and learner._model == "forest_"
-
-
 def fit_learners(
     plan: LayerPlan, number: int, columns: LayerColumns, is_trained: Array
 ) -> Iterator[Fitted]:
@@ -91,7 +86,7 @@ def fit_learners(
         folds = None
         if not is_bagged(learner):
             folds = _folds(columns.train.data, is_trained, plan.n_folds, (plan.seed, number))
-        fit = _fit_to_bins if sees_bins(learner) else _fit_to_values
+        fit = _fit_to_bins if trains_on_bins(learner) else _fit_to_values
         yield fit(copied, columns, is_trained, folds)
 
 
@@ -102,7 +97,7 @@ def _fit_to_bins(
 
     def fit(rows: Array) -> Any:
         model = clone(learner)
-        model._fit(columns.training_set(rows), None)
+        fit_to_bins(model, columns.training_set(rows))
         return model
 
     def score(model: Any) -> Floats:
@@ -115,7 +110,7 @@ def _fit_to_bins(
     bags = None
     if folds is None:
         held_out = whole.oob_scores_
-        bags = whole._plan(columns.training_set(is_trained)).bags
+        bags = forest_plan(whole, columns.training_set(is_trained)).bags
     else:
         held_out = _held_out(folds, is_trained, fit, score, whole)
     of_valid = None
@@ -163,19 +158,16 @@ def fit_any(learner: Any, values: Any, data: RankingData, is_trained: Array) -> 
         elif "group" in accepted:
             sizes = np.bincount(query_of_row, minlength=data.n_queries)
             given["group"] = sizes[sizes > 0]
-    weights = None if data.row_weights is None else data.row_weights[rows]
-    if data.query_weights is not None:
-        of_query = data.query_weights[data.query_of_row[rows]]
-        weights = of_query if weights is None else weights * of_query
+    weights = multiplied_weights(data)
     if weights is not None:
         if "sample_weight" not in accepted:
             raise DataError(
                 f"the data have weights, but {type(learner).__name__}.fit takes no sample_weight."
             )
-        given["sample_weight"] = weights
+        given["sample_weight"] = weights[rows]
     learner.fit(values[rows], data.labels[rows], **given)
     if isinstance(learner, Ranker):
-        return getattr(learner, learner._model)
+        return learned_model(learner)
     return ForeignModel(learner, values.shape[1])
 
 
@@ -216,7 +208,7 @@ def _folds(data: RankingData, is_trained: Array, n_folds: int, draw: tuple[int, 
 
 
 def _copy(learner: Any, seed: int, n_threads: int | None) -> Any:
-    """An unfitted copy with a seed of its own, that nobody listens to."""
+    """An unfitted copy with a seed of its own and without callbacks."""
     copied = clone(learner, safe=False)
     if not hasattr(copied, "get_params"):
         return copied

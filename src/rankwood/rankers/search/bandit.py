@@ -1,6 +1,6 @@
 """``Exp3P``: boosting whose features are drawn by a bandit (Busa-Fekete & Kégl 2010; Kocsis, György & Bán 2013).
 
-Words used here
+Terms
     weight      ω of a feature, kept as its logarithm
     reward      the change of the measure on the training data that a round brought
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
@@ -179,10 +178,7 @@ class Exp3P(BuiltOnBooster, RoundRanker):
             raise DataError(
                 f"the training data have no query ids, which {measure.name} needs. Pass qid, or measure='rmse'."
             )
-        base = self._base()
-        if self.n_threads is not None:
-            base = clone(base).set_params(n_threads=self.n_threads)
-        self._booster = booster_of(base, train)
+        self._booster = booster_of(self._base(), train, self.n_threads)
         sign = -1.0 if is_minimised(measure) else 1.0
         repeated = RepeatedMeasure.of(measure, train.data, self._booster.plan.n_threads)
         self._draws = BanditDraws(self.seed, repeated, sign)

@@ -21,7 +21,7 @@ from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoi
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
-from rankwood.rankers.search.models import Constraints, Part, ScoredModels
+from rankwood.rankers.search.models import Constraints, MeasuredRows, ScoredModels
 from rankwood.rankers.search.steps import (
     BASE_DOC,
     BuiltOnBooster,
@@ -147,17 +147,13 @@ class BoostingTree(BuiltOnBooster, Ranker):
 
     @property
     def _learned(self) -> Family:
-        if not hasattr(self, "family_"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet.")
-        return self.family_
+        model: Family = super()._learned
+        return model
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         if self.evaluate_on == "valid" and valid is None:
             raise ParameterError("evaluate_on='valid' needs validation data: pass valid= to fit.")
-        base = self._base()
-        if self.n_threads is not None:
-            base = _with_threads(base, self.n_threads)
-        booster = booster_of(base, train)
+        booster = booster_of(self._base(), train, self.n_threads)
         models = self._models(booster, train, valid)
         n_features = train.data.n_features
         stumps = booster.grower.grows_stumps
@@ -205,20 +201,13 @@ class BoostingTree(BuiltOnBooster, Ranker):
 
 def _part(
     subject: str, codes: Any, measure: Measure, data: RankingData, n_threads: int | None
-) -> Part:
+) -> MeasuredRows:
     """Rows that models are measured on; without queries there is nothing to rank."""
     if data.query_ids is None and measure.name != "rmse":
         raise DataError(
             f"{subject} no query ids, which {measure.name} needs. Pass qid, or measure='rmse'."
         )
-    return Part(codes, RepeatedMeasure.of(measure, data, resolve_threads(n_threads)))
-
-
-def _with_threads(base: Any, n_threads: int) -> Any:
-    """A copy of ``base`` that uses so many threads."""
-    from sklearn.base import clone
-
-    return clone(base).set_params(n_threads=n_threads)
+    return MeasuredRows(codes, RepeatedMeasure.of(measure, data, resolve_threads(n_threads)))
 
 
 # One run of the search.

@@ -1,4 +1,4 @@
-"""The models of a search: their hypotheses, their scores, and what they are worth.
+"""The models of a search: their hypotheses, scores and measures.
 
 Scores of a model are kept while there is room, else added up again along its path, from the nearest ancestor whose
 scores are kept. Either way the same numbers are added in the same order: the room decides about time only.
@@ -28,7 +28,7 @@ _NO_ROWS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class MeasuredRows:
     """Training or validation rows: their bins, and the measure over them."""
 
     codes: Bytes
@@ -51,8 +51,8 @@ class Scores:
     @property
     def n_bytes(self) -> int:
         """Memory it takes."""
-        found = self.train.nbytes + (0 if self.valid is None else self.valid.nbytes)
-        return found if self.ranking is None else found + self.ranking.order.nbytes
+        n_bytes = self.train.nbytes + (0 if self.valid is None else self.valid.nbytes)
+        return n_bytes if self.ranking is None else n_bytes + self.ranking.order.nbytes
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,17 @@ class Constraints:
         given = self.n_constraints
         return most if given is None else given if most is None else min(given, most)
 
-    def of(self, model: int, place: int) -> int:
-        """The constraint that is tried after ``place`` others; no two of a model are the same."""
+    def of(self, model: int, index: int) -> int:
+        """The constraint that is tried after ``index`` others; no two of a model are the same."""
         random = stream(self.seed, "constraints", model)
         if self.with_free:
             free = int(random.integers(self.count or self.n_features))
-            if place == free:
+            if index == free:
                 return FREE
-            place -= place > free
+            index -= index > free
         if self.of_stumps:
-            return int(random.permutation(self.n_features)[place])
-        return int(random.integers(1 << 62, size=place + 1)[place])
+            return int(random.permutation(self.n_features)[index])
+        return int(random.integers(1 << 62, size=index + 1)[index])
 
 
 @dataclass(eq=False)
@@ -90,8 +90,8 @@ class ScoredModels:
     """Hypotheses and scores of the models of a search, by their numbers."""
 
     booster: BaseBooster
-    train: Part
-    valid: Part | None
+    train: MeasuredRows
+    valid: MeasuredRows | None
     evaluates_valid: bool  # f is the measure on the validation data
     sign: float  # -1 where less of the measure is better
     room: int  # bytes for scores
@@ -111,10 +111,10 @@ class ScoredModels:
         ranking = None if scores.ranking is None else scores.ranking.order
         weights = self.booster.weights(whole, depth, ranking)
         tree = self.booster.fit(weights, Constraint(constraint))
-        found = self.booster.step(whole, weights, tree)
-        if found is None:
+        step = self.booster.step(whole, weights, tree)
+        if step is None:
             return None
-        tree, factor = found
+        tree, factor = step
         return tree, factor, self._moved(scores, tree, factor)
 
     def add(self, tree: Tree, factor: float, constraint: int, scores: Scores) -> float:
@@ -154,19 +154,19 @@ class ScoredModels:
         while model > 0 and model not in self._kept:
             path.append(model)
             model = self.parent[model]
-        found = self._kept.get(model)
-        if found is None:
+        scores = self._kept.get(model)
+        if scores is None:
             valid = None if self.valid is None else np.zeros(self.valid.n_rows)
-            found = Scores(np.zeros(self.train.n_rows), valid)
+            scores = Scores(np.zeros(self.train.n_rows), valid)
         else:
             self._kept.move_to_end(model)
         for step in reversed(path):
             tree = self.trees[step - 1]
             known = dataclasses.replace(tree, leaf_of_row=self._leaves(tree, self.train))
-            found = self._moved(found, known, self.factors[step - 1])
+            scores = self._moved(scores, known, self.factors[step - 1])
         if path:
-            self._keep(path[0], found)
-        return found
+            self._keep(path[0], scores)
+        return scores
 
     def _moved(self, scores: Scores, tree: Tree, factor: float) -> Scores:
         """Scores with one more hypothesis, which knows the leaves of the training rows."""
@@ -183,7 +183,7 @@ class ScoredModels:
         values = (leaf_of_row, tree.value, factor, totals)
         run_blocks(add_leaf_values, totals.size, *values, n_threads=threads, least=_LEAST_ROWS)
 
-    def _leaves(self, tree: Tree, part: Part) -> Array:
+    def _leaves(self, tree: Tree, part: MeasuredRows) -> Array:
         """The leaf of each row of a part."""
         leaf_of_row = np.full(part.n_rows, -1, np.int32)
         nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)

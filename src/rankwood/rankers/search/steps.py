@@ -1,7 +1,7 @@
 """``BaseBooster``: one step of boosting, under a constraint or free, for methods that choose among many such steps.
 
-A step is three calls: ``weights(scores)`` says what the next weak hypothesis is to fit, ``fit(constraint)`` grows it,
-``step`` says what it is and how much it weighs. Loss, limits of the trees and leaf values are those of the estimator
+A step is three calls: ``weights(scores)`` gives the targets of the next weak hypothesis, ``fit(constraint)`` grows it,
+and ``step`` gives the hypothesis and its weight. Loss, limits of the trees and leaf values are those of the estimator
 that the booster is made from.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+from sklearn.base import clone
 
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
@@ -20,8 +22,8 @@ from rankwood.measures.ranking import Lists
 from rankwood.rankers import adaboost, pairs
 from rankwood.rankers.adaboost import AdaBoost, WeakClassifiers
 from rankwood.rankers.averaged import AveragedGBRT
-from rankwood.rankers.base import BuiltOnBase
-from rankwood.rankers.boosted import GBRT, Boosted, LambdaMART
+from rankwood.rankers.base import BuiltOnBase, check_parameters
+from rankwood.rankers.boosted import GBRT, Boosted, LambdaMART, loss_and_plan
 from rankwood.rankers.pairs import NDCGBoost
 from rankwood.training.boosting import BoostingPlan
 from rankwood.training.inputs import TrainingSet
@@ -46,7 +48,7 @@ _REFUSED = {  # parameters of a base that a search cannot honour: what they must
 
 @dataclass(frozen=True)
 class Weights:
-    """What the next hypothesis is to fit, row by row, and with which weights."""
+    """The targets of the next hypothesis, row by row, and their weights."""
 
     targets: Floats
     weights: Floats | None
@@ -55,14 +57,14 @@ class Weights:
 
 @dataclass(frozen=True)
 class Constraint:
-    """What a hypothesis may look at: a feature (of a stump), or a number that features are hashed from, or all."""
+    """The features that a hypothesis may use: one (of a stump), those hashed from a number, or all."""
 
     value: int = FREE
     probability: Floats | None = None  # of features being drawn; None: all alike
 
     @property
     def is_free(self) -> bool:
-        """Whether everything may be looked at."""
+        """Whether all features may be used."""
         return self.value == FREE
 
 
@@ -84,7 +86,7 @@ class BaseBooster:
         return isinstance(self.loss, LambdaRank) and self.loss.ranks_as(lists)
 
     def weights(self, scores: Floats, number: int, ranking: Rows | None = None) -> Weights:
-        """What hypothesis ``number`` is to fit; ``ranking`` where the scores are sorted already."""
+        """The targets of hypothesis ``number``; ``ranking`` where the scores are sorted already."""
         more = () if ranking is None else (ranking,)
         targets, weights = weak_learner_targets(self.loss, scores, *more)
         return Weights(targets, weights, number)
@@ -100,7 +102,7 @@ class BaseBooster:
         )
 
     def step(self, scores: Floats, weights: Weights, tree: Tree) -> tuple[Tree, float] | None:  # noqa: ARG002
-        """The hypothesis and its weight; None where the tree tells no rows apart."""
+        """The hypothesis and its weight; None where the tree has no split."""
         return (tree, self.plan.learning_rate) if tree.n_leaves > 1 else None
 
 
@@ -146,13 +148,15 @@ _BOOSTERS: dict[type[Boosted], type[BaseBooster]] = {
 BASES = tuple(kind.__name__ for kind in _BOOSTERS)
 
 
-def booster_of(base: Any, train: TrainingSet) -> BaseBooster:
-    """The steps of the estimator ``base`` on ``train``."""
-    loss, plan = base._loss(train), base._plan(train)
+def booster_of(base: Any, train: TrainingSet, n_threads: int | None = None) -> BaseBooster:
+    """The steps of the estimator ``base`` on ``train``, with so many threads, or as many as base has."""
+    if n_threads is not None:
+        base = clone(base).set_params(n_threads=n_threads)
+    loss, plan = loss_and_plan(base, train)
     present = None if plan.bags is None else plan.bags.present
     grower = OneFeatureGrower(plan.matrix, plan.policies, plan.n_threads, present)
     if isinstance(base, AdaBoost):
-        return AdaBooster(loss, plan, grower, base._stumps(loss, plan))
+        return AdaBooster(loss, plan, grower, adaboost.stumps_of(base, loss, plan))
     return _BOOSTERS[_kind_of(base)](loss, plan, grower)
 
 
@@ -177,7 +181,7 @@ def check_base(_: str, base: Any) -> None:
     if _kind_of(base) is None:
         shown = type(base).__name__
         raise ParameterError(f"base must be one of {', '.join(BASES)}, got {shown}.")
-    base._check_parameters()
+    check_parameters(base)
     for name, (expected, why) in _REFUSED.items():
         value = getattr(base, name, expected)
         if value != expected:

@@ -1,6 +1,6 @@
 """The search over boosting sequences (Kocsis, György & Bán 2013, Figure 3), whatever its models are.
 
-Words used here
+Terms
     model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less
     worth      f, how good a model is; best is f̂, the greatest worth on the way from the empty model to it
     tried      constraints of a model that were used, whether or not a hypothesis was found under them
@@ -16,14 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 RAN_OUT = "every constraint of every model was tried"
-_Place = tuple[
-    float, int, float, int
-]  # what decides among models of one length: the least is first
+_Entry = tuple[float, int, float, int]  # orders the models of one length: the least is first
 
 
 @dataclass(eq=False)
 class Models:
-    """The models found so far, and the bookkeeping that says which of them to extend."""
+    """The models so far, and the bookkeeping that decides which of them to extend."""
 
     n_constraints: int | None  # of each model; None: as many as one likes
     parent: list[int] = field(default_factory=list)
@@ -34,7 +32,7 @@ class Models:
     round_of_model: list[int] = field(default_factory=list)
     leader: int = -1
     n_rounds: int = 0  # begun, the one at hand included
-    _of_length: dict[int, list[_Place]] = field(default_factory=dict)
+    _of_length: dict[int, list[_Entry]] = field(default_factory=dict)
     _n_of_depth: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -58,7 +56,7 @@ class Models:
         return model
 
     def use_constraint(self, model: int) -> None:
-        """Count a constraint of the model as tried."""
+        """Count one more constraint of the model as tried."""
         self.tried[model] += 1
         if self.is_active(model):
             self._put(model)
@@ -78,22 +76,22 @@ class Models:
         points = []
         scale = math.sqrt(len(self))
         for length in sorted(self._of_length):
-            place = self._first(length)
-            if place is not None:
-                points.append((math.exp(-length / scale), -place[0], place[3]))
+            entry = self._first(length)
+            if entry is not None:
+                points.append((math.exp(-length / scale), -entry[0], entry[3]))
         return [model for _, _, model in upper_corners(points)]
 
     def _rank(self, model: int) -> tuple[float, int, float, int]:
         return self.best[model], self.depth[model], self.worth[model], -model
 
     def _put(self, model: int) -> None:
-        """Note the model under its present length; notes under earlier lengths are dropped when they are met."""
-        place = (-self.best[model], self.depth[model], -self.worth[model], model)
+        """Push the model to the heap of its present length; its entries under earlier lengths are dropped later."""
+        entry = (-self.best[model], self.depth[model], -self.worth[model], model)
         length = self.depth[model] + self.tried[model]
-        heapq.heappush(self._of_length.setdefault(length, []), place)
+        heapq.heappush(self._of_length.setdefault(length, []), entry)
 
-    def _first(self, length: int) -> _Place | None:
-        """The place of the model to take among those of one length: best, then shortest, then worth, then oldest."""
+    def _first(self, length: int) -> _Entry | None:
+        """The entry of the model to take among those of one length: best, then shortest, then worth, then oldest."""
         heap = self._of_length[length]
         while heap:
             model = heap[0][3]
