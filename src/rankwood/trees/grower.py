@@ -128,10 +128,12 @@ class Tree:
         features[0], codes[0] = feature, code
         gains = np.zeros(n_nodes)
         gains[0] = gain
-        children: Array = np.zeros((3, n_nodes), np.int32)
-        children[:, 0] = (1, 2, missing)
+        left, right, absent = np.zeros((3, n_nodes), np.int32)
+        left[0], right[0], absent[0] = 1, 2, missing
         threshold = thresholds_of(matrix, features, codes)
-        return cls(features, threshold, codes, *children, value, cover, gains, leaf_of_row)
+        return cls(
+            features, threshold, codes, left, right, absent, value, cover, gains, leaf_of_row
+        )
 
     @property
     def n_nodes(self) -> int:
