@@ -1,11 +1,8 @@
 """Best-first growth: the leaf of greatest gain is split next, until no leaf can be split or a limit is reached.
 
-``grow`` is the loop, for any number of threads. With one thread it grows the whole tree in one call, without the GIL,
-so that the trees of a forest grow in parallel. With more, it returns whenever the candidates of a leaf are to be
-searched; the caller shares them among its threads and calls again. The state of the loop is in ``work``.
-
-A turn of the loop splits a leaf (``split_next_leaf``), then searches each child for its best split (``next_search``,
-``search_candidates``, ``choose_split``). Three devices save time and do not change the tree:
+``grow`` grows the whole tree on the calling thread, without the GIL, so that the trees of a forest grow in parallel.
+``grower`` has the same loop for several threads, which share the features of each node. Three devices save time and
+do not change the tree:
 
 * Subtraction: where all nodes search the same features, the larger child's histograms are the parent's minus the
   smaller child's.
@@ -27,17 +24,10 @@ from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     HEAP_SIZE,
     LAST_SLOT,
-    LAST_SPLIT,
-    N_CANDIDATES,
     N_LEAVES,
     N_NODES,
     N_NUMBERED,
-    N_UNSEARCHED,
-    N_WAITING,
-    NO_NODE,
     NO_SPLIT,
-    SEARCHED,
-    SELECTED,
     mix,
     uniform,
 )
@@ -47,85 +37,44 @@ ROOT = 0
 
 @kernel
 def grow(matrix, bag, rules, candidates, nodes, work):
-    """Grow the tree; return False when it is complete, True when threads are to search the candidates of a leaf.
-
-    After True the caller runs ``search_candidates`` on blocks of the ``work.counters[N_CANDIDATES]`` candidates and
-    calls again. ``work.counters`` are zero before the first call.
-    """
-    if work.counters[N_NODES] == 0:
-        add_root(bag, rules, nodes, work)
-    while True:
-        if work.counters[SEARCHED] != NO_NODE:
-            choose_split(matrix, bag, rules, candidates, nodes, work)
-        if next_search(matrix, bag, rules, candidates, nodes, work):
-            if rules.shares_candidates:
-                return True
-            n_candidates = work.counters[N_CANDIDATES]
-            search_candidates(0, n_candidates, matrix, bag, rules, candidates, nodes, work)
-        elif not split_next_leaf(matrix, bag, rules, candidates, nodes, work):
-            return False
-
-
-@kernel
-def add_root(bag, rules, nodes, work):
-    """Add the root, with all rows."""
-    counters = work.counters
-    counters[N_LEAVES] = 1
-    counters[SEARCHED] = NO_NODE
-    counters[LAST_SPLIT] = NO_NODE
-    counters[SELECTED] = NO_NODE
-    path = mix(np.uint64(rules.stream))
-    end = np.int64(bag.rows.size)
-    zero = np.int64(0)
-    add_node(nodes, work, bag, rules, zero, end, zero, zero, path, zero, -np.inf, np.inf)
-    nodes.number[ROOT] = 0
-    counters[N_NUMBERED] = 1
-    work.unsearched[0] = ROOT
-    counters[N_UNSEARCHED] = 1
-
-
-# Splitting the next leaf.
-
-
-@kernel
-def split_next_leaf(matrix, bag, rules, candidates, nodes, work):
-    """Split the next leaf, whose children are then unsearched; return False if the tree is complete.
-
-    It is called when all leaves have been searched. Leaves likely to be split come first, then that of greatest gain.
-    """
-    counters = work.counters
-    if counters[LAST_SPLIT] != NO_NODE:
-        push_likely(counters[LAST_SPLIT], rules, nodes, work)
-        if counters[N_WAITING] > 0 and counters[N_NODES] + 3 <= rules.most_explored:
-            counters[N_WAITING] -= 1
-            node = work.waiting[counters[N_WAITING]]
-            split_node(node, matrix, bag, rules, candidates, nodes, work)
-            add_unsearched(node, rules, nodes, work)
-            return True
-        counters[N_WAITING] = 0
-    if counters[SELECTED] == NO_NODE:
-        offer_leaf(ROOT, nodes, work)
-    else:
-        add_children_to_tree(counters[SELECTED], nodes, work)
-    while counters[HEAP_SIZE] > 0 and counters[N_LEAVES] < rules.max_leaves:
+    """Grow one tree, best leaf first, on the calling thread."""
+    plant(bag, rules, nodes, work)
+    consider(ROOT, matrix, bag, rules, candidates, nodes, work)
+    offer_leaf(ROOT, nodes, work)
+    while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
         node = take_best_leaf(nodes, work)
         if nodes.left[node] == 0:
-            split_node(node, matrix, bag, rules, candidates, nodes, work)
-            if counters[N_LEAVES] + n_children(node, nodes) <= rules.max_leaves:
-                counters[SELECTED] = node
-                add_unsearched(node, rules, nodes, work)
-                return True
-        add_children_to_tree(node, nodes, work)  # of an early split, or of the last one
-    return False
+            explore(node, matrix, bag, rules, candidates, nodes, work)
+        take_split(node, nodes, work)
 
 
 @kernel
-def push_likely(node, rules, nodes, work):
-    """Push the children of a node that are likely to be split onto the stack of early splits."""
+def explore(node, matrix, bag, rules, candidates, nodes, work):
+    """Split the node, and then the nodes below it that are likely to be split, while their rows are in the cache.
+
+    Nodes split early but never selected stay leaves: splitting early changes speed only.
+    """
+    split_node(node, matrix, bag, rules, candidates, nodes, work)
+    if work.counters[N_LEAVES] + n_children(node, nodes) > rules.max_leaves:
+        return  # it is the last split
+    consider_children(node, matrix, bag, rules, candidates, nodes, work)
+    n_waiting = push_likely(node, 0, rules, nodes, work)
+    while n_waiting > 0 and work.counters[N_NODES] + 3 <= rules.most_explored:
+        n_waiting -= 1
+        node = work.waiting[n_waiting]
+        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        consider_children(node, matrix, bag, rules, candidates, nodes, work)
+        n_waiting = push_likely(node, n_waiting, rules, nodes, work)
+
+
+@kernel
+def push_likely(node, n_waiting, rules, nodes, work):
+    """Push the children of a node that are likely to be split onto the stack; return its size."""
     for child in range(nodes.left[node] + n_children(node, nodes) - 1, nodes.left[node] - 1, -1):
         if nodes.feature[child] >= 0 and nodes.gain[child] >= rules.likely_gain:
-            work.waiting[work.counters[N_WAITING]] = child
-            work.counters[N_WAITING] += 1
+            work.waiting[n_waiting] = child
+            n_waiting += 1
+    return n_waiting
 
 
 @kernel
@@ -136,7 +85,7 @@ def n_children(node, nodes):
 
 
 @kernel
-def add_children_to_tree(node, nodes, work):
+def take_split(node, nodes, work):
     """Make the children of a selected node leaves of the tree: number them, and offer them for splitting."""
     last = nodes.left[node] + n_children(node, nodes)
     for child in range(nodes.left[node], last):
@@ -147,71 +96,63 @@ def add_children_to_tree(node, nodes, work):
 
 
 @kernel
-def add_unsearched(node, rules, nodes, work):
-    """List the children of a node that was just split for the search, in reverse order, and give them slots.
+def plant(bag, rules, nodes, work):
+    """Add the root, with all rows."""
+    work.counters[:] = 0
+    work.counters[N_LEAVES] = 1
+    root = mix(np.uint64(rules.stream))
+    zero = np.int64(0)
+    add_node(
+        nodes,
+        work,
+        bag,
+        rules,
+        zero,
+        np.int64(bag.rows.size),
+        zero,
+        zero,
+        root,
+        zero,
+        -np.inf,
+        np.inf,
+    )
+    nodes.number[ROOT] = 0
+    work.counters[N_NUMBERED] = 1
 
-    Of two children the smaller one comes first. The larger one keeps the slot of its parent, from whose histograms
-    those of the smaller one are subtracted.
-    """
+
+@kernel
+def consider(node, matrix, bag, rules, candidates, nodes, work):
+    """Find the best split of a leaf, if there is one."""
+    if not can_split(node, bag, rules, nodes):
+        return
+    if rules.threshold_rule == COMPLETELY_RANDOM:
+        split_randomly(node, matrix, bag, nodes)
+    else:
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
+        split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
+        choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def consider_children(node, matrix, bag, rules, candidates, nodes, work):
+    """Find the best splits of the children; of two, the larger one may be the parent minus the smaller one."""
     left = nodes.left[node]
-    n_new = n_children(node, nodes)
-    for child in range(n_new):
-        work.unsearched[child] = left + n_new - 1 - child
+    right = nodes.right[node]
+    if rules.can_subtract and work.counters[N_NODES] - left == 2:
+        smaller, larger = give_slots(node, nodes, work)
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, smaller, matrix, bag, nodes, work)
+        subtract(0, n_candidates, larger, smaller, nodes, work)
+        for child in (left, right):
+            if can_split(child, bag, rules, nodes):
+                split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
+                choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
+        return
+    for child in range(left, work.counters[N_NODES]):
         if rules.can_subtract:
-            nodes.slot[left + child] = take_slot(work) if n_new == 3 else nodes.slot[node]
-    if rules.can_subtract and n_new == 2:
-        right = nodes.right[node]
-        n_left, n_right = nodes.end[left] - nodes.begin[left], nodes.end[right] - nodes.begin[right]
-        smaller = left if n_left <= n_right else right
-        larger = right if n_left <= n_right else left
-        nodes.slot[smaller] = take_slot(work)
-        nodes.sibling[larger] = smaller
-        work.unsearched[0] = larger
-        work.unsearched[1] = smaller
-    work.counters[N_UNSEARCHED] = n_new
-    work.counters[LAST_SPLIT] = node
-
-
-@kernel
-def take_slot(work):
-    """A slot of the histogram pool that no leaf has."""
-    work.counters[LAST_SLOT] += 1
-    return work.counters[LAST_SLOT]
-
-
-# Searching a leaf.
-
-
-@kernel
-def next_search(matrix, bag, rules, candidates, nodes, work):
-    """Prepare the search of the next unsearched leaf that can be split; return False if there is none."""
-    counters = work.counters
-    counters[SEARCHED] = NO_NODE
-    while counters[N_UNSEARCHED] > 0:
-        counters[N_UNSEARCHED] -= 1
-        node = work.unsearched[counters[N_UNSEARCHED]]
-        if not can_split(node, bag, rules, nodes):
-            continue
-        if rules.threshold_rule == COMPLETELY_RANDOM:
-            split_randomly(node, matrix, bag, nodes)
-            continue
-        n_features = matrix.columns.shape[0]
-        n_candidates = draw_features(
-            nodes.path[node],
-            nodes.position[node],
-            n_features,
-            candidates,
-            work.keys,
-            work.features,
-        )
-        sibling = nodes.sibling[node]
-        if sibling != NO_NODE and nodes.is_filled[sibling] == 0:  # it could not be split itself
-            fill_histograms(0, n_candidates, sibling, matrix, bag, nodes, work)
-        nodes.is_filled[node] = 1
-        counters[SEARCHED] = node
-        counters[N_CANDIDATES] = n_candidates
-        return True
-    return False
+            nodes.slot[child] = take_slot(work)
+        consider(child, matrix, bag, rules, candidates, nodes, work)
 
 
 @kernel
@@ -235,43 +176,71 @@ def can_split(node, bag, rules, nodes):
 
 
 @kernel
-def search_candidates(first, last, matrix, bag, rules, candidates, nodes, work):
-    """Histograms and best splits of the candidates ``first`` to ``last`` of the leaf that is searched."""
-    node = work.counters[SEARCHED]
-    sibling = nodes.sibling[node]
-    if sibling != NO_NODE:
-        own = work.histograms[nodes.slot[node]]
-        subtract_histograms(first, last, own, work.histograms[nodes.slot[sibling]])
+def choose_candidates(node, matrix, candidates, nodes, work):
+    """Draw the features that the node searches; return how many there are."""
+    path = nodes.path[node]
+    n_features = matrix.columns.shape[0]
+    return draw_features(
+        path, nodes.position[node], n_features, candidates, work.keys, work.features
+    )
+
+
+@kernel
+def fill_histograms(first, last, node, matrix, bag, nodes, work):
+    """Build the node's histograms for the candidates ``first`` to ``last``."""
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    histograms = work.histograms[nodes.slot[node]]
+    build_histograms(
+        first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
+    )
+
+
+@kernel
+def fill_and_split(first, last, node, sibling, matrix, bag, rules, candidates, nodes, work):
+    """Histograms and best splits of the candidates ``first`` to ``last``: the block of one thread."""
+    if sibling >= 0:
+        subtract(first, last, node, sibling, nodes, work)
     else:
         fill_histograms(first, last, node, matrix, bag, nodes, work)
     split_features(first, last, node, matrix, rules, candidates, nodes, work)
 
 
 @kernel
-def fill_histograms(first, last, node, matrix, bag, nodes, work):
-    """Build the node's histograms for the candidates ``first`` to ``last``."""
-    build_histograms(
-        first,
-        last,
-        matrix,
-        bag.rows,
-        bag.packed_targets,
-        nodes.begin[node],
-        nodes.end[node],
-        work.features,
-        work.histograms[nodes.slot[node]],
-    )
+def subtract(first, last, larger, smaller, nodes, work):
+    """Subtract the smaller child's histograms from the parent's, whose slot the larger child has."""
+    own = work.histograms[nodes.slot[larger]]
+    subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
 
 
 @kernel
-def choose_split(matrix, bag, rules, candidates, nodes, work):
-    """Store the best of the candidates' splits in the leaf that was searched; of equal ones the first feature's.
+def give_slots(node, nodes, work):
+    """Give the larger child its parent's slot, and the smaller one a new slot; return the smaller and the larger."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    left_is_smaller = nodes.end[left] - nodes.begin[left] <= nodes.end[right] - nodes.begin[right]
+    smaller = left if left_is_smaller else right
+    larger = right if left_is_smaller else left
+    nodes.slot[larger] = nodes.slot[node]
+    nodes.slot[smaller] = take_slot(work)
+    return smaller, larger
+
+
+@kernel
+def take_slot(work):
+    """A slot of the histogram pool that no leaf has."""
+    work.counters[LAST_SLOT] += 1
+    return work.counters[LAST_SLOT]
+
+
+@kernel
+def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work):
+    """Store the best of the candidates' splits in the node; of equal ones the first feature's.
 
     Where rows are counted separately, splits were searched without ``min_leaf``, so no gain is too low. The best
     candidate is then counted and searched again with ``min_leaf``, until the best candidate is one that was counted.
     """
-    node = work.counters[SEARCHED]
-    best = best_candidate(work)
+    best = best_candidate(n_candidates, work)
     while rules.has_counts and best != NO_SPLIT and not work.is_counted[best]:
         column = matrix.columns[work.features[best]]
         clear(work.bin_counts)
@@ -281,7 +250,7 @@ def choose_split(matrix, bag, rules, candidates, nodes, work):
         counts = work.bin_counts
         split_candidate(best, node, counts, cuts, matrix, rules, candidates, nodes, work)
         work.is_counted[best] = True
-        best = best_candidate(work)
+        best = best_candidate(n_candidates, work)
     if best == NO_SPLIT:
         nodes.feature[node] = -1
         return
@@ -292,18 +261,15 @@ def choose_split(matrix, bag, rules, candidates, nodes, work):
 
 
 @kernel
-def best_candidate(work):
+def best_candidate(n_candidates, work):
     """The index of the candidate of greatest gain, the first of equal ones; NO_SPLIT if none has a split."""
     best = NO_SPLIT
-    for index in range(work.counters[N_CANDIDATES]):
+    for index in range(n_candidates):
         if work.codes[index] == NO_SPLIT:
             continue
         if best == NO_SPLIT or work.gains[index] > work.gains[best]:
             best = index
     return best
-
-
-# The heap of leaves that can be split.
 
 
 @kernel

@@ -114,9 +114,7 @@ def search_edges(
     sides: Array,
 ) -> None:
     """Greatest edge, its cut and the side of missing values for each of ``features[first:last]``."""
-    build_histograms(  # type: ignore[no-untyped-call]
-        first, last, matrix, rows, signed_weights, 0, rows.size, features, histograms
-    )
+    build_histograms(first, last, matrix, rows, signed_weights, 0, rows.size, features, histograms)
     for index in range(first, last):
         n_bins = matrix.n_bins[features[index]]
         if missing_rule == ABSTAIN:
@@ -169,7 +167,7 @@ def best_separating_cut(
         known_left += sums[code]
         n_known_left += counts[code]
         for side in (GO_RIGHT, GO_LEFT):
-            if not is_tried(side, has_missing, missing_rule):  # type: ignore[no-untyped-call]
+            if not is_tried(side, has_missing, missing_rule):
                 continue
             left = known_left + (sums[MISSING_BIN] if side == GO_LEFT else np.int64(0))
             n_left = n_known_left + (counts[MISSING_BIN] if side == GO_LEFT else np.int64(0))

@@ -177,8 +177,8 @@ class OneFeatureGrower:
         gain, code, goes_left, product, weight, all_product, all_weight = self._split.tolist()
         l2 = self._policies.l2
         if code == NO_SPLIT:
-            value = all_product / (all_weight + l2) if all_weight > 0 else 0.0
-            return Tree.leaf(value, all_weight, column.size)
+            mean = all_product / (all_weight + l2) if all_weight > 0 else 0.0
+            return Tree.leaf(mean, all_weight, column.size)
         products = np.array([all_product, product, all_product - product])
         cover = np.array([all_weight, weight, all_weight - weight])
         value, child = products / (cover + l2), 1 if goes_left else 2

@@ -12,15 +12,7 @@ from rankwood._core.jit import kernel
 from rankwood._core.lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.trees.splitting import value_of
-from rankwood.trees.workspace import (
-    GO_LEFT,
-    GO_RIGHT,
-    LEARNED,
-    N_NODES,
-    NO_NODE,
-    OWN_CHILD,
-    combine,
-)
+from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, LEARNED, N_NODES, OWN_CHILD, combine
 
 CODES_AT_ONCE = 1024
 LARGEST_BYTE = 0xFF
@@ -249,8 +241,6 @@ def add_node(nodes, work, bag, rules, begin, end, depth, position, path, slot, l
     nodes.packed_sum[node] = packed
     nodes.n_rows[node] = n_rows
     nodes.slot[node] = slot
-    nodes.sibling[node] = NO_NODE
-    nodes.is_filled[node] = 0
     nodes.gain[node] = 0.0
     nodes.feature[node] = -1
     nodes.left[node] = 0

@@ -19,25 +19,17 @@ from rankwood._core.jit import kernel
 from rankwood.dtypes import Array
 
 NO_SPLIT = -1
-NO_NODE = -1
 
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2  # how a threshold is chosen
 LEARNED, GO_LEFT, GO_RIGHT, OWN_CHILD = 0, 1, 2, 3  # where missing values go
 
-# The entries of ``Work.counters``.
+# What the entries of ``Work.counters`` count.
 N_NODES = 0  # nodes in the record array, whether they are part of the tree or not
 N_LEAVES = 1  # leaves of the tree
 HEAP_SIZE = 2  # leaves in the heap
 LAST_SLOT = 3  # the histogram slot that was given out last
 N_NUMBERED = 4  # nodes that are part of the tree
-N_WAITING = 5  # nodes on the stack of early splits
-N_UNSEARCHED = 6  # new leaves that have not been searched for a split
-N_CANDIDATES = 7  # features of the leaf that is searched
-# The state of the growing loop: a node, or NO_NODE.
-SEARCHED = 8  # the leaf that is searched for a split
-LAST_SPLIT = 9  # the node that was split last
-SELECTED = 10  # the node that was selected last: its children become leaves of the tree
-N_COUNTERS = 11
+N_COUNTERS = 5
 
 
 class Matrix(NamedTuple):
@@ -71,7 +63,6 @@ class GrowthRules(NamedTuple):
     min_weight: float  # of each child
     likely_gain: float  # splits that gain at least this are made as soon as they are found
     most_explored: int  # nodes in the record array, beyond which no split is made early
-    shares_candidates: bool  # several threads search the candidates of a node
     stream: int  # the seed of the hash
 
 
@@ -105,9 +96,7 @@ NODE = np.dtype(
             np.int64,
         ),  # in a binary heap: children of p are 2p + 1, 2p + 2; -1 on overflow
         ("depth", np.int64),
-        ("slot", np.int64),  # of the pool of histograms
-        ("sibling", np.int64),  # whose histograms are subtracted from the parent's, or NO_NODE
-        ("is_filled", np.int64),  # whether the slot holds the node's histograms
+        ("slot", np.int64),
         ("gain", np.float64),
         ("feature", np.int64),
         ("code", np.int64),  # of the best split: codes up to this go left
@@ -138,7 +127,6 @@ class Work(NamedTuple):
     counts: Array  # int64, of the rows set aside
     heap: Array  # int64: leaves that can be split, the best first
     waiting: Array  # int64: a stack of nodes to be split early
-    unsearched: Array  # int64 (3): new leaves that have not been searched for a split
     counters: Array  # int64 (N_COUNTERS)
 
 
