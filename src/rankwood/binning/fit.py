@@ -127,9 +127,8 @@ def _fit_features(
     n_rows = source.rows.size
     width = min(_GATHERED, last - first)
     tile = np.empty((_TILE_ROWS, width), np.int32)
-    keys = np.empty(
-        (width, n_rows + 2), np.uint32
-    )  # two more for infinite values outside the sample
+    # Two more keys than rows, for infinite values outside the sample.
+    keys = np.empty((width, n_rows + 2), np.uint32)
     n_keys = np.zeros(width, ROW)
     counting = _Counting(n_rows + 2)
     for start in range(first, last, width):
@@ -263,9 +262,8 @@ def gather_keys(
                 # Positive floats sort as their bits; negative ones the other way round, below them.
                 key = pattern + _SIGN if pattern >= 0 else -pattern - 1
                 keys[column, end] = _SIGN if pattern == -_SIGN else key
-                end += (
-                    0 if pattern & _ALL_BUT_SIGN > _INFINITY else 1
-                )  # NaN is overwritten by the next key
+                # The next key overwrites that of NaN.
+                end += 0 if pattern & _ALL_BUT_SIGN > _INFINITY else 1
             n_keys[column] = end
 
 

@@ -51,9 +51,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
 from rankwood.errors import ParameterError
 
-CACHE_FROM_BYTES = (
-    8 << 20
-)  # smaller files parse in milliseconds: an entry would cost more than it saves
+CACHE_FROM_BYTES = 8 << 20  # smaller files parse in milliseconds
 
 _FORMAT = 1  # version of entries; raise it if their files or the results of parsers change
 _DEFAULT_LIMIT_GB = 20.0

@@ -147,9 +147,7 @@ class Source:
                 block[filled] = 10
                 filled += 1
             length = block.rfind(b"\n", 0, filled) + 1
-            if (
-                not length and block.find(b"\0", 0, filled) >= 0
-            ):  # binary data: the parser reports it
+            if not length and block.find(b"\0", 0, filled) >= 0:  # binary: the parser says so
                 block[filled] = 10
                 length = filled = filled + 1
                 at_end = True

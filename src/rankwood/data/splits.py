@@ -92,9 +92,8 @@ def duplicates(data: RankingData) -> Rows:
     """The rows whose features equal those of an earlier row of the same query, ascending."""
     query_of_row = data.query_of_row
     keys = _hash_rows(data.features)
-    keys += query_of_row.astype(np.uint64) * np.uint64(
-        0x9E3779B97F4A7C15
-    )  # an odd factor maps queries one to one
+    # An odd factor maps queries one to one.
+    keys += query_of_row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     order = np.argsort(keys, kind="stable")
     # Rows with the same key are adjacent; each is compared with the one before it.
     is_repeat = keys[order[1:]] == keys[order[:-1]]

@@ -187,9 +187,13 @@ class Format:
     has_third_children: bool = False
 
 
+def _no_notes(forest: Forest, options: WriteOptions) -> list[str]:  # noqa: ARG001
+    return []
+
+
 def _format(module: Any, meaning: str, *, has_third_children: bool = False) -> Format:
     """The format of a module with ``write``, ``read``, ``RULES`` and possibly ``notes``."""
-    notes = getattr(module, "notes", lambda _forest, _options: [])
+    notes = getattr(module, "notes", _no_notes)
     return Format(meaning, module.write, module.read, module.RULES, notes, has_third_children)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.dtypes import FEATURE, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
+from rankwood.models import validate
 from rankwood.models.archive import Arrays, Record, check_record, names_of, refuse_others
 from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
-from rankwood.models.validate import check_names
 
 WHOLE = -1  # instead of a tree: the output is the score of the whole model
 _BLOCK_ROWS = 1 << 16  # rows that pass all layers together; limits the memory of their columns
@@ -55,8 +55,7 @@ class Cascade:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
-        names = None if self.feature_names is None else tuple(self.feature_names)
-        object.__setattr__(self, "feature_names", names)
+        validate.freeze_names(self)
         self._check()
 
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
@@ -133,7 +132,7 @@ class Cascade:
             )
         if not isinstance(self.keep_augmented, bool):
             raise ModelError(f"keep_augmented must be True or False, got {self.keep_augmented!r}.")
-        check_names(self.feature_names, n_features)
+        validate.check_names(self.feature_names, n_features)
         if not self.layers:
             raise ModelError("a cascade has at least one layer.")
         width = n_features

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._core import checks
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.models import validate
@@ -86,8 +85,7 @@ class Family(ForestProperties):
     is_minimised: bool = False
 
     def __post_init__(self) -> None:
-        array = validate.typed("tree_of_model", self.tree_of_model, np.int32)
-        object.__setattr__(self, "tree_of_model", checks.read_only(array))
+        validate.freeze_arrays(self, {"tree_of_model": np.int32})
         self._check()
 
     @classmethod
@@ -226,9 +224,7 @@ class ExploredTree:
     round: Array
 
     def __post_init__(self) -> None:
-        for name, dtype in EXPLORED_ARRAYS.items():
-            array = validate.typed(name, getattr(self, name), dtype)
-            object.__setattr__(self, name, checks.read_only(array))
+        validate.freeze_arrays(self, EXPLORED_ARRAYS)
         self._check()
 
     def __len__(self) -> int:

@@ -86,12 +86,9 @@ class Forest:
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in validate.ARRAYS.items():
-            array = validate.typed(name, getattr(self, name), dtype)
-            object.__setattr__(self, name, checks.read_only(array))
+        validate.freeze_arrays(self, validate.ARRAYS)
         object.__setattr__(self, "base", validate.finite_number("base", self.base))
-        names = None if self.feature_names is None else tuple(self.feature_names)
-        object.__setattr__(self, "feature_names", names)
+        validate.freeze_names(self)
         self.check()
 
     @classmethod

@@ -65,12 +65,9 @@ class LinearModel:
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in ARRAYS.items():
-            array = validate.typed(name, getattr(self, name), dtype)
-            object.__setattr__(self, name, checks.read_only(array))
+        validate.freeze_arrays(self, ARRAYS)
         object.__setattr__(self, "intercept", validate.finite_number("intercept", self.intercept))
-        names = None if self.feature_names is None else tuple(self.feature_names)
-        object.__setattr__(self, "feature_names", names)
+        validate.freeze_names(self)
         self.check()
 
     def check(self) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array
 from rankwood.errors import ModelError
@@ -83,6 +85,19 @@ def typed(name: str, array: Any, dtype: type[np.generic]) -> Array:
     plain = np.asarray(array)
     is_ours = plain.flags.c_contiguous and plain.flags.aligned and not plain.flags.writeable
     return plain if is_ours else np.array(plain, dtype=wanted, order="C")
+
+
+def freeze_arrays(model: Any, dtypes: Mapping[str, type[np.generic]]) -> None:
+    """Replace the named arrays of a frozen dataclass by checked, read-only ones."""
+    for name, dtype in dtypes.items():
+        array = typed(name, getattr(model, name), dtype)
+        object.__setattr__(model, name, checks.read_only(array))
+
+
+def freeze_names(model: Any) -> None:
+    """Make the feature names of a frozen dataclass a tuple, if it has any."""
+    if model.feature_names is not None:
+        object.__setattr__(model, "feature_names", tuple(model.feature_names))
 
 
 def finite_number(name: str, value: Any) -> float:
