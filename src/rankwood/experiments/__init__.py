@@ -38,7 +38,7 @@ Where the parts are
     tuning          the choice of parameters on validation queries: a grid, or Optuna
     workers, dask   where tasks are run
     store           the run's folder and its record
-    results         what was found, for statistics and reports
+    results         the results of a run, for statistics and reports
     report/         the report of a run: page, tables, charts, text files
 
 To add a key to the file: name it in the ``_KEYS`` of ``config`` (or in ``sections``), add a field to ``Experiment`` in
