@@ -7,9 +7,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
+# With COVERAGE=1 the tests write down what they reach, in .coverage.* files that `make coverage-report` joins.
+COVER = $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
+export COVERAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-neural check format bench docs map clean
+.PHONY: help demo test test-slow test-neural coverage coverage-report check format bench docs map clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,14 +41,25 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.core  ## the main job end to end: rank the moves of chess positions
 	$(BIN)/rankwood demo
 
-test: $(VENV)/.dev  ## the whole suite, but for what is marked slow
-	$(PYTEST) -n $(WORKERS) -m "not slow"
+test: $(VENV)/.dev  ## the suite without what is marked slow; networks only if PyTorch is installed
+	$(if $(COVERAGE),COVERAGE_FILE=.coverage.fast) $(PYTEST) -n $(WORKERS) $(COVER) -m "not slow"
 
-test-slow: $(VENV)/.dev  ## what takes longer: JIT off, bounds checks, fuzzing, real data
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m slow
+test-slow: $(VENV)/.dev  ## what is marked slow: JIT off, bounds checks, kills, fuzzing, real data
+	$(if $(COVERAGE),COVERAGE_FILE=.coverage.slow) $(PYTEST) -n $(WORKERS) $(COVER) --dist worksteal -m slow
 
-test-neural: $(VENV)/.neural  ## networks, which need PyTorch: its package brings gigabytes
+test-neural: $(VENV)/.neural  ## networks, which CI does not test: PyTorch brings gigabytes
 	$(PYTEST) -n 0 tests/neural tests/unit/test_neural_model.py
+	$(PYTEST) -n 0 tests/contract -k MLPRanker
+
+coverage:  ## lines and branches that the tests reach, kernels with the JIT off; at least 95 %
+	rm -f .coverage .coverage.*
+	$(MAKE) test COVERAGE=1
+	COVERAGE=1 $(PYTEST) -n 0 tests/jit/test_kernels.py -m slow -k legal_python
+	$(MAKE) coverage-report
+
+coverage-report: $(VENV)/.dev
+	$(BIN)/coverage combine --keep
+	$(BIN)/coverage report
 
 check: $(VENV)/.dev  ## lint, format, types, layers, spelling
 	$(BIN)/ruff check .
@@ -69,4 +83,4 @@ map: $(VENV)/.core  ## draw the import graph of the packages again, for docs/tou
 	$(BIN)/python -m rankwood._core.map
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) site .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

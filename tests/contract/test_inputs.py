@@ -13,6 +13,8 @@ import rankwood as rw
 from rankwood.errors import DataError
 from tests.contract.rankers import asked, assert_same_fit, fitted, make, saved
 
+pytestmark = pytest.mark.jit_only  # kernels are asked by the other files
+
 NAMES = list("abcde")
 
 

@@ -19,6 +19,8 @@ from tests.contract.rankers import (
     with_parameter,
 )
 
+pytestmark = pytest.mark.jit_only  # kernels are asked by the other files
+
 
 @pytest.mark.parametrize("name", asked())
 def test_listeners_hear_of_every_round(name, data, other):

@@ -23,6 +23,8 @@ from tests.contract.rankers import (
     with_parameter,
 )
 
+pytestmark = pytest.mark.jit_only  # kernels are asked by the other files
+
 RECORDED = (
     "history_",
     "train_history_",
