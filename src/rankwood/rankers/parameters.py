@@ -294,16 +294,17 @@ def _declaring(cls: type, name: str) -> list[type]:
     return [base for base in cls.__mro__ if name in vars(base).get("_declared", {})]
 
 
-def _constructor(cls: type) -> Any:
+def _constructor(cls: type[DeclaredEstimator]) -> Any:
     """``__init__`` as one would write it: an argument per parameter, each stored untouched."""
-    parameters = declared_parameters(cls)
+    parameters = cls._parameters
     arguments = ", ".join(f"{name}=defaults[{name!r}]" for name in parameters)
     lines = "".join(f"        self.{name} = {name}\n" for name in parameters)
     source = (
         f"def make(defaults):\n    def __init__(self, {arguments}):\n{lines}    return __init__\n"
     )
+    module = sys.modules.get(cls.__module__)  # there is none for a class made by exec
     made: dict[str, Any] = {}
-    exec(source, vars(sys.modules[cls.__module__]), made)  # as dataclasses do
+    exec(source, {} if module is None else vars(module), made)  # as dataclasses do
     constructor = made["make"]({name: each.default for name, each in parameters.items()})
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     constructor.__module__ = cls.__module__
@@ -319,7 +320,7 @@ def _constructor(cls: type) -> Any:
 _ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", re.MULTILINE)
 
 
-def _documentation(cls: type) -> str | None:
+def _documentation(cls: type[DeclaredEstimator]) -> str | None:
     """The docstring with its parameters, and with the attributes that base classes document."""
     if cls.__doc__ is None:  # python -OO
         return None
@@ -345,9 +346,9 @@ def _sections(cls: type) -> tuple[str, dict[str, str], str]:
     return head, entries, f"Examples\n--------\n{examples}" if examples else ""
 
 
-def _grouped(cls: type) -> dict[str, str]:
+def _grouped(cls: type[DeclaredEstimator]) -> dict[str, str]:
     """What is said of the parameters; those that share a text stand together, in the order of the declarations."""
-    parameters = declared_parameters(cls)
+    parameters = cls._parameters
     order = [
         *SHARED,
         *[name for base in reversed(cls.__mro__) for name in vars(base).get("_declared", {})],

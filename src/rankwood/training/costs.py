@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._core import checks
 from rankwood.data.costs import feature_costs
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
@@ -58,12 +57,6 @@ def training_costs(estimator: Any, data: RankingData) -> TrainingCosts | None:
         costs /= costs.max()
     prices = float(estimator.cost_weight) * costs
     return TrainingCosts(prices, is_relative) if prices.any() else None
-
-
-def check_cost_parameters(estimator: Any) -> None:
-    """Raise for parameters that are wrong whatever the data."""
-    checks.real_number("cost_weight", estimator.cost_weight, "[0, inf)")
-    checks.one_of("cost_scale", estimator.cost_scale, SCALES)
 
 
 def root_impurity(
