@@ -158,6 +158,7 @@ CONTRACTS: dict[str, Contract] = {
         | {
             "rows without weight": "scores of a layer are binned over all rows",
             "queries without weight": "scores of a layer are binned over all rows",
+            "where a fit resumes": "a checkpoint holds whole layers, and progress counts rankers",
         },
     ),
     "OrdinalRanker": Contract(
