@@ -54,11 +54,7 @@ if TYPE_CHECKING:
     from rankwood.studies.factorial import factorial, factorial_design
     from rankwood.studies.learning_curve import learning_curve
     from rankwood.studies.missing import compare_missing
-    from rankwood.studies.transfer import (
-        add_model_features,
-        select_similar,
-        transfer_report,
-    )
+    from rankwood.studies.transfer import add_model_features, select_similar, transfer_report
 
 __version__ = "0.1.0"
 

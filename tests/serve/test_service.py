@@ -14,8 +14,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import ModelError, ParameterError
-from rankwood.serve.app import make_app
-from rankwood.serve.limits import RequestLimits
+from rankwood.serve.app import RequestLimits, make_app
 from rankwood.serve.store import ModelStore
 
 

@@ -8,7 +8,7 @@ import pytest
 from rankwood._core import checks
 from rankwood.errors import ParameterError
 from rankwood.training import bags as kernels
-from rankwood.training import scores
+from rankwood.training import bags as scores
 from rankwood.training.bags import Bags, stream_number
 from tests.reference import ensembles as slow
 

@@ -13,8 +13,8 @@ from rankwood.evaluation.evaluate import evaluate
 from rankwood.evaluation.intervals import Resampling
 from rankwood.measures import ranking
 from rankwood.measures.auc import PooledCurve
-from rankwood.measures.lists import group
 from rankwood.measures.measure import MEASURES, Measure, parse_measure
+from rankwood.measures.ranking import group
 from tests.reference import measures as reference
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.training import scores as out_of_bag
+from rankwood.training import bags as out_of_bag
 from rankwood.training.bags import Bags
 from tests.reference import ensembles as slow
 

@@ -30,6 +30,7 @@ from rankwood.cli.options import (
 )
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.prepare.missing import TREATMENTS, PredictMissing
+from rankwood.rankers.base import learned_model
 from rankwood.rankers.save import estimators, save
 from rankwood.studies.missing import compare_missing
 
@@ -225,7 +226,7 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("model", type(fitted).__name__),
         ("trained on", f"{training['rows']:,} documents of {training['queries']:,} queries"),
-        _size(getattr(fitted, fitted._model)),
+        _size(learned_model(fitted)),
         ("time", f"{training['seconds']:,.1f} s"),
     ]
     explored = getattr(fitted, "tree_", None)

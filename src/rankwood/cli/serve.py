@@ -65,7 +65,7 @@ def command(
         from rankwood.serve.app import make_app
     except ImportError as error:
         raise MissingExtra(error.name or "fastapi", "serve", "The scoring service") from None
-    from rankwood.serve.limits import RequestLimits
+    from rankwood.serve.app import RequestLimits
     from rankwood.serve.store import ModelStore
 
     limits = RequestLimits(

@@ -21,10 +21,8 @@ from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTe
 from rankwood.evaluation.paired_tests import TESTS
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.evaluation.significance import Comparison, compare_values, comparison_table, legend
-from rankwood.measures.lists import check_scores
-from rankwood.measures.measure import squeeze
-from rankwood.measures.ranking import rank_rows
-from rankwood.training.scores import is_minimised
+from rankwood.measures.measure import is_minimised, squeeze
+from rankwood.measures.ranking import check_scores, rank_rows
 
 __all__ = ["SystemComparison", "compare"]
 

@@ -23,11 +23,10 @@ from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling, wei
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.auc import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values
-from rankwood.measures.lists import QueryValues, lists_for
 from rankwood.measures.listwise import largest_label
 from rankwood.measures.measure import Measure, parse_measure, squeeze
 from rankwood.measures.options import show
-from rankwood.measures.ranking import Lists
+from rankwood.measures.ranking import Lists, QueryValues, lists_for
 
 __all__ = ["DEFAULT_MEASURES", "Evaluation", "MeasureResult", "evaluate"]
 

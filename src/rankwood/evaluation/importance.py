@@ -21,10 +21,9 @@ from rankwood.errors import DataError, ModelError
 from rankwood.evaluation.explain import Importance, model_of, names_of
 from rankwood.evaluation.intervals import Resampling, weighted_values
 from rankwood.measures.compute import mean_value
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.inputs import features_in_order
 from rankwood.models.shapley import additive_form, contributions
-from rankwood.training.scores import is_minimised
 
 COUNTED = ("gain", "cover", "splits")
 KINDS = (*COUNTED, "permutation", "contribution")

@@ -33,6 +33,7 @@ from rankwood.evaluation.evaluate import evaluate
 from rankwood.experiments.settings import Algorithm, Cell, DataSource, build, max_bins_of, prepare
 from rankwood.experiments.tuning import tune
 from rankwood.measures.measure import parse_measure
+from rankwood.rankers.base import learned_model
 from rankwood.training.checkpoint import plain_parameters
 
 BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
@@ -160,7 +161,7 @@ def _model_facts(model: Any) -> dict[str, Any]:
         value = getattr(model, name, None)
         if value is not None:
             facts[name.rstrip("_")] = value
-    learned = getattr(model, model._model)
+    learned = learned_model(model)
     for name in ("n_trees", "n_leaves"):
         if hasattr(learned, name):
             facts[name] = int(getattr(learned, name))

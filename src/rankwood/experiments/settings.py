@@ -22,6 +22,7 @@ from rankwood._core.random import stream
 from rankwood.binning.fit import checked_parameters
 from rankwood.errors import RankwoodError
 from rankwood.experiments.toml_positions import Path, TomlSource, did_you_mean
+from rankwood.rankers.base import check_parameters
 from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 from rankwood.trees.policies import MISSING_RULES
@@ -167,7 +168,7 @@ def checked(source: TomlSource, path: Path, kind: str, parameters: Mapping[str, 
         checked(source, at, inner, others)
     try:
         estimator = build(kind, parameters)
-        estimator._check_parameters()
+        check_parameters(estimator)
         _check_what_fitting_checks(estimator)
     except (RankwoodError, TypeError) as error:
         key = _named_in(str(error), parameters)

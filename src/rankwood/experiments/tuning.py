@@ -13,8 +13,7 @@ from typing import Any
 from rankwood.errors import MissingExtra
 from rankwood.experiments.settings import Algorithm
 from rankwood.measures.compute import mean_value
-from rankwood.measures.measure import Measure
-from rankwood.training.scores import is_minimised
+from rankwood.measures.measure import Measure, is_minimised
 
 Fit = Callable[[Mapping[str, Any]], Any]  # parameters -> fitted estimator
 

@@ -42,4 +42,13 @@ return the loss from its ``_loss``. A loss that is not lowered by Newton's step 
 Then add the loss to ``tests/unit/test_losses.py``, which compares gradient and hessian with differences of the value,
 and a slow twin of each kernel to ``tests/reference``. A user's own loss needs none of this: it is a function of
 ``(scores, data)``, passed as ``loss=``.
+
+The gradient of a loss sums to zero over a query where only differences of scores matter:
+
+>>> import numpy as np
+>>> from rankwood.data.judgments import Judgments
+>>> from rankwood.losses.lambdarank import LambdaRank
+>>> loss = LambdaRank(Judgments(np.array([2.0, 0.0, 1.0]), np.array([7, 7, 7])))
+>>> abs(float(loss.gradients(np.zeros(3))[0].sum())) < 1e-12
+True
 """

@@ -46,10 +46,9 @@ from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import ParameterError
 from rankwood.measures.gains import discounts, rule, sums_over_ranks
-from rankwood.measures.lists import group
 from rankwood.measures.listwise import largest_label, relevant_counts
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.measures.ranking import Lists, order
+from rankwood.measures.ranking import Lists, group, order
 
 # The measures that pairs can be weighed by, with the conventions that change the weights.
 CONVENTIONS = {

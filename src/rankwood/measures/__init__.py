@@ -4,7 +4,7 @@ The life of a measure, from text to value
 -----------------------------------------
 1. ``measure.parse_measure("ndcg@10[gain=linear]")`` reads the name, the cut-off and the options, and gives a
    ``Measure``: a value that can be compared, hashed and printed. ``options.FORMS`` says what each name takes.
-2. ``lists.lists_for`` checks the scores, groups documents by query (``Judgments``) and gives ``Lists``: scores and
+2. ``ranking.lists_for`` checks the scores, groups documents by query (``Judgments``) and gives ``Lists``: scores and
    labels by query, in the order that the measure's rule for ties asks for.
 3. ``Lists.ranking(k)`` and ``Lists.ideal(k)`` sort by score and by label. Sorting is done in ``ranking`` only, once
    for all measures of the same scores. Equal scores keep the data's order.
@@ -29,8 +29,7 @@ Modules
 -------
 measure       ``Measure``, its text, and the presets of other tools
 options       the options, and what each measure takes
-lists         from scores to lists
-ranking       sorting
+ranking       from scores to lists of documents, and sorting them
 gains         gains, discounts, and sums of them
 listwise      dcg, ndcg, mean_ndcg, map, p, r, mrr, judged, err, rbp
 correlation   tau
@@ -44,5 +43,11 @@ How to add a measure
 2. ``listwise.py``, or a module of its own: ``name(measure, lists) -> QueryValues``; loops over documents are kernels.
 3. ``compute.py``: an entry in ``_FUNCTIONS``.
 
-Then add a slow twin to ``tests/reference/measures.py`` and a row to the table in the documentation.
+Then add a slow twin to ``tests/reference/measures.py`` and a row to the table in the documentation. A measure
+gives a value for each query, in the order of first appearance; here two queries have no relevant document:
+
+>>> import rankwood as rw
+>>> data = rw.make_ranking(n_queries=3, docs_per_query=4, n_features=2, seed=0)
+>>> rw.parse_measure("ndcg@10").per_query(data.labels, data).tolist()
+[1.0, 0.0, 0.0]
 """

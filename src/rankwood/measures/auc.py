@@ -16,10 +16,9 @@ import numpy as np
 from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats, Rows
-from rankwood.measures.lists import QueryValues
 from rankwood.measures.listwise import relevant_counts
 from rankwood.measures.measure import Measure
-from rankwood.measures.ranking import Lists, order, run_queries
+from rankwood.measures.ranking import Lists, QueryValues, order, run_queries
 
 
 def query_areas(measure: Measure, lists: Lists) -> QueryValues:

@@ -15,9 +15,8 @@ from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
 from rankwood.measures import auc, correlation, listwise
 from rankwood.measures.auc import PooledCurve
-from rankwood.measures.lists import QueryValues, lists_for
 from rankwood.measures.measure import Measure
-from rankwood.measures.ranking import Lists, Ranking
+from rankwood.measures.ranking import Lists, QueryValues, Ranking, lists_for
 
 _FUNCTIONS: Mapping[str, Callable[[Measure, Lists], QueryValues]] = {
     "dcg": listwise.dcg,

@@ -12,9 +12,8 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood.dtypes import Array
-from rankwood.measures.lists import QueryValues
 from rankwood.measures.measure import Measure
-from rankwood.measures.ranking import Lists, order, run_lists
+from rankwood.measures.ranking import Lists, QueryValues, order, run_lists
 
 
 def tau(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one form for all measures

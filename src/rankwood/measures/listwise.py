@@ -22,9 +22,15 @@ from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.measures.gains import discounts, gain_of, mean_ratios, rule, sums_over_ranks
-from rankwood.measures.lists import QueryValues
 from rankwood.measures.measure import Measure
-from rankwood.measures.ranking import Lists, Ranking, average_over_ties, run_lists, run_rankings
+from rankwood.measures.ranking import (
+    Lists,
+    QueryValues,
+    Ranking,
+    average_over_ties,
+    run_lists,
+    run_rankings,
+)
 
 
 def dcg(measure: Measure, lists: Lists) -> QueryValues:

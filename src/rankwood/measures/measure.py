@@ -142,7 +142,7 @@ class Measure:
         ``documents`` are the arguments ``judged``, ``retrieved`` and ``unjudged`` of ``evaluate``.
         """
         from rankwood.measures.compute import query_values
-        from rankwood.measures.lists import lists_for
+        from rankwood.measures.ranking import lists_for
 
         lists = lists_for(self, scores, data, n_threads=n_threads, **documents)
         return query_values(self, lists).values
@@ -219,6 +219,11 @@ _SHAPE = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+def is_minimised(measure: Measure) -> bool:
+    """Whether less is better."""
+    return measure.form.is_minimised
 
 
 def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:

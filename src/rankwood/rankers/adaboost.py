@@ -18,9 +18,7 @@ from rankwood.rankers.pairs import as_classifier
 from rankwood.rankers.parameters import OneOf, Real, parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet, rows_that_count
-from rankwood.training.rounds import (
-    Rounds,
-)
+from rankwood.training.rounds import Rounds
 from rankwood.trees.edges import UNIT, EdgeCut, EdgeSearch
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides

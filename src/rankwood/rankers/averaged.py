@@ -12,13 +12,7 @@ from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import GBRT
 from rankwood.rankers.parameters import Whole, parameter
 from rankwood.training.bags import stream_number
-from rankwood.training.boosting import (
-    BoostingPlan,
-    BoostingState,
-    Runs,
-    boost_runs,
-    totals_of_runs,
-)
+from rankwood.training.boosting import BoostingPlan, BoostingState, Runs, boost_runs, totals_of_runs
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
 from rankwood.trees.policies import FeatureChoice

@@ -19,7 +19,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
 from rankwood.losses.loss import Gradients, HasGradients, OwnLoss, SquaredLoss
-from rankwood.measures.measure import parse_measure
+from rankwood.measures.measure import is_minimised, parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.parameters import SHARED, OneOf, OrNone, Real, Whole, parameter
@@ -29,11 +29,7 @@ from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions
-from rankwood.training.rounds import (
-    EarlyStopping,
-    Rounds,
-)
-from rankwood.training.scores import Validation, is_minimised
+from rankwood.training.rounds import EarlyStopping, Rounds, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 # What boosted trees say of these where they count rounds.

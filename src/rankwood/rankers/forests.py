@@ -14,7 +14,7 @@ from rankwood.errors import ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
-from rankwood.training.bags import UNITS, Bags
+from rankwood.training.bags import UNITS, Bags, OutOfBag
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
@@ -25,7 +25,7 @@ from rankwood.training.inputs import (
     rows_that_count,
     weights_of_rows,
 )
-from rankwood.training.scores import OutOfBag, Validation
+from rankwood.training.rounds import Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 _LIMITS = """Where a tree ends: leaves (the most promising is split first), splits from the root, rows in a leaf, what

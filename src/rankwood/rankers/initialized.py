@@ -13,13 +13,12 @@ from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import Boosted
 from rankwood.rankers.forests import RandomForest, forest_plan
 from rankwood.rankers.parameters import OneOf, OrNone, Whole, number_or_share, parameter
-from rankwood.training.bags import UNITS
+from rankwood.training.bags import UNITS, OutOfBag
 from rankwood.training.boosting import BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.forest import ForestBuilder, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import ProgressReporter, Rounds
-from rankwood.training.scores import OutOfBag
 
 _FOREST = "The random forest that boosting starts from: its number of trees, and where they end."
 

@@ -27,9 +27,9 @@ from rankwood.models.ordinal import OrdinalModel
 from rankwood.rankers.base import BuiltOnBase, Ranker, chosen_parameters, fit_to_bins
 from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.parameters import OneOf, parameter
+from rankwood.training.bags import OutOfBag
 from rankwood.training.inputs import TrainingSet, weights_of_rows
 from rankwood.training.rounds import Callback, Progress, ProgressReporter
-from rankwood.training.scores import OutOfBag
 
 LEAST_SQUARES = "least_squares"
 _WORTHS: dict[str, Callable[[Floats], Floats]] = {

@@ -24,9 +24,7 @@ from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted, RoundR
 from rankwood.rankers.parameters import parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import (
-    Rounds,
-)
+from rankwood.training.rounds import Rounds
 from rankwood.trees.edges import ABSTAIN, UNIT, EdgeSearch
 from rankwood.trees.grower import Tree
 from rankwood.trees.leaves import sum_inner_nodes

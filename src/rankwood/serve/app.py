@@ -1,14 +1,16 @@
 """The scoring service as an ASGI application.
 
-``make_app`` builds it: the gate in front of every request, the paths, the answers to errors. ``rank`` turns the body of
-a request into the body of its answer, on a worker's thread. ``Metrics`` counts for Prometheus. ``documentation_page``
-explains the service, from its own schema; the page loads nothing from elsewhere.
+``make_app`` builds it: the gate in front of every request, the paths, the answers to errors. ``RequestLimits`` bounds
+the size of a body, the length of the queue and the time of a request. ``rank`` turns the body of a request into the
+body of its answer, on a worker's thread. ``Metrics`` counts for Prometheus. ``documentation_page`` explains the
+service, from its own schema; the page loads nothing from elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import html
 import json
 import logging
@@ -16,6 +18,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -31,7 +34,6 @@ from rankwood.dtypes import Features
 from rankwood.errors import DataError, ModelError, UnknownName
 from rankwood.models.format import kind_of
 from rankwood.models.shapley import contributions
-from rankwood.serve.limits import Refusal, RequestLimits, Workers, check_token, read_body
 from rankwood.serve.schema import (
     Contribution,
     ErrorAnswer,
@@ -43,8 +45,86 @@ from rankwood.serve.schema import (
     RankRequest,
     parse_request,
 )
-from rankwood.serve.scorer import FieldError, ServedModel, order_of
-from rankwood.serve.store import ModelSlot, ModelStore
+from rankwood.serve.store import FieldError, ModelSlot, ModelStore, ServedModel, order_of
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """The limits of the service."""
+
+    max_documents: int = 1000
+    max_body: int = 16 * 2**20  # bytes
+    queue: int = 64  # requests that may wait for a worker
+    timeout: float = 10.0  # seconds, from the first byte of a request to its answer
+    workers: int = 1  # threads that score
+    token: str | None = None
+    refuse_missing: bool = False
+
+
+class Refusal(Exception):
+    """A request that is answered by a status and a message."""
+
+    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.field = field
+
+
+class Workers:
+    """Threads that score, and a bounded line before them."""
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._most = limits.workers + limits.queue
+        self._pool = ThreadPoolExecutor(limits.workers, thread_name_prefix="rankwood-serve")
+        self.in_flight = 0
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do ``work`` on a thread; what was begun counts until it is done, even if nobody waits for it any more."""
+        if self.in_flight >= self._most:
+            raise Refusal(503, f"{self.in_flight} requests are waiting already. Try again soon.")
+        self.in_flight += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+        future.add_done_callback(self._done)
+        return await asyncio.shield(future)
+
+    def close(self) -> None:
+        """Let the threads end when they have done what was begun."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _done(self, future: asyncio.Future[Any]) -> None:
+        self.in_flight -= 1
+        if not future.cancelled():
+            future.exception()  # looked at, so that an abandoned one is not reported as lost
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """The body of a request, refused as soon as it is known to be too large."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > most:
+        raise _too_large(most)
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def check_token(request: Request, token: str | None) -> None:
+    """Refuse a request without the token, if there is one."""
+    if token is None:
+        return
+    given = request.headers.get("authorization", "").encode("latin-1", "replace")
+    if not hmac.compare_digest(given, f"Bearer {token}".encode()):
+        raise Refusal(401, "this service asks for a token: send 'Authorization: Bearer TOKEN'.")
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"the body is larger than the {most:,} bytes allowed.", "body")
+
 
 _LOG = logging.getLogger(__name__)
 _OPEN = ("/healthz",)  # asked by machines that hold no token

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rankwood.serve.scorer import FieldError
+from rankwood.serve.store import FieldError
 
 Value = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
 _EXAMPLE: Any = {

@@ -31,8 +31,7 @@ from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.plots import stacked_bars
 from rankwood.evaluation.results import Result, Tables
-from rankwood.measures.lists import check_scores
-from rankwood.measures.ranking import order
+from rankwood.measures.ranking import check_scores, order
 from rankwood.studies.fits import (
     FoldParts,
     estimators_by_name,

@@ -25,14 +25,13 @@ from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.evaluation.plots import PlotLine, line_plot
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.compute import mean_value
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker, learned_model
 from rankwood.rankers.forests import ForestRanker, bags_of
-from rankwood.training.bags import Bags
+from rankwood.training.bags import Bags, OutOfBag
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
-from rankwood.training.scores import OutOfBag, is_minimised
 
 __all__ = ["Convergence", "Curve", "convergence"]
 

@@ -23,7 +23,7 @@ from rankwood.errors import DataError, ParameterError
 from rankwood.evaluation.paired_tests import paired_t_test
 from rankwood.evaluation.results import Result, Tables
 from rankwood.measures.compute import mean_value
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.inputs import features_in_order, some_names
 from rankwood.prepare.transfer import (
     KINDS,
@@ -39,7 +39,6 @@ from rankwood.rankers.base import Ranker
 from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.save import join
 from rankwood.training.bags import UNITS
-from rankwood.training.scores import is_minimised
 
 DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"

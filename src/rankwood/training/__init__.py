@@ -9,13 +9,13 @@ inputs
     What ``fit`` was given, as ``RankingData``; row weights, and the rows that count; the binned ``TrainingSet``.
 bags
     ``Bags``: which rows each tree sees, and how often. All draws are hashed from the seed and the number of the tree.
+    ``OutOfBag``: estimates of each training row by the trees that have not seen it.
 costs
     Feature costs: the price of a split on a feature that no earlier tree has used.
-scores
-    The validation set, whose scores grow with the model, and out-of-bag estimates of the training rows.
 rounds
     ``Rounds``, the driver of every training loop: it decides whether there is a next round, writes checkpoints and
-    reports progress. ``EarlyStopping`` holds the history of the validation measure.
+    reports progress. ``Validation`` holds the scores of the validation rows, ``EarlyStopping`` the history of their
+    measure.
 checkpoint
     ``CheckpointFile`` and ``Checkpoint``: the finished rounds on disk, refused where parameters or data differ.
 forest

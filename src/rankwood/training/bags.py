@@ -1,4 +1,4 @@
-"""``Bags``: which rows each tree of an ensemble sees, and how often.
+"""``Bags``: which rows each tree of an ensemble sees, and how often; ``OutOfBag``: estimates by the other trees.
 
 Words used here
     unit      what is drawn: a row, or a query with all its rows
@@ -7,7 +7,9 @@ Words used here
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +17,19 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood._core.random import stream
+from rankwood._core.threads import run_blocks
+from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import ParameterError
+from rankwood.measures.gains import LARGEST_EXPONENT
+from rankwood.measures.measure import parse_measure
+from rankwood.models.forest import Forest
+from rankwood.trees.grower import Tree
 from rankwood.trees.workspace import uniform
 
 UNITS = ("row", "query")
+_ROWS_AT_A_TIME = 1 << 14  # rows whose out-of-bag NDCG is measured together
 
 
 def stream_number(seed: int, purpose: str, tree: int) -> int:
@@ -160,3 +170,95 @@ def draw_by_weight(
         while item < last and cumulative[item] <= mark:
             item += 1
         counts[item] += 1
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfBag:
+    """Sums over the trees that left a row out, and how many they were; trees are added in their order."""
+
+    sums: Floats
+    n_trees: Array  # int32
+
+    @classmethod
+    def empty(cls, n_rows: int) -> OutOfBag:
+        """No tree yet."""
+        return cls(np.zeros(n_rows), np.zeros(n_rows, np.int32))
+
+    def add(self, tree: Tree, counts: Array) -> None:
+        """Add a tree that saw each row ``counts`` times."""
+        add_out_of_bag(counts, tree.leaf_of_row, tree.value, self.sums, self.n_trees)
+
+    @classmethod
+    def of_forest(cls, forest: Forest, bags: Bags, data: RankingData) -> OutOfBag:
+        """The estimates of trees that are grown already, to the bit as if they had been added one by one."""
+        estimates = cls.empty(data.n_documents)
+        for tree in range(forest.n_trees):
+            one = forest.take_trees([tree])
+            left_out = bags.counts(tree) == 0
+            values = dataclasses.replace(one, tree_weights=np.ones(1), base=0.0).predict(data)
+            estimates.sums[left_out] += values[left_out]
+            estimates.n_trees[left_out] += 1
+        return estimates
+
+    @property
+    def scores(self) -> Floats:
+        """The mean of the trees that left each row out; NaN where there are none."""
+        scores: Floats = np.full(self.sums.size, np.nan)
+        np.divide(self.sums, self.n_trees, out=scores, where=self.n_trees > 0)
+        return scores
+
+    def ndcg(self, data: RankingData, n_threads: int | None = 1) -> float | None:
+        """NDCG@10 of the rows that have a score, over the queries that have such rows; None without queries.
+
+        NaN where no row has a score, or labels are too large for a gain.
+        """
+        if data.query_ids is None:
+            return None
+        has_score = self.n_trees > 0
+        largest = data.labels.max(initial=-np.inf, where=has_score)
+        if not has_score.any() or largest > LARGEST_EXPONENT:
+            return float("nan")
+        parts = [rows for rows in _whole_queries(data.query_ids) if has_score[rows].any()]
+        values: list[Floats] = [np.zeros(0)] * len(parts)
+
+        def measure(first: int, last: int) -> None:
+            for part in range(first, last):
+                values[part] = self._ndcg_of_queries(data, parts[part])
+
+        run_blocks(measure, len(parts), n_threads=n_threads)
+        return float(np.concatenate(values).mean())
+
+    def _ndcg_of_queries(self, data: RankingData, rows: slice) -> Floats:
+        """NDCG@10 of each query among ``rows`` that has a score."""
+        assert data.query_ids is not None
+        n_trees = self.n_trees[rows]
+        has_score = n_trees > 0
+        part = Judgments(data.labels[rows][has_score], data.query_ids[rows][has_score])
+        scores = self.sums[rows][has_score] / n_trees[has_score]
+        return parse_measure("ndcg@10").per_query(scores, part)
+
+
+def _whole_queries(query_ids: Array) -> list[slice]:
+    """All rows, in parts that hold queries whole: a measure of one part takes little memory, as training should."""
+    starts = np.flatnonzero(query_ids[1:] != query_ids[:-1]) + 1
+    if np.unique(query_ids[starts]).size < starts.size or query_ids[0] in query_ids[starts]:
+        return [slice(0, query_ids.size)]  # a query's rows are not all together
+    places = np.searchsorted(starts, np.arange(_ROWS_AT_A_TIME, query_ids.size, _ROWS_AT_A_TIME))
+    ends = np.unique(starts[places[places < starts.size]])
+    bounds = [0, *ends.tolist(), query_ids.size]
+    return [slice(*pair) for pair in itertools.pairwise(bounds)]
+
+
+@kernel
+def add_out_of_bag(
+    counts: Array, leaf_of_row: Array, value: Array, sums: Array, n_trees: Array
+) -> None:
+    """Add the value of each row's leaf, and one tree, where the tree has not seen the row.
+
+    Without branches: whether a row was drawn cannot be guessed.
+    """
+    for row in range(counts.size):
+        is_left_out = counts[row] == 0
+        leaf_value = value[leaf_of_row[row]]
+        sums[row] += leaf_value if is_left_out else 0.0
+        n_trees[row] += is_left_out

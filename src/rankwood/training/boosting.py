@@ -30,8 +30,7 @@ from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import TrainingCosts
 from rankwood.training.forest import ForestBuilder, totals_of
-from rankwood.training.rounds import EarlyStopping, Rounds
-from rankwood.training.scores import Validation, add_leaf_values
+from rankwood.training.rounds import EarlyStopping, Rounds, Validation, add_leaf_values
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix

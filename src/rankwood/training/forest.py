@@ -19,11 +19,10 @@ from rankwood._core.threads import parallel_map_ordered
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.models.forest import NEVER, Forest, NodeArrays, first_uses
-from rankwood.training.bags import Bags, stream_number
+from rankwood.training.bags import Bags, OutOfBag, stream_number
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.costs import TrainingCosts
-from rankwood.training.rounds import Rounds
-from rankwood.training.scores import OutOfBag, Validation
+from rankwood.training.rounds import Rounds, Validation
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix

@@ -3,7 +3,7 @@
 A loop asks a ``Rounds`` for the number of the next round and tells it when the round is finished:
 
     for number in rounds:
-        targets, weights = loss.targets(state.scores)
+        targets, weights = weak_learner_targets(loss, state.scores)
         tree = plan.grow(number, targets, weights)
         rounds.finish(state.add(tree, plan.n_threads))
 
@@ -12,6 +12,8 @@ progress. Estimators never print: they call the functions that the user passed a
 
 A Ctrl-C, like any other exception, passes through the loop and writes nothing: the checkpoint on disk stays as it is,
 so that it never holds half a round. A loop that keeps its result on Ctrl-C runs inside ``Rounds.keep_on_interrupt``.
+
+``Validation`` holds the scores of the validation rows, to which each new tree is added.
 """
 
 from __future__ import annotations
@@ -23,8 +25,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankwood.errors import ParameterError
+import numpy as np
+
+from rankwood._core.checks import read_only
+from rankwood._core.jit import kernel
+from rankwood._core.threads import run_blocks
+from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Array, Bytes, Floats
+from rankwood.errors import DataError, ParameterError
+from rankwood.measures.compute import mean_value
+from rankwood.measures.measure import Measure
 from rankwood.training import checkpoint
+from rankwood.trees.grower import Tree
+from rankwood.trees.leaves import route
+
+_LEAST_ROWS = 20_000  # per thread: fewer find their leaves faster than a thread starts
 
 ALL_ROUNDS = "all rounds are done"
 NO_BETTER = "early stopping: the validation measure has not improved"
@@ -269,3 +284,48 @@ class Rounds:
         if is_judged and self._stopping.is_over():  # type: ignore[union-attr]
             return self._no_better
         return self._all_done if is_last else None
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Binned validation rows, and the sum of what the trees so far say about them."""
+
+    data: RankingData
+    codes: Bytes
+    measure: Measure
+    totals: Floats
+    n_threads: int
+
+    def __post_init__(self) -> None:
+        if self.data.query_ids is None and self.measure.name != "rmse":
+            raise DataError(
+                f"valid has no query ids, which {self.measure} needs. Pass (X, y, qid), or measure='rmse'."
+            )
+
+    def add(self, tree: Tree, factor: float = 1.0) -> None:
+        """Add ``factor`` times what ``tree`` says about each row."""
+        leaf_of_row = np.full(self.totals.size, -1, np.int32)
+        nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)
+        run_blocks(
+            route,
+            leaf_of_row.size,
+            self.codes,
+            *nodes,
+            n_threads=self.n_threads,
+            least=_LEAST_ROWS,
+        )
+        add_leaf_values(0, leaf_of_row.size, leaf_of_row, tree.value, factor, self.totals)
+
+    def value(self, base: float = 0.0, divisor: float = 1.0) -> float:
+        """The measure of ``base + totals / divisor``."""
+        scores = self.totals / divisor + base
+        return mean_value(self.measure, read_only(scores), self.data)
+
+
+@kernel
+def add_leaf_values(
+    first: int, last: int, leaf_of_row: Array, value: Array, factor: float, totals: Array
+) -> None:
+    """Add ``factor`` times the value of each row's leaf to its total."""
+    for row in range(first, last):
+        totals[row] += factor * value[leaf_of_row[row]]

@@ -16,15 +16,7 @@ import numpy as np
 
 from rankwood._core.jit import kernel
 from rankwood.binning.bins import MISSING_BIN, N_CODES
-from rankwood.trees.workspace import (
-    BEST,
-    GO_LEFT,
-    GO_RIGHT,
-    LEARNED,
-    NO_SPLIT,
-    OWN_CHILD,
-    uniform,
-)
+from rankwood.trees.workspace import BEST, GO_LEFT, GO_RIGHT, LEARNED, NO_SPLIT, OWN_CHILD, uniform
 
 NOISE = 1e-13  # of the parent's score: a smaller gain is rounding, not structure
 

@@ -18,7 +18,7 @@ from rankwood.errors import DataError, ParameterError, RankwoodWarning
 from rankwood.losses.lambdarank import parse_target
 from rankwood.losses.placement import REGIONS
 from rankwood.measures.compute import mean_value
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.rankers.base import SCORED_BY, Ranker
 from rankwood.rankers.broof.state import (
     BroofState,
@@ -47,7 +47,6 @@ from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions
 from rankwood.training.rounds import Callback, EarlyStopping, Rounds
-from rankwood.training.scores import is_minimised
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 TOO_WRONG = "the error of a forest is too large"

@@ -24,12 +24,11 @@ from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
-from rankwood.training.bags import Bags
+from rankwood.training.bags import Bags, OutOfBag
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.forest import ForestBuilder, ForestPlan, Pace
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import EarlyStopping
-from rankwood.training.scores import OutOfBag, add_leaf_values
+from rankwood.training.rounds import EarlyStopping, add_leaf_values
 from rankwood.trees.grower import Tree
 from rankwood.trees.policies import Policies
 

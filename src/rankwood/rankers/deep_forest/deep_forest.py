@@ -13,7 +13,7 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.rankers.base import SCORED_BY, Ranker, check_parameters, trains_on_bins
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
@@ -37,7 +37,6 @@ from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.checkpoint import CheckpointFile, digest_of_fit, plain_parameters
 from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import Callback, EarlyStopping, Rounds
-from rankwood.training.scores import is_minimised
 
 _LAYERS = ("forests", "lambdamart")
 _N_TREES = {"forests": 80, "lambdamart": 300}  # the paper's best on large collections

@@ -30,10 +30,10 @@ from rankwood.models.format import KINDS
 from rankwood.models.validate import ARRAYS
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_learners
+from rankwood.training.bags import OutOfBag
 from rankwood.training.checkpoint import CheckpointFile
 from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import ALL_ROUNDS, EarlyStopping, Rounds
-from rankwood.training.scores import OutOfBag
 
 _NO_OUTPUTS = np.zeros((0, 2), np.int32)
 _PREFIX = "cascade."  # of the models' arrays in a checkpoint

@@ -19,7 +19,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError
 from rankwood.losses.loss import HasGradients
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
-from rankwood.measures.measure import parse_measure
+from rankwood.measures.measure import is_minimised, parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.boosted import RoundRanker
@@ -37,10 +37,7 @@ from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import (
-    Rounds,
-)
-from rankwood.training.scores import is_minimised
+from rankwood.training.rounds import Rounds
 from rankwood.trees.grower import Tree
 
 NOTHING_LEFT = "no hypothesis was found under a hundred constraints"

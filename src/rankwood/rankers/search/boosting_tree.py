@@ -16,7 +16,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoint
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
@@ -33,7 +33,6 @@ from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.inputs import TrainingSet, codes_of
 from rankwood.training.rounds import Callback, Rounds
-from rankwood.training.scores import is_minimised
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
 from rankwood.trees.workspace import Matrix

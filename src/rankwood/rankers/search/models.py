@@ -19,7 +19,7 @@ from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.measures.compute import RepeatedMeasure
 from rankwood.measures.ranking import Ranking
 from rankwood.rankers.search.steps import FREE, BaseBooster, Constraint
-from rankwood.training.scores import add_leaf_values
+from rankwood.training.rounds import add_leaf_values
 from rankwood.trees.grower import Tree
 from rankwood.trees.leaves import route
 
