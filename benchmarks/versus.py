@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import keep, median
+
 ROOT = Path(__file__).parents[1]
 N_THREADS = 2
 REPEATS = 3  # timed calls of a task in each process; the least counts
@@ -136,13 +138,15 @@ def main() -> None:
                 digests.setdefault(name, {})[version] = digest
                 if taken is not None:
                     seconds.setdefault(name, {}).setdefault(version, []).append(taken)
-        print(f"turn {turn + 1} of {arguments.processes} is done", file=sys.stderr)
-    report(seconds, digests)
+        print(f"\nafter turn {turn + 1} of {arguments.processes}")
+        kept = report(seconds, digests)
+    keep("versus", kept)
 
 
-def report(seconds: dict[str, dict[str, list[float]]], digests: dict[str, dict[str, str]]) -> None:
-    from benchmarks.common import keep, median
-
+def report(
+    seconds: dict[str, dict[str, list[float]]], digests: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """Print a line for each task; gives the figures to be kept."""
     kept: dict[str, Any] = {}
     for name, by_version in digests.items():
         times = seconds.get(name, {})
@@ -159,7 +163,7 @@ def report(seconds: dict[str, dict[str, list[float]]], digests: dict[str, dict[s
             f"{name:<24} {this:8.4f} s / {other:8.4f} s = {ratio:.3f}  (of the least: {least:.3f}){mark}"
         )
         kept[name] = {"seconds": this, "ratio": ratio, "ratio_of_least": least, "is_same": same}
-    keep("versus", kept)
+    return kept
 
 
 if __name__ == "__main__":
