@@ -33,6 +33,10 @@ __all__ = ["DEFAULT_MEASURES", "Evaluation", "MeasureResult", "evaluate"]
 DEFAULT_MEASURES = ("ndcg@10", "map", "mrr", "err@10")
 _MOST_RESAMPLES = 1_000_000  # no interval gets better by more; they are kept in memory
 MeasureTexts = str | Measure | Sequence[str | Measure]
+# Each resample of an area visits all documents: above this many visits there are fewer resamples.
+_MOST_STEPS = 100_000_000
+_LEAST_RESAMPLES = 100
+_WEIGHTS_AT_ONCE = 2_000_000  # 16 MB
 
 
 def evaluate(
@@ -352,11 +356,6 @@ def _conventions(part: _Measured) -> dict[str, str]:
 
 
 # Measures of all documents together, with intervals over resampled queries.
-
-# Each resample of an area visits all documents: above this many visits there are fewer resamples.
-_MOST_STEPS = 100_000_000
-_LEAST_RESAMPLES = 100
-_WEIGHTS_AT_ONCE = 2_000_000  # 16 MB
 
 
 def pooled_results(

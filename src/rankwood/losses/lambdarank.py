@@ -62,6 +62,8 @@ _KINDS = {"ndcg": NDCG, "map": MAP, "mrr": MRR, "err": ERR}
 _ALL = np.iinfo(np.int64).max
 _BLOCKS = 64  # of queries, equal in work: enough that each of a few threads gets its share
 _PAIRS_PER_THREAD = 100_000  # fewer are weighed faster than a thread starts
+DISTANCE = 0.01  # LightGBM's, kept for parity: what scores are apart at least, where a change is divided by it
+STEEPEST = 300.0  # exponents beyond are cut, so that products of two powers are numbers
 
 
 def parse_target(text: str | Measure) -> Measure:
@@ -306,10 +308,6 @@ def _divide(values: Floats, divisors: Floats, lists: Lists) -> Floats:
 
 
 # Kernels
-
-
-DISTANCE = 0.01  # LightGBM's, kept for parity: what scores are apart at least, where a change is divided by it
-STEEPEST = 300.0  # exponents beyond are cut, so that products of two powers are numbers
 
 
 class PairRules(NamedTuple):

@@ -26,6 +26,9 @@ from rankwood.data.judgments import HasJudgments, Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError
 
+_LEAST_DOCUMENTS = 20_000  # per thread: fewer are gone through faster than a thread starts
+FARTHEST = 300.0  # from the centre: products of four exponentials' sums stay within float64
+
 
 @dataclass(frozen=True, eq=False)
 class PairLoss:
@@ -71,9 +74,6 @@ class PairLoss:
             losses,
         )
         return read_only(potentials), read_only(losses)
-
-
-_LEAST_DOCUMENTS = 20_000  # per thread: fewer are gone through faster than a thread starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +204,6 @@ def potentials_of_lists(
             loss += won
             of_label += weights[position] * exponentials[position]
         losses[query] = loss
-
-
-FARTHEST = 300.0  # from the centre: products of four exponentials' sums stay within float64
 
 
 @kernel

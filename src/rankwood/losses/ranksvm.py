@@ -33,6 +33,7 @@ from rankwood.measures.ranking import order, run_lists
 from rankwood.models.linear import Scaling
 
 _BLOCK_ROWS = 4096  # summed on their own before they are added up
+MARGIN = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +187,6 @@ def weighted_sums(features: Array, centre: Floats, factors: Floats, n_threads: i
 # Kernels: sums over pairs of documents, without listing the pairs. Going down a ranking, the documents less than the
 # margin below the one at hand only grow in number, so each enters once; a Fenwick tree over the grades then gives the
 # count and sum of those with a lower grade.
-
-
-MARGIN = 1.0
 
 
 @kernel

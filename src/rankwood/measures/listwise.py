@@ -32,6 +32,8 @@ from rankwood.measures.ranking import (
     run_rankings,
 )
 
+_ANY_GAIN = float(np.finfo(np.float64).smallest_subnormal)
+
 
 def dcg(measure: Measure, lists: Lists) -> QueryValues:
     """DCG@k of each query."""
@@ -189,9 +191,6 @@ def reciprocal_rank(measure: Measure, lists: Lists) -> QueryValues:
 
 
 # ERR and RBP
-
-
-_ANY_GAIN = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def largest_label(measure: Measure, lists: Lists) -> float:

@@ -36,6 +36,11 @@ LARGEST_BUFFER = 32
 # or going through so many short rankings some 100 µs.
 DOCUMENTS_PER_BLOCK = 30_000
 QUERIES_PER_BLOCK = 2_000
+# So many values are ordered by comparing all pairs: the loop has no branches, so the compiler
+# turns it into vector instructions, and up to here it beats any sort.
+RUN = 128
+UNJUDGED = ("as_zero", "condense")
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,11 +190,6 @@ def rank_rows(
 
 
 # Kernels
-
-
-# So many values are ordered by comparing all pairs: the loop has no branches, so the compiler
-# turns it into vector instructions, and up to here it beats any sort.
-RUN = 128
 
 
 @kernel
@@ -353,10 +353,6 @@ def average_ties(
 # From scores in the caller's order to lists of documents. Scores are checked here. Unjudged and
 # missed documents, and ties that are broken by document id, are put into order before anything is
 # ranked. ``QueryValues`` is what a measure computes from the lists.
-
-
-UNJUDGED = ("as_zero", "condense")
-Flags = npt.NDArray[np.bool_]
 
 
 def group(

@@ -50,6 +50,17 @@ from rankwood.trees.row_order import as_matrix
 from rankwood.trees.workspace import Matrix
 
 _NAMES_SHOWN = 5
+STRATEGIES: dict[str, Callable[[Floats], Any]] = {
+    "least": np.min,
+    "greatest": np.max,
+    "mean": np.mean,
+    "median": np.median,
+}
+_LIMITS = """Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf."""
+Forests = dict[int, Forest]  # the forest that predicts each gappy feature
+SETTLED = "the predictions have settled"
+POLICIES = {"learned": "learned", "three_way": "own_child"}  # as the rankers call them
+TREATMENTS = ("learned", *STRATEGIES, "predict", "three_way")
 
 
 class MissingStep(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):  # type: ignore[misc]
@@ -170,14 +181,6 @@ def statistics_of(matrix: Features, strategy: str, names: tuple[str, ...]) -> Fe
     return values
 
 
-STRATEGIES: dict[str, Callable[[Floats], Any]] = {
-    "least": np.min,
-    "greatest": np.max,
-    "mean": np.mean,
-    "median": np.median,
-}
-
-
 def _warn_of_empty(names: list[str]) -> None:
     listed = ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN])
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
@@ -200,11 +203,6 @@ def _unbinned(X: Any) -> Any:  # noqa: N803
 #     gappy     a feature with gaps in the training rows, and with values to learn from
 #     known     a feature that every training row has a value of: given, or predicted by an earlier sweep
 #     sweep     one forest per gappy feature, all of them from what was known before the sweep
-
-
-_LIMITS = """Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf."""
-Forests = dict[int, Forest]  # the forest that predicts each gappy feature
-SETTLED = "the predictions have settled"
 
 
 class PredictMissing(MissingStep):
@@ -402,10 +400,6 @@ class _Sweep:
 
 
 # The treatments of missing values by name, put before a ranker or into it: see ``ensembles.missing``.
-
-
-POLICIES = {"learned": "learned", "three_way": "own_child"}  # as the rankers call them
-TREATMENTS = ("learned", *STRATEGIES, "predict", "three_way")
 
 
 def treated(ranker: Any, treatment: str, predictor: PredictMissing | None = None) -> Any:

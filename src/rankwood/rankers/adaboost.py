@@ -27,6 +27,8 @@ from rankwood.trees.workspace import NO_SPLIT, Matrix
 
 _ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
 NOTHING_LEFT = "no tree tells the classes apart better than chance"
+_LIMITS = """Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit."""
+_SLACK = int(UNIT * 1e-12)  # edges that differ by less differ by rounding
 
 
 def adaboost(
@@ -56,9 +58,6 @@ def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
     edge = float((signed * classifier.value[classifier.leaf_of_row]).sum())
     has_both = abs(float(signed.sum())) < 1.0 - _ONE_CLASS
     return classifier, step_of_edge(edge) if has_both and classifier.n_leaves > 1 else 0.0
-
-
-_LIMITS = """Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit."""
 
 
 class AdaBoost(Boosted):
@@ -138,9 +137,6 @@ def stumps_of(
         estimator.missing,
         plan.n_threads,
     )
-
-
-_SLACK = int(UNIT * 1e-12)  # edges that differ by less differ by rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,8 @@ from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 # What boosted trees say of these where they count rounds.
 STOP_BY_ROUNDS, ADD_ROUNDS = SHARED["early_stopping"].doc, SHARED["warm_start"].doc
+_SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn
+    without replacement; pairs are made of all documents, also of those a tree does not see."""
 
 
 class RoundRanker(Ranker):
@@ -297,10 +299,6 @@ def _check_own_loss(name: str, value: Any) -> None:
             f"{name} must be a function of (scores, data), got {checks.plain(value)}. "
             "A model file keeps the name of a function, not the function: pass it again to train."
         )
-
-
-_SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn
-    without replacement; pairs are made of all documents, also of those a tree does not see."""
 
 
 class LambdaMART(Boosted):

@@ -29,6 +29,8 @@ _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")
 _LOSS = "The steepness of the loss, and what the distance of two ranks counts in it."
 _RUN = "As for ``RandomForest``. Threads are for scoring."
+_SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
+_PAIRS_AT_ONCE = 4_000_000  # cells of lists × places × places in memory: 16 MB per array
 
 
 class MLPRanker(Ranker):
@@ -198,10 +200,6 @@ def widths_of(hidden: Any) -> tuple[int, ...]:
 
 
 # Training data of a network: standardised features, gains, and batches of whole queries.
-
-
-_SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
-_PAIRS_AT_ONCE = 4_000_000  # cells of lists × places × places in memory: 16 MB per array
 
 
 @dataclass(frozen=True, eq=False)

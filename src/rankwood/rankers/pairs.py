@@ -32,6 +32,11 @@ from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix
 
 NO_USEFUL_TREE = "no tree tells documents that should rise from those that should fall"
+NO_USEFUL_RANKER = "no weak ranker orders the weighted pairs better than chance"
+_SLACK = int(2 * UNIT * 1e-12)  # of 2 r: edges that differ by less differ by rounding
+LARGEST_EDGE = 1.0 - 1e-6  # of |r|: no weight is larger than ½ ln(2·10⁶) = 7.3
+LEAST_EDGE = 1e-8  # of |r|: below, √(1 - r²) is 1 in float64 and a round changes nothing
+ABSTAINED = 0.5
 
 
 def ndcgboost(
@@ -129,9 +134,6 @@ def _checked_gain(gain: Any) -> Gain:
 # ``RankBoost``: boosting of single-feature rankers on pairs (Freund, Iyer, Schapire & Singer 2003).
 
 
-NO_USEFUL_RANKER = "no weak ranker orders the weighted pairs better than chance"
-
-
 def rankboost(
     loss: PairLoss,
     rankers: ThresholdRankers,
@@ -202,12 +204,6 @@ class RankBoost(RoundRanker):
 
 # Weak rankers of one feature and one threshold. A weak ranker predicts 1 for a document with ``x > threshold``, 0 for
 # one with ``x <= threshold``, and ½, which is neither above nor below, if the value is missing.
-
-
-_SLACK = int(2 * UNIT * 1e-12)  # of 2 r: edges that differ by less differ by rounding
-LARGEST_EDGE = 1.0 - 1e-6  # of |r|: no weight is larger than ½ ln(2·10⁶) = 7.3
-LEAST_EDGE = 1e-8  # of |r|: below, √(1 - r²) is 1 in float64 and a round changes nothing
-ABSTAINED = 0.5
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,41 @@ from rankwood.serve.schema import (
 )
 from rankwood.serve.store import FieldError, ModelSlot, ModelStore, ServedModel, order_of
 
+_LOG = logging.getLogger(__name__)
+_OPEN = ("/healthz",)  # asked by machines that hold no token
+_PATHS = ("/rank", "/models", "/healthz", "/metrics", "/docs", "/openapi.json")
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": ErrorAnswer, "description": "The token is missing or wrong."},
+    404: {"model": ErrorAnswer, "description": "There is no such model."},
+    408: {"model": ErrorAnswer, "description": "It took too long."},
+    413: {"model": ErrorAnswer, "description": "The body is too large."},
+    422: {"model": ErrorAnswer, "description": "A field cannot be used; the answer names it."},
+    503: {"model": ErrorAnswer, "description": "Too many requests are waiting."},
+}
+_BOUNDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)  # seconds, of the histogram
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
+h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
+"""
+
 
 @dataclass(frozen=True)
 class RequestLimits:
@@ -124,42 +159,6 @@ def check_token(request: Request, token: str | None) -> None:
 
 def _too_large(most: int) -> Refusal:
     return Refusal(413, f"the body is larger than the {most:,} bytes allowed.", "body")
-
-
-_LOG = logging.getLogger(__name__)
-_OPEN = ("/healthz",)  # asked by machines that hold no token
-_PATHS = ("/rank", "/models", "/healthz", "/metrics", "/docs", "/openapi.json")
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": ErrorAnswer, "description": "The token is missing or wrong."},
-    404: {"model": ErrorAnswer, "description": "There is no such model."},
-    408: {"model": ErrorAnswer, "description": "It took too long."},
-    413: {"model": ErrorAnswer, "description": "The body is too large."},
-    422: {"model": ErrorAnswer, "description": "A field cannot be used; the answer names it."},
-    503: {"model": ErrorAnswer, "description": "Too many requests are waiting."},
-}
-_BOUNDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)  # seconds, of the histogram
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
-h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
-"""
 
 
 def make_app(

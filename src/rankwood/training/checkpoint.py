@@ -36,6 +36,8 @@ from rankwood.training.inputs import TrainingSet
 KIND = "checkpoint"
 SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the round at hand
 _PREFIX = "forest."
+# Parameters that say how a fit is run, not what it gives: they are no part of a model.
+OF_THE_RUN = ("callbacks", "checkpoint", "n_threads", "progress", "warm_start")
 
 
 class CheckpointFile:
@@ -215,10 +217,6 @@ def digest_of_fit(train: TrainingSet, valid: RankingData | None) -> str:
 
 
 # Parameters as JSON holds them, for model files and for checkpoints.
-
-
-# Parameters that say how a fit is run, not what it gives: they are no part of a model.
-OF_THE_RUN = ("callbacks", "checkpoint", "n_threads", "progress", "warm_start")
 
 
 def plain_parameters(estimator: Any) -> dict[str, Any]:

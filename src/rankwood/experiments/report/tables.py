@@ -14,6 +14,8 @@ from rankwood.experiments.report import formatting
 from rankwood.experiments.report.findings import Findings, is_lower_better
 from rankwood.experiments.results import CellRecord
 
+_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
+
 
 @dataclass(frozen=True)
 class TableCell:
@@ -49,7 +51,6 @@ class Table:
 
 
 _ALGORITHM = Column("algorithm", is_number=False)
-_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
 
 
 def name_cell(name: str, detail: str = "") -> TableCell:

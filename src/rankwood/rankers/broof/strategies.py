@@ -44,6 +44,8 @@ WORST_ERROR = 0.5  # a forest that is more wrong than this is discarded: ln(1/β
 
 Errors = Callable[[Floats], Floats]  # from predictions; NaN where these are NaN
 Predictions = Callable[[RoundForest], Floats]
+_DATA_NAMES = ("data", "dataset", "train", "training_data", "ranking_data")
+_SCORE_NAMES = ("scores", "score", "predictions", "prediction", "predicted", "y_pred")
 
 
 class LossKind(Protocol):
@@ -344,10 +346,6 @@ class Strategy:
 
 
 # Extension points of the user's own: what they give is checked before it is used.
-
-
-_DATA_NAMES = ("data", "dataset", "train", "training_data", "ranking_data")
-_SCORE_NAMES = ("scores", "score", "predictions", "prediction", "predicted", "y_pred")
 
 
 def scores_first(function: Callable[..., Any], shown: str) -> Callable[[Floats, RankingData], Any]:

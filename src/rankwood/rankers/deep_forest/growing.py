@@ -41,6 +41,10 @@ CHECKPOINT_ARRAYS = ("history", "is_trained", "outputs")
 ALL_LAYERS = ALL_ROUNDS.replace("rounds", "layers")
 NO_BETTER = "the measure has not improved"
 KEPT_ROWS = "no rows of two grades were left: trained on the rows of the layer before"
+BOOSTS = ("query", "document")
+_NDCG = "ndcg@10"
+_SAMPLED_ROWS = 5000  # for correlations, which need the scores of all trees at once
+Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
 
 
 @dataclass(frozen=True)
@@ -247,10 +251,6 @@ def _report(layer: FittedLayer, state: CascadeState, measure: float) -> dict[str
 # The rows that train the next layer.
 
 
-BOOSTS = ("query", "document")
-_NDCG = "ndcg@10"
-
-
 @dataclass(frozen=True)
 class RowSelection:
     """Queries with an NDCG@10 below ``alpha`` (S3.3.1), or documents with an error above ``beta`` (S3.3.2)."""
@@ -290,11 +290,6 @@ def height_errors(scores: Floats, data: RankingData) -> Floats:
 
 
 # The outputs that a layer passes on.
-
-
-_SAMPLED_ROWS = 5000  # for correlations, which need the scores of all trees at once
-
-Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
 
 
 def outputs_of(

@@ -39,6 +39,11 @@ from rankwood.trees.workspace import Matrix
 
 _LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models,
     the best measure so far and its number of trees among ``notes``."""
+SPENT = "the budget is spent"
+INTERRUPTED = "interrupted by Ctrl-C"
+_FINAL = (SPENT, RAN_OUT)  # a search that ended so has nothing to go on with
+_ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
+_FAILED = -1  # in the log: no hypothesis was found
 
 
 class BoostingTree(BuiltOnBooster, Ranker):
@@ -210,13 +215,6 @@ def _part(
 
 
 # One run of the search.
-
-
-SPENT = "the budget is spent"
-INTERRUPTED = "interrupted by Ctrl-C"
-_FINAL = (SPENT, RAN_OUT)  # a search that ended so has nothing to go on with
-_ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
-_FAILED = -1  # in the log: no hypothesis was found
 
 
 @dataclass(eq=False)
