@@ -235,7 +235,7 @@ def _read_folds(folder: str, reading: Reading) -> Any:
     from rankwood.data.folds import read_folds
 
     usual = {"absent": "zero", "order": "ascending", "cache": None, "strict": False}
-    # Tables know nothing of most of them, so only what was asked for is passed on.
+    # Tables do not take most of the options, so only those that were given are passed on.
     asked = {name: reading.options[name] for name in usual if reading.options[name] != usual[name]}
     return read_folds(folder, **asked)
 
@@ -256,7 +256,7 @@ _ENDINGS = {"csv": (".csv",), "plot": PLOTS, "html": (".html", ".htm")}
 class Outputs:
     """How a result is shown, and the files it is written to besides.
 
-    File names are checked when this is made: before hours of training, not after them.
+    File names are checked on construction, so that an error comes before the training and not after it.
     """
 
     def __init__(self, *, as_json: bool, **files: Path | None) -> None:

@@ -234,7 +234,7 @@ class _Tally:
         return time.perf_counter() - self._start
 
     def add(self, outcome: Outcome) -> None:
-        """Count a cell and tell whoever listens."""
+        """Count a cell and report it."""
         self.done += outcome.is_done
         self.failed += not outcome.is_done
         self._left.remove(outcome.cell.algorithm)

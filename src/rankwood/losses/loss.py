@@ -88,7 +88,7 @@ class ExponentialLoss:
     weights: Floats | None = None
 
     def start(self) -> float:
-        """Zero: neither class."""
+        """Zero for every row: neither class is favoured."""
         return 0.0
 
     def gradients(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -122,7 +122,7 @@ class OwnLoss:
     weights: Floats | None = None
 
     def start(self) -> float:
-        """Scores begin at 0."""
+        """Zero for every row."""
         return 0.0
 
     def gradients(self, scores: Floats) -> tuple[Floats, Floats]:

@@ -101,7 +101,7 @@ def _of_rows(errors: Floats, rows: Rows, n_rows: int) -> Floats:
     return of_rows
 
 
-# Kernels
+# Kernels.
 
 
 @kernel

@@ -33,7 +33,7 @@ from rankwood.measures.ranking import order, run_lists
 from rankwood.models.linear import Scaling
 
 _BLOCK_ROWS = 4096  # summed on their own before they are added up
-MARGIN = 1.0
+MARGIN = 1.0  # by which a better document should be ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def enter(grade: int, mass: float, amount: float, masses: Array, amounts: Array,
 
 @kernel
 def up_to(grade: int, tree: Array) -> float:
-    """What has entered with this grade or a lower one."""
+    """The count and the sum of the documents entered with this grade or a lower one."""
     total = 0.0
     while grade > 0:
         total += tree[grade]

@@ -39,7 +39,7 @@ def tau(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one fo
     return QueryValues(np.clip(taus, -1.0, 1.0), np.isnan(taus))
 
 
-# Kernels: wrong and tied pairs in n log n steps (Knight 1966)
+# Kernels: wrong and tied pairs in n log n steps (Knight 1966).
 
 
 @kernel

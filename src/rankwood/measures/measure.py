@@ -243,7 +243,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-# From text to measures
+# From text to measures.
 
 
 def is_minimised(measure: Measure) -> bool:
@@ -308,7 +308,7 @@ def _split_options(text: str, options: str | None) -> dict[str, str]:
     return values
 
 
-# Presets
+# Presets.
 
 
 def preset_options(preset: str | None, measure: str) -> dict[str, Any]:

@@ -4,6 +4,9 @@ A ranking is a stable sort by descending score: documents with equal scores keep
 The other tie rules change the data's order beforehand (``docid``) or take the mean over the tied
 documents (``average``).
 
+``group`` and ``lists_for`` check the scores and make the lists: they leave out or append unjudged and
+missed documents, and apply the rule for ties. ``QueryValues`` is what a measure computes from the lists.
+
 Words used here
     position  an index into the data grouped by query
     list      the documents of query q in the data's order: positions offsets[q] to offsets[q + 1]
@@ -45,7 +48,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Places of each query's documents, best first, up to a cut-off."""
+    """Positions of each query's documents, best first, up to a cut-off."""
 
     order: Rows
     starts: Rows
@@ -189,7 +192,7 @@ def rank_rows(
     return ranks, rows
 
 
-# Kernels
+# Kernels.
 
 
 @kernel
@@ -350,9 +353,7 @@ def average_ties(
             begin = end
 
 
-# From scores in the caller's order to lists of documents. Scores are checked here. Unjudged and
-# missed documents, and ties that are broken by document id, are put into order before anything is
-# ranked. ``QueryValues`` is what a measure computes from the lists.
+# From scores in the caller's order to lists of documents.
 
 
 def group(

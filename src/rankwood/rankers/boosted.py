@@ -32,7 +32,7 @@ from rankwood.training.inputs import TrainingSet, codes_of, directions
 from rankwood.training.rounds import EarlyStopping, Rounds, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
-# What boosted trees say of these where they count rounds.
+# The documentation of ``early_stopping`` and ``warm_start`` where rounds are counted.
 STOP_BY_ROUNDS, ADD_ROUNDS = SHARED["early_stopping"].doc, SHARED["warm_start"].doc
 _SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn
     without replacement; pairs are made of all documents, also of those a tree does not see."""

@@ -134,7 +134,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         self._estimate(out_of_bag, train.data)
 
     def _copy_of_base(self, number: int, relay: _Relay) -> Any:
-        """The estimator of one cumulative model; whoever listens to base, or to all of the fit, listens to it."""
+        """The estimator of one cumulative model; it reports to the listeners of base and of the whole fit."""
         base = self._base()
         changes: dict[str, Any] = {
             "progress": base.progress,  # cloning would have made copies of the listeners
@@ -167,7 +167,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         else:
             parts = []
             if self.fitted_on != "valid":
-                assert out_of_bag is not None  # ``_check_parameters`` saw to it
+                assert out_of_bag is not None  # ``_check_parameters`` refuses such a base
                 parts.append((out_of_bag, train.labels, train.weights))
             if self.fitted_on != "train":
                 assert valid is not None

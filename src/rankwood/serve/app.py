@@ -107,7 +107,7 @@ class Refusal(Exception):
 
 
 class Workers:
-    """Threads that score, and a bounded line before them."""
+    """Threads that score, and a bounded queue before them."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._most = limits.workers + limits.queue
@@ -124,13 +124,13 @@ class Workers:
         return await asyncio.shield(future)
 
     def close(self) -> None:
-        """Let the threads end when they have done what was begun."""
+        """Let the threads end after the work that has begun."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self.in_flight -= 1
         if not future.cancelled():
-            future.exception()  # looked at, so that an abandoned one is not reported as lost
+            future.exception()  # retrieved, so that asyncio does not report an abandoned one
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -196,7 +196,9 @@ async def _watch(store: ModelStore, seconds: float) -> None:
         await asyncio.sleep(seconds)
         try:
             await asyncio.to_thread(store.refresh)
-        except Exception:  # of whatever kind: the old models serve, and the next look may succeed
+        except (
+            Exception
+        ):  # any error: the old models stay in service, and the next check may succeed
             _LOG.exception("looking for changed models failed")
 
 

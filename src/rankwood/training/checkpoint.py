@@ -230,7 +230,7 @@ def plain_parameters(estimator: Any) -> dict[str, Any]:
 def plain(name: str, value: Any) -> Any:
     """``value`` without numpy and tuples; a function or loss of the user's own becomes its name."""
     if value is None or isinstance(value, str | bool | int | float):
-        # numpy's float64 is a float, but not one that every reader expects
+        # numpy's float64 is a subclass of float, which some readers refuse
         return float(value) if isinstance(value, np.floating) else value
     if isinstance(value, np.generic):
         return value.item()

@@ -288,7 +288,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Binned validation rows, and the sum of what the trees so far say about them."""
+    """Binned validation rows, and the sums of the trees' predictions of them so far."""
 
     data: RankingData
     codes: Bytes
@@ -303,7 +303,7 @@ class Validation:
             )
 
     def add(self, tree: Tree, factor: float = 1.0) -> None:
-        """Add ``factor`` times what ``tree`` says about each row."""
+        """Add ``factor`` times the prediction of ``tree`` to each row."""
         leaf_of_row = np.full(self.totals.size, -1, np.int32)
         nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)
         run_blocks(

@@ -27,7 +27,7 @@ class TableCell:
     marks: str = ""
     is_best: bool = False
     is_tied: bool = False
-    is_name: bool = False  # from outside, so that its direction of writing may be any
+    is_name: bool = False  # from the user, so that its writing direction is unknown
 
 
 @dataclass(frozen=True)

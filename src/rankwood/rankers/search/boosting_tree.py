@@ -41,7 +41,7 @@ _LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis,
     the best measure so far and its number of trees among ``notes``."""
 SPENT = "the budget is spent"
 INTERRUPTED = "interrupted by Ctrl-C"
-_FINAL = (SPENT, RAN_OUT)  # a search that ended so has nothing to go on with
+_FINAL = (SPENT, RAN_OUT)  # such a search cannot be continued
 _ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
 _FAILED = -1  # in the log: no hypothesis was found
 
@@ -354,7 +354,7 @@ def _n_models(log: Sequence[tuple[int, int]]) -> int:
 
 
 def _natural(worths: Sequence[float], scored: ScoredModels) -> list[float]:
-    """Worths as values of the measure: less may be better there, and what is no number is none."""
+    """Worths as values of the measure: negated where less is better, and NaN where they are infinite."""
     return [math.nan if math.isinf(worth) else scored.sign * worth for worth in worths]
 
 

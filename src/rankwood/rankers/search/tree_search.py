@@ -3,7 +3,7 @@
 Terms
     model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less
     worth      f, how good a model is; best is f̂, the greatest worth on the way from the empty model to it
-    tried      constraints of a model that were used, whether or not a hypothesis was found under them
+    tried      constraints of a model that were used, whether or not they gave a hypothesis
     length     n, the model's hypotheses plus those tried below it
     leader     I, the model of the greatest best; of equal ones the deepest, then that of the greatest worth, the oldest
 """
