@@ -19,7 +19,7 @@ the advice to take another gain.
 
 Signs: gradients are of a loss to be minimised; a document that should rise has a negative gradient.
 
-Words used here
+Terms
     position  an index into the grouped data; query q holds the positions ``offsets[q]`` to ``offsets[q + 1]``
     rank      an index into the model's list of a query, 0 is best
     worth     the document's part of the measure: its gain over the best possible DCG, its relevance, or its chance to

@@ -6,7 +6,7 @@ to lose to those above them. ``θ_ij = exp(F_i - F_j) / (1 + exp(F_i - F_j))²``
 A row weight multiplies every pair the document is in, a query weight every pair of the query. All sums run over pairs
 of a query: time grows with the square of a query's length, memory does not.
 
-Words used here
+Terms
     position   an index of a document; those of a query stand by descending label
     mass       the document's weight times exp(F)
 """

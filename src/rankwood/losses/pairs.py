@@ -1,6 +1,6 @@
 """The exponential loss of pairs that RankBoost lowers (Freund, Iyer, Schapire & Singer 2003).
 
-Words used here
+Terms
     better, worse   the documents of a pair, by label
     D               the distribution over pairs: D(better, worse) ∝ exp(score of worse - score of better)
     potential       of a document: Σ D over the pairs where it is the better one, minus Σ D where it is the worse one

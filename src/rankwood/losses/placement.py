@@ -3,7 +3,7 @@
 Each takes one prediction per row, NaN where there is none: such rows have no error (NaN) and are no part of the lists.
 Lists are by descending prediction; equal ones keep the data's order.
 
-Words used here
+Terms
     position  an index into the grouped data; query q holds positions ``offsets[q]`` to ``offsets[q + 1]``
     rank      an index into a query's list by descending score, counted like positions: the best is ``offsets[q]``
     grade     the documents of a query that have one label; ``by_grade`` lists positions by descending label, so that

@@ -9,7 +9,7 @@ the better pairs of each document, both from ``sum_pairs``::
 
 X are the features less their mean, over their spread: the weights here are in units of spread.
 
-Words used here
+Terms
     better     the document of a pair with the higher label, whatever its score; the other one is worse
     active     a pair whose better document is not ahead of the worse one by the margin 1
     grade      the number of a document's label among the labels of its query, 1 for the lowest
@@ -19,7 +19,7 @@ Words used here
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -148,10 +148,7 @@ class PairHinge:
             pairs.offsets,
             pairs.n_grades,
             pairs.query_weights,
-            positions,
-            scores,
-            pairs.grades,
-            pairs.masses,
+            RankedGrades(positions, scores, pairs.grades, pairs.masses),
             vector,
             product,
             balance,
@@ -189,6 +186,15 @@ def weighted_sums(features: Array, centre: Floats, factors: Floats, n_threads: i
 # count and sum of those with a lower grade.
 
 
+class RankedGrades(NamedTuple):
+    """The documents of all queries: positions by descending score, and what each position has."""
+
+    order: Array
+    scores: Array
+    grades: Array
+    masses: Array
+
+
 @kernel
 def enter(grade: int, mass: float, amount: float, masses: Array, amounts: Array, last: int) -> None:
     """Add a document to the Fenwick trees of grades 1 to ``last``."""
@@ -200,7 +206,7 @@ def enter(grade: int, mass: float, amount: float, masses: Array, amounts: Array,
 
 @kernel
 def up_to(grade: int, tree: Array) -> float:
-    """The count and the sum of the documents entered with this grade or a lower one."""
+    """The sum of what was entered into ``tree`` with this grade or a lower one."""
     total = 0.0
     while grade > 0:
         total += tree[grade]
@@ -209,70 +215,42 @@ def up_to(grade: int, tree: Array) -> float:
 
 
 @kernel
-def add_worse(
+def add_active_pairs(
     begin: int,
     end: int,
-    order: Array,
-    scores: Array,
-    grades: Array,
-    masses: Array,
+    direction: int,
+    documents: RankedGrades,
     vector: Array,
     product: Array,
     balance: Array,
     trees: Array,
 ) -> float:
-    """For each document of a query as the better one: its active pairs' part of ``product`` and ``balance``.
+    """Add the active pairs of each document of a query to ``product`` and ``balance``, on one side of the pairs.
 
-    Gives the weight of all active pairs.
+    In direction 1 the loop goes down the ranking, and each document is the better one of its pairs. In direction -1 it
+    goes up, each document is the worse one, and grades are counted from the highest. Returns the weight of the pairs.
     """
+    order, scores, grades, masses = documents
     n_grades = trees.shape[1] - 1
     trees[:] = 0.0
     n_active = 0.0
-    reach = begin
-    for rank in range(begin, end):
-        better = order[rank]
-        while reach < end and scores[better] - scores[order[reach]] < MARGIN:
-            worse = order[reach]
-            mass = masses[worse]
-            enter(grades[worse], mass, mass * vector[worse], trees[0], trees[1], n_grades)
-            reach += 1
-        below = grades[better] - 1
-        mass = up_to(below, trees[0])
-        product[better] += mass * vector[better] - up_to(below, trees[1])
-        balance[better] -= mass
-        n_active += masses[better] * mass
+    rank = begin if direction > 0 else end - 1
+    reach = rank
+    for _ in range(begin, end):
+        own = order[rank]
+        while begin <= reach < end and direction * (scores[own] - scores[order[reach]]) < MARGIN:
+            other = order[reach]
+            mass = masses[other]
+            grade = grades[other] if direction > 0 else n_grades + 1 - grades[other]
+            enter(grade, mass, mass * vector[other], trees[0], trees[1], n_grades)
+            reach += direction
+        lower = grades[own] - 1 if direction > 0 else n_grades - grades[own]
+        mass = up_to(lower, trees[0])
+        product[own] += mass * vector[own] - up_to(lower, trees[1])
+        balance[own] -= direction * mass
+        n_active += masses[own] * mass
+        rank += direction
     return n_active
-
-
-@kernel
-def add_better(
-    begin: int,
-    end: int,
-    order: Array,
-    scores: Array,
-    grades: Array,
-    masses: Array,
-    vector: Array,
-    product: Array,
-    balance: Array,
-    trees: Array,
-) -> None:
-    """For each document of a query as the worse one: the same from below, where grades count from the highest."""
-    n_grades = trees.shape[1] - 1
-    trees[:] = 0.0
-    reach = end - 1
-    for rank in range(end - 1, begin - 1, -1):
-        worse = order[rank]
-        while reach >= begin and scores[order[reach]] - scores[worse] < MARGIN:
-            better = order[reach]
-            mass = masses[better]
-            grade = n_grades + 1 - grades[better]
-            enter(grade, mass, mass * vector[better], trees[0], trees[1], n_grades)
-            reach -= 1
-        above = n_grades - grades[worse]
-        mass = up_to(above, trees[0])
-        product[worse] += mass * vector[worse] - up_to(above, trees[1])
-        balance[worse] += mass
 
 
 @kernel
@@ -282,10 +260,7 @@ def sum_pairs(
     offsets: Array,
     n_grades: Array,
     query_weights: Array,
-    order: Array,
-    scores: Array,
-    grades: Array,
-    masses: Array,
+    documents: RankedGrades,
     vector: Array,
     product: Array,
     balance: Array,
@@ -313,13 +288,13 @@ def sum_pairs(
         if n_grades[query] < 2 or query_weights[query] == 0.0:
             continue
         trees = scratch[:, : n_grades[query] + 1]
-        arguments = (order, scores, grades, masses, vector, product, balance, trees)
-        n_active = add_worse(begin, end, *arguments)
-        add_better(begin, end, *arguments)
-        # (1 - d)² = 1 - 2d + d²; Σ d and Σ d² over pairs are sums over documents of what is at hand
+        arguments = (documents, vector, product, balance, trees)
+        n_active = add_active_pairs(begin, end, 1, *arguments)
+        add_active_pairs(begin, end, -1, *arguments)
+        # (1 - d)² = 1 - 2d + d²; Σ d and Σ d² over pairs are sums of ``balance`` and ``product`` over documents
         total = n_active * query_weights[query]
         for position in range(begin, end):
-            weight = masses[position] * query_weights[query]
+            weight = documents.masses[position] * query_weights[query]
             product[position] *= weight
             balance[position] *= weight
             total += vector[position] * (2.0 * balance[position] + product[position])

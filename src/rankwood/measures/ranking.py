@@ -7,7 +7,7 @@ documents (``average``).
 ``group`` and ``lists_for`` check the scores and make the lists: they leave out or append unjudged and
 missed documents, and apply the rule for ties. ``QueryValues`` is what a measure computes from the lists.
 
-Words used here
+Terms
     position  an index into the data grouped by query
     list      the documents of query q in the data's order: positions offsets[q] to offsets[q + 1]
     ranking   positions, best first: query q shows order[starts[q] : starts[q] + lengths[q]]

@@ -16,6 +16,7 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
 from rankwood.losses.loss import Gradients, HasGradients, OwnLoss, SquaredLoss
@@ -90,10 +91,9 @@ class RoundRanker(Ranker):
         earlier, history = self._earlier(train.data, checkpoint)
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
+        total, done = int(getattr(self, self._length)), self._rounds_of(len(state.trees))
         save = checkpoint.saver(functools.partial(self._save, state))
-        rounds = self._rounds(
-            self._most_trees, len(state.trees), stopping=state.stopping, save=save
-        )
+        rounds = self._rounds(total, done, stopping=state.stopping, save=save)
         self._boost(loss, plan, state, rounds)
         self._keep(state)
 
@@ -129,17 +129,25 @@ class RoundRanker(Ranker):
             average=False,
             earlier=earlier,
             base=base if earlier is None else earlier.base,
-            factor=plan.learning_rate,
+            factor=self._tree_weight(plan),
         )
         measure = parse_measure(self.measure)
         stopping = EarlyStopping(self.early_stopping, is_minimised(measure))
-        totals = np.zeros(data.n_documents) if earlier is None else totals_of(earlier, data)
+        totals = self._totals(data, earlier)
         validation = None
         if valid is not None:
             of_valid = np.zeros(valid.n_documents) if earlier is None else totals_of(earlier, valid)
             codes = codes_of(valid, train, self.n_threads)
             validation = Validation(valid, codes, measure, of_valid, plan.n_threads)
         return BoostingState(trees, totals, validation, stopping)
+
+    def _tree_weight(self, plan: BoostingPlan) -> float:
+        """The weight of a tree in the model, unless the loop chooses one for each tree."""
+        return plan.learning_rate
+
+    def _totals(self, data: RankingData, earlier: Forest | None) -> Floats:
+        """The totals of the training rows, from the earlier trees if there are any."""
+        return np.zeros(data.n_documents) if earlier is None else totals_of(earlier, data)
 
     def _earlier(
         self, data: RankingData, checkpoint: Checkpoint

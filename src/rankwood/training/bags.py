@@ -1,6 +1,6 @@
 """``Bags``: which rows each tree of an ensemble sees, and how often; ``OutOfBag``: estimates by the other trees.
 
-Words used here
+Terms
     unit      what is drawn: a row, or a query with all its rows
     count     how often a row was drawn; a row with count 0 is *out of the bag* of its tree
 """

@@ -56,6 +56,7 @@ _STOPPING = """Stop when the measure, out of bag ("oob") or on validation data (
 _LIMITS = "Where a tree ends, as for ``RandomForest``."
 _BAG = """What is drawn for a tree, with replacement: "row" or "query" (whole queries); how much, as a share of
     them."""
+_RESUME = "A file that keeps the rounds so far; a fit that finds one there goes on with it."
 _LISTENERS = """Functions that are told of every round: see ``Progress``. A callback that returns True ends the
     growing."""
 
@@ -203,11 +204,7 @@ class BROOF(Ranker):
     seed: int = parameter(default=0)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
-    checkpoint: str | os.PathLike[str] | None = parameter(
-        default=None,
-        doc="A file that keeps the rounds so far; a fit that finds one there goes on with it.",
-        kw_only=True,
-    )
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)

@@ -8,7 +8,7 @@ A round of the loop (``broof.broof``) asks, in this order:
 4. ``learner_weights``     how wrong each row is, how wrong the forest is, what it weighs
 5. ``update_weights``      what each row weighs in the next round
 
-Words used here
+Terms
     prediction   of a training row by one forest; NaN where the forest may not predict it
     score        the combined prediction of a training row by all forests so far
     error        of a row: 0 is right, and 1 is the greatest error of the round, by which errors are divided

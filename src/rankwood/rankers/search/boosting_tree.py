@@ -37,6 +37,9 @@ from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
 from rankwood.trees.workspace import Matrix
 
+_RESUME = (
+    "As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in."
+)
 _LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models,
     the best measure so far and its number of trees among ``notes``."""
 SPENT = "the budget is spent"
@@ -122,11 +125,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
     n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
-    checkpoint: str | os.PathLike[str] | None = parameter(
-        default=None,
-        doc="As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in.",
-        kw_only=True,
-    )
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
 
     def best(self, max_trees: int | None = None) -> Forest:
         """The best model of at most ``max_trees`` trees, the shortest of equal ones; None is no limit."""
