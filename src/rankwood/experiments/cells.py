@@ -319,7 +319,7 @@ class FoldCache:
         self._wholes = Wholes()
 
     def get(self, source: DataSource, fold: str, digest: str, threads: int | None) -> FoldData:
-        """The data of a fold; ``digest`` tells apart what has the same name."""
+        """The data of a fold; ``digest`` distinguishes folds of the same name."""
         key = (source, fold, digest)
         if self._data is None or self._key != key:
             self._data = None  # before the next one is read

@@ -280,7 +280,7 @@ def file_states(source: DataSource, known: FileStates) -> dict[str, dict[str, An
 
 
 def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
-    """For each fold, a hash of all that its data follow from."""
+    """For each fold, a hash of everything that determines its data."""
     common = {
         "cut": source.cut,
         "reading": source.reading,
@@ -298,7 +298,7 @@ def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
 
 
 def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
-    """A hash of all that a cell's results follow from, but for the version and the number of threads."""
+    """A hash of everything that determines a cell's results, except the version and the number of threads."""
     algorithm = experiment.algorithm(cell.algorithm)
     tuning: list[Any] = []
     if algorithm.tune:

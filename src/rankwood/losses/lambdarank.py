@@ -9,10 +9,10 @@ For each pair of a query whose first document is worth more (Burges 2010, sectio
 Z is NDCG, MAP, ERR or MRR, ΔZ its change when the two documents of the present ranking swap. It is held fixed: lambdas
 are the negative gradient of Σ |ΔZ| · log(1 + e^(-sigma · (score_better - score_worse))).
 
-``truncation`` takes pairs of which one stands among the first so many ranks. ``normalise`` is LightGBM's
-``lambdarank_norm``: ΔZ is divided by 0.01 + the distance of the scores, unless all scores of the query are equal; then
-the query's lambdas and hessians are multiplied by log2(1 + L) / L, where L is twice the sum of its pairs' lambdas.
-Row weights multiply lambdas and hessians; rows of weight 0 are in no pair. All arithmetic is in float64.
+``truncation`` is a number of ranks: one document of a pair must have one of these first ranks. ``normalise`` is
+LightGBM's ``lambdarank_norm``: ΔZ is divided by 0.01 + the distance of the scores, unless all scores of the query are
+equal; then the query's lambdas and hessians are multiplied by log2(1 + L) / L, where L is twice the sum of its pairs'
+lambdas. Row weights multiply lambdas and hessians; rows of weight 0 are in no pair. All arithmetic is in float64.
 
 Labels may be any numbers that are not negative. As in the measures, 2^label - 1 is refused for labels above 1000, with
 the advice to take another gain.
@@ -98,9 +98,9 @@ class LambdaRank:
     weights
         What each row weighs; None where all are 1.
     sigma
-        How steep the pairs' logistic is.
+        The steepness of the logistic function of pairs.
     truncation
-        One document of a pair must stand among so many first ranks; None takes all pairs.
+        One document of a pair must be among this many first ranks; None takes all pairs.
     normalise
         Whether lambdas are scaled as LightGBM's ``lambdarank_norm`` does.
     """
@@ -316,7 +316,7 @@ class PairRules(NamedTuple):
 
     kind: int  # NDCG, MAP, MRR or ERR
     cutoff: int  # ranks that count in the measure
-    truncation: int  # one document of a pair must have one of so many first ranks
+    truncation: int  # first ranks of which one document of a pair must have one
     sigma: float
     normalise: bool
 
@@ -329,7 +329,7 @@ class QuerySpace(NamedTuple):
     worth: Array
     upper: Array
     lower: Array
-    pairs: Array  # of the document at hand with those below it
+    pairs: Array  # of the current document with those below it
     curves: Array
     lambdas: Array
     hessians: Array

@@ -7,7 +7,7 @@ A row weight multiplies every pair the document is in, a query weight every pair
 of a query: time grows with the square of a query's length, memory does not.
 
 Terms
-    position   an index of a document; those of a query stand by descending label
+    position   an index of a document; those of a query are ordered by descending label
     mass       the document's weight times exp(F)
 """
 

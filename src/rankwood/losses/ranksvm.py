@@ -182,7 +182,7 @@ def weighted_sums(features: Array, centre: Floats, factors: Floats, n_threads: i
 
 
 # Kernels: sums over pairs of documents, without listing the pairs. Going down a ranking, the documents less than the
-# margin below the one at hand only grow in number, so each enters once; a Fenwick tree over the grades then gives the
+# margin below the current one only grow in number, so each enters once; a Fenwick tree over the grades then gives the
 # count and sum of those with a lower grade.
 
 

@@ -70,7 +70,7 @@ def query_rmse(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 -
 
 def squared_errors(lists: Lists) -> Floats:
     """Each query's sum of squared differences between score and label."""
-    with np.errstate(over="ignore"):  # an error beyond 1e154 is as good as infinite
+    with np.errstate(over="ignore"):  # the square of an error beyond 1e154 is infinite
         squares = (lists.scores - lists.labels) ** 2
     edges = np.concatenate([squares, [0.0]])  # reduceat needs every offset to be a position
     return np.where(np.diff(lists.offsets) > 0, np.add.reduceat(edges, lists.offsets[:-1]), 0.0)

@@ -35,12 +35,12 @@ from rankwood.measures.measure import Measure
 # order of the scores.
 LARGEST_BUFFER = 32
 
-# The least that is worth a thread: handing over a block costs some 30 µs, ranking so many documents
-# or going through so many short rankings some 100 µs.
+# The least work per thread: dispatching a block costs about 30 µs, ranking this many documents or
+# processing this many short rankings about 100 µs.
 DOCUMENTS_PER_BLOCK = 30_000
 QUERIES_PER_BLOCK = 2_000
-# So many values are ordered by comparing all pairs: the loop has no branches, so the compiler
-# turns it into vector instructions, and up to here it beats any sort.
+# Up to this many values are ordered by comparing all pairs: the loop has no branches, so the compiler
+# vectorises it, and it is faster than any sort.
 RUN = 128
 UNJUDGED = ("as_zero", "condense")
 Flags = npt.NDArray[np.bool_]
@@ -262,7 +262,7 @@ def order_lists(
 def lower_bound(documents: Array, room: int, piles: Array, ranks: Array) -> float:
     """A value that at least ``room`` documents reach.
 
-    The documents are dealt into twice as many piles; the best of each pile is a document, so the
+    The documents are divided into twice as many piles; the best of each pile is a document, so the
     ``room``-th best of these will do. It lets few others pass, and costs one pass without branches.
     """
     n_piles = 2 * room

@@ -263,7 +263,7 @@ class AdaRankState:
 class FeatureJudge:
     """A measure of scores of the training rows, query by query.
 
-    Documents with equal scores stand in an order drawn once from the seed: in that of the data, a file sorted by label
+    Documents with equal scores have an order drawn once from the seed: in that of the data, a file sorted by label
     would make a perfect ranker of a feature that is the same everywhere.
     """
 

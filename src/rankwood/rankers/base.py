@@ -144,7 +144,7 @@ class Ranker(DeclaredEstimator):
         return self._with_trees(self.forest_.n_trees)
 
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
-        """Parameters that give so many trees in all."""
+        """Parameters that give ``n_trees`` trees in all."""
         return {"n_trees": n_trees, "early_stopping": None}
 
     @property

@@ -42,7 +42,7 @@ _SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="q
 class RoundRanker(Ranker):
     """A model that grows by one tree per round, each with a weight.
 
-    A method names its loss in ``_loss``, what its trees follow from in ``_plan``, and its loop in ``_boost``.
+    A subclass defines its loss in ``_loss``, what determines its trees in ``_plan``, and its loop in ``_boost``.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class RoundRanker(Ranker):
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
 
     def _loss(self, train: TrainingSet) -> HasGradients:
-        """What the trees are to remove."""
+        """The loss that the trees lower."""
         raise NotImplementedError
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
-        """What the trees follow from."""
+        """What determines the trees."""
         raise NotImplementedError
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
@@ -152,7 +152,7 @@ class RoundRanker(Ranker):
     def _earlier(
         self, data: RankingData, checkpoint: Checkpoint
     ) -> tuple[Forest | None, list[float]]:
-        """Trees to go on from, of a checkpoint or of the fit before, with their history."""
+        """The trees to continue from, of a checkpoint or of the fit before, with their history."""
         saved = checkpoint.load("history")
         if saved is not None:
             return saved.forest, saved.arrays["history"].tolist()
@@ -172,11 +172,11 @@ class RoundRanker(Ranker):
         return forest, self.history_[: self._rounds_of(forest.n_trees)]
 
     def _trees_of(self, n_rounds: int) -> int:
-        """How many trees the model has after so many rounds of boosting."""
+        """How many trees the model has after ``n_rounds`` rounds of boosting."""
         return n_rounds
 
     def _rounds_of(self, n_trees: int) -> int:
-        """How many rounds of boosting a model of so many trees had."""
+        """How many rounds of boosting gave a model of ``n_trees`` trees."""
         return n_trees
 
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
@@ -270,7 +270,7 @@ class Boosted(RoundRanker):
 
 
 def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, BoostingPlan]:
-    """What the steps of an estimator follow from on these training rows, for other methods that take such steps."""
+    """The loss and the plan of an estimator on these training rows, for methods that choose among its steps."""
     return estimator._loss(train), estimator._plan(train)
 
 

@@ -299,7 +299,7 @@ class QueryLists:
     ) -> Iterator[list[QueryChunk]]:
         """The lists in an order drawn for the epoch, ``batch_size`` at a time, as chunks that fit in memory.
 
-        Of a list longer than ``max_list`` so many documents are drawn, others in each epoch.
+        Of a longer list, ``max_list`` documents are drawn anew in each epoch.
         """
         generator = random.stream(seed, "epoch", epoch)
         order = generator.permutation(len(self.lists))

@@ -1,4 +1,4 @@
-"""Checkpoints: the finished rounds on disk, so that a fit that was killed goes on where it stopped.
+"""Checkpoints: the finished rounds on disk, so that a fit that was killed continues where it stopped.
 
 A checkpoint is a file in the model format, of kind ``checkpoint``. It stores the parameters and a digest of the data
 it belongs to, and is refused where they differ: rounds of two different fits must never be mixed. Since all that is
@@ -34,9 +34,9 @@ from rankwood.training.costs import TrainingCosts
 from rankwood.training.inputs import TrainingSet
 
 KIND = "checkpoint"
-SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the round at hand
+SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the current round
 _PREFIX = "forest."
-# Parameters that say how a fit is run, not what it gives: they are no part of a model.
+# Parameters that say how a fit is run, not what it gives; models do not store them.
 OF_THE_RUN = ("callbacks", "checkpoint", "n_threads", "progress", "warm_start")
 
 

@@ -256,7 +256,7 @@ class Rounds:
 
     @property
     def is_over(self) -> bool:
-        """Whether the round at hand is the last."""
+        """Whether the current round is the last."""
         return self._reason() is not None
 
     @contextlib.contextmanager

@@ -65,11 +65,11 @@ class CascadeState:
     """The layers so far, their measures and their reports."""
 
     stopping: EarlyStopping
-    is_trained: Array  # rows that train the layer at hand
+    is_trained: Array  # rows that train the current layer
     layers: list[Layer] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
     held_out: Floats | None = None  # scores of the training rows by the best layer
-    note: str | None = None  # on the rows of the layer at hand
+    note: str | None = None  # on the rows of the current layer
 
     @property
     def n_kept(self) -> int:

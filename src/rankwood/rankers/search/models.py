@@ -67,7 +67,7 @@ class Constraints:
 
     @property
     def count(self) -> int | None:
-        """How many each model has; None: as many as one likes."""
+        """How many each model has; None if there is no limit."""
         most = self.n_features + self.with_free if self.of_stumps else None
         given = self.n_constraints
         return most if given is None else given if most is None else min(given, most)

@@ -149,7 +149,7 @@ BASES = tuple(kind.__name__ for kind in _BOOSTERS)
 
 
 def booster_of(base: Any, train: TrainingSet, n_threads: int | None = None) -> BaseBooster:
-    """The steps of the estimator ``base`` on ``train``, with so many threads, or as many as base has."""
+    """The steps of the estimator ``base`` on ``train``, with ``n_threads`` threads, else those of ``base``."""
     if n_threads is not None:
         base = clone(base).set_params(n_threads=n_threads)
     loss, plan = loss_and_plan(base, train)
@@ -190,6 +190,6 @@ def check_base(_: str, base: Any) -> None:
 
 def _kind_of(base: Any) -> Any:
     """The estimator that ``base`` is, as far as boosting goes."""
-    if isinstance(base, AveragedGBRT):  # many sequences side by side, not one
+    if isinstance(base, AveragedGBRT):  # it has many sequences, not one
         return None
     return next((kind for kind in _BOOSTERS if isinstance(base, kind)), None)
