@@ -22,6 +22,7 @@ from rankwood.errors import ParameterError
 
 LARGEST_EDGE = 1.0 - 1e-6  # no weight is larger than ½ ln(2·10⁶) = 7.3
 LEAST_EDGE = 1e-8  # below, √(1 - r²) is 1 in float64 and a round changes nothing
+
 # A function of (scores, data) that gives the gradient and the hessian of a loss to be minimised, row by row.
 Gradients = Callable[[Floats, RankingData], tuple[Any, Any]]
 

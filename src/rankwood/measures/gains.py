@@ -22,9 +22,7 @@ from rankwood.measures.ranking import Lists, Ranking, run_lists, run_rankings
 LARGEST_EXPONENT = 1000
 
 Gain = str | tuple[float, ...]
-LINEAR = 0
-EXPONENTIAL = 1
-TABLE = 2
+LINEAR, EXPONENTIAL, TABLE = 0, 1, 2  # kinds of gain, for the kernels
 
 
 class GainRule:

@@ -51,6 +51,7 @@ LARGEST_CUTOFF = 2**31 - 1
 
 # A text for every measure and every way of computing it, used to compile all kernels.
 MEASURES = tuple(text for form in FORMS.values() for text in form.examples)
+
 _SHAPE = re.compile(
     r"""
     (?P<name> [^@\[\]=,]+ )
@@ -59,6 +60,8 @@ _SHAPE = re.compile(
     """,
     re.VERBOSE,
 )
+
+# The conventions of each preset, by measure.
 _LETOR: Mapping[str, Mapping[str, Any]] = {
     "dcg": {"discount": "letor"},
     "ndcg": {"discount": "letor", "short": "zero"},
@@ -306,9 +309,6 @@ def _split_options(text: str, options: str | None) -> dict[str, str]:
             raise ParameterError(f"'{text}': the option {name} is given twice.")
         values[name] = value
     return values
-
-
-# Presets.
 
 
 def preset_options(preset: str | None, measure: str) -> dict[str, Any]:

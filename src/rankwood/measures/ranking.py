@@ -39,9 +39,11 @@ LARGEST_BUFFER = 32
 # processing this many short rankings about 100 µs.
 DOCUMENTS_PER_BLOCK = 30_000
 QUERIES_PER_BLOCK = 2_000
+
 # Up to this many values are ordered by comparing all pairs: the loop has no branches, so the compiler
 # vectorises it, and it is faster than any sort.
 RUN = 128
+
 UNJUDGED = ("as_zero", "condense")
 Flags = npt.NDArray[np.bool_]
 

@@ -279,10 +279,10 @@ class QueryLists:
     def of(cls, data: RankingData, standards: Standards) -> QueryLists:
         """The lists of ``data``; rows without weight are no part of them."""
         gains = np.zeros(data.n_documents)
-        of_place = gains_over_ideal(
+        by_position = gains_over_ideal(
             np.ascontiguousarray(data.labels[data.row_order]), data.query_offsets
         )
-        gains[data.row_order] = of_place
+        gains[data.row_order] = by_position
         weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
         lists, of_lists = [], []
         for number, (_, rows) in enumerate(data.iter_queries()):
