@@ -195,12 +195,22 @@ class RankedGrades(NamedTuple):
     masses: Array
 
 
+class PairSums(NamedTuple):
+    """The vector, the sums over pairs that are made of it, and the Fenwick trees of a query's grades."""
+
+    vector: Array
+    product: Array
+    balance: Array
+    trees: Array  # masses, and masses times the vector
+
+
 @kernel
-def enter(grade: int, mass: float, amount: float, masses: Array, amounts: Array, last: int) -> None:
+def enter(grade: int, mass: float, value: float, trees: Array, last: int) -> None:
     """Add a document to the Fenwick trees of grades 1 to ``last``."""
+    amount = mass * value
     while grade <= last:
-        masses[grade] += mass
-        amounts[grade] += amount
+        trees[0, grade] += mass
+        trees[1, grade] += amount
         grade += grade & -grade
 
 
@@ -215,42 +225,48 @@ def up_to(grade: int, tree: Array) -> float:
 
 
 @kernel
-def add_active_pairs(
-    begin: int,
-    end: int,
-    direction: int,
-    documents: RankedGrades,
-    vector: Array,
-    product: Array,
-    balance: Array,
-    trees: Array,
-) -> float:
-    """Add the active pairs of each document of a query to ``product`` and ``balance``, on one side of the pairs.
-
-    In direction 1 the loop goes down the ranking, and each document is the better one of its pairs. In direction -1 it
-    goes up, each document is the worse one, and grades are counted from the highest. Returns the weight of the pairs.
-    """
+def add_worse(begin: int, end: int, documents: RankedGrades, sums: PairSums) -> float:
+    """Add the active pairs of each document of a query as the better one; returns the weight of all active pairs."""
     order, scores, grades, masses = documents
-    n_grades = trees.shape[1] - 1
-    trees[:] = 0.0
+    n_grades = sums.trees.shape[1] - 1
+    sums.trees[:] = 0.0
     n_active = 0.0
-    rank = begin if direction > 0 else end - 1
-    reach = rank
-    for _ in range(begin, end):
-        own = order[rank]
-        while begin <= reach < end and direction * (scores[own] - scores[order[reach]]) < MARGIN:
-            other = order[reach]
-            mass = masses[other]
-            grade = grades[other] if direction > 0 else n_grades + 1 - grades[other]
-            enter(grade, mass, mass * vector[other], trees[0], trees[1], n_grades)
-            reach += direction
-        lower = grades[own] - 1 if direction > 0 else n_grades - grades[own]
-        mass = up_to(lower, trees[0])
-        product[own] += mass * vector[own] - up_to(lower, trees[1])
-        balance[own] -= direction * mass
-        n_active += masses[own] * mass
-        rank += direction
+    reach = begin
+    for rank in range(begin, end):
+        better = order[rank]
+        while reach < end and scores[better] - scores[order[reach]] < MARGIN:
+            worse = order[reach]
+            enter(grades[worse], masses[worse], sums.vector[worse], sums.trees, n_grades)
+            reach += 1
+        mass = add_entered(better, grades[better] - 1, sums)
+        sums.balance[better] -= mass
+        n_active += masses[better] * mass
     return n_active
+
+
+@kernel
+def add_better(begin: int, end: int, documents: RankedGrades, sums: PairSums) -> None:
+    """Add the active pairs of each document of a query as the worse one: from below, with the highest grade as 1."""
+    order, scores, grades, masses = documents
+    n_grades = sums.trees.shape[1] - 1
+    sums.trees[:] = 0.0
+    reach = end - 1
+    for rank in range(end - 1, begin - 1, -1):
+        worse = order[rank]
+        while reach >= begin and scores[order[reach]] - scores[worse] < MARGIN:
+            better = order[reach]
+            grade = n_grades + 1 - grades[better]
+            enter(grade, masses[better], sums.vector[better], sums.trees, n_grades)
+            reach -= 1
+        sums.balance[worse] += add_entered(worse, n_grades - grades[worse], sums)
+
+
+@kernel
+def add_entered(position: int, grade: int, sums: PairSums) -> float:
+    """Add the documents entered up to ``grade`` to the product of a document; returns their mass."""
+    mass = up_to(grade, sums.trees[0])
+    sums.product[position] += mass * sums.vector[position] - up_to(grade, sums.trees[1])
+    return mass
 
 
 @kernel
@@ -288,9 +304,9 @@ def sum_pairs(
         if n_grades[query] < 2 or query_weights[query] == 0.0:
             continue
         trees = scratch[:, : n_grades[query] + 1]
-        arguments = (documents, vector, product, balance, trees)
-        n_active = add_active_pairs(begin, end, 1, *arguments)
-        add_active_pairs(begin, end, -1, *arguments)
+        sums = PairSums(vector, product, balance, trees)
+        n_active = add_worse(begin, end, documents, sums)
+        add_better(begin, end, documents, sums)
         # (1 - d)² = 1 - 2d + d²; Σ d and Σ d² over pairs are sums of ``balance`` and ``product`` over documents
         total = n_active * query_weights[query]
         for position in range(begin, end):

@@ -157,17 +157,17 @@ def clipped_trapezoid(
 @kernel
 def roc_area(
     documents: RocDocuments,
-    begin: int,
-    end: int,
     weights: Array,
     positives: float,
     negatives: float,
     low: float,
     high: float,
 ) -> float:
-    """Area between two false-positive rates, of documents ``begin`` to ``end``; NaN without positives or negatives."""
+    """Area between two false-positive rates, of all documents together; NaN without positives or negatives."""
     if positives <= 0.0 or negatives <= 0.0:
         return float("nan")
+    scores, relevance, units = documents
+    last = scores.size - 1
     left = low * negatives
     right = high * negatives
     area = 0.0
@@ -175,11 +175,11 @@ def roc_area(
     false = 0.0
     new_true = 0.0
     new_false = 0.0
-    for rank in range(begin, end):
-        weight = weights[documents.units[rank]]
-        new_true += weight * documents.relevance[rank]
-        new_false += weight * (1.0 - documents.relevance[rank])
-        if rank == end - 1 or documents.scores[rank + 1] != documents.scores[rank]:
+    for rank in range(scores.size):
+        weight = weights[units[rank]]
+        new_true += weight * relevance[rank]
+        new_false += weight * (1.0 - relevance[rank])
+        if rank == last or scores[rank + 1] != scores[rank]:
             area += clipped_trapezoid(false, new_false, true, new_true, left, right)
             true = new_true
             false = new_false
@@ -206,8 +206,10 @@ def areas_of_lists(
     for query in range(first, last):
         begin = starts[query]
         end = begin + lengths[query]
-        n_relevant, n_other = positives[query], negatives[query]
-        areas[query] = roc_area(documents, begin, end, weights, n_relevant, n_other, low, high)
+        own = RocDocuments(
+            documents.scores[begin:end], documents.relevance[begin:end], documents.units[begin:end]
+        )
+        areas[query] = roc_area(own, weights, positives[query], negatives[query], low, high)
 
 
 @kernel
@@ -223,15 +225,6 @@ def areas_of_resamples(
     areas: Array,
 ) -> None:
     """The area of all documents together, once for each row of ``weights`` (resamples × units)."""
-    n_documents = documents.scores.size
     for resample in range(first, last):
-        areas[resample] = roc_area(
-            documents,
-            0,
-            n_documents,
-            weights[resample],
-            positives[resample],
-            negatives[resample],
-            low,
-            high,
-        )
+        n_relevant, n_other = positives[resample], negatives[resample]
+        areas[resample] = roc_area(documents, weights[resample], n_relevant, n_other, low, high)
