@@ -8,7 +8,7 @@ import pytest
 from rankwood._core import checks
 from rankwood.errors import ParameterError
 from rankwood.training import bags as kernels
-from rankwood.training import bags as scores
+from rankwood.training import rounds
 from rankwood.training.bags import Bags, stream_number
 from tests.reference import ensembles as slow
 
@@ -50,7 +50,7 @@ def test_adding_leaf_values_equals_the_slow_twin(rng):
     leaf_of_row = rng.integers(0, 7, 100).astype(np.int32)
     value, totals = rng.normal(size=7), rng.normal(size=100)
     expected = slow.add_leaf_values(leaf_of_row, value, 0.1, totals)
-    scores.add_leaf_values(0, 100, leaf_of_row, value, 0.1, totals)
+    rounds.add_leaf_values(0, 100, leaf_of_row, value, 0.1, totals)
     assert totals.tolist() == expected
 
 
@@ -136,7 +136,7 @@ def test_out_of_bag_sums_equal_the_slow_twin(rng):
     values = rng.normal(size=(n_trees, 5))
     sums, numbers = np.zeros(n_rows), np.zeros(n_rows, np.int32)
     for tree in range(n_trees):
-        scores.add_out_of_bag(counts[tree], leaves[tree], values[tree], sums, numbers)
+        kernels.add_out_of_bag(counts[tree], leaves[tree], values[tree], sums, numbers)
     predictions = [values[tree][leaves[tree]] for tree in range(n_trees)]
     means, expected = slow.out_of_bag(predictions, counts)
     assert numbers.tolist() == expected

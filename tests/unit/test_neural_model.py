@@ -233,8 +233,8 @@ def test_batches_hold_every_list_once_and_draw_from_long_ones(rng, monkeypatch):
         assert rows.size == sum(min(most, each.size) for each in lists.lists)
         for chunk in chunks:
             assert chunk.n_lists == 1 or chunk.n_lists * chunk.longest**2 <= 100
-            assert chunk.places.max() < chunk.n_lists * chunk.longest
-            list_of = chunk.places // chunk.longest
+            assert chunk.slots.max() < chunk.n_lists * chunk.longest
+            list_of = chunk.slots // chunk.longest
             assert all(
                 len(set(data.query_of_row[chunk.rows[list_of == number]])) == 1
                 for number in range(chunk.n_lists)

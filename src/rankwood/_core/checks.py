@@ -80,7 +80,7 @@ def feature_matrix(values: Any) -> Features:
         return np.ascontiguousarray(matrix, dtype=dtypes.FEATURE)
     n_rows, n_features = matrix.shape
     narrow = np.empty((n_rows, n_features), dtypes.FEATURE)
-    narrowing = Narrowing(place_in_array)
+    narrowing = Narrowing(value_in_array)
     step = max(1, _BLOCK_VALUES // max(1, n_features))
     for first in range(0, n_rows, step):
         narrowing.write(matrix[first : first + step], first, 0, narrow[first : first + step])
@@ -217,7 +217,7 @@ class Narrowing:
                 )
 
 
-def place_in_array(row: int, feature: int) -> str:
+def value_in_array(row: int, feature: int) -> str:
     """How a message names one value of an array."""
     return f"features[{row}, {feature}]"
 
@@ -264,7 +264,7 @@ def _numbers_of_objects(matrix: Array) -> Array:
             numbers_[row, feature] = _as_float(value)
         else:
             raise DataError(
-                f"{place_in_array(row, feature)} is {value!r}, which is not a number. "
+                f"{value_in_array(row, feature)} is {value!r}, which is not a number. "
                 "Encode categories and text as numbers first."
             )
     return numbers_

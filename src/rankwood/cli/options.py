@@ -1,7 +1,7 @@
 """What several commands share: options, declared once; data and models, read from them; results, shown by them.
 
 An option that more than one command has is an alias (``Csv``, ``ModelFile``), used as the annotation of a parameter;
-the default value stands in the command's signature. ``argument``, ``option``, ``file_option`` and ``switch`` declare
+the default value is in the command's signature. ``argument``, ``option``, ``file_option`` and ``switch`` declare
 those that one command alone has. ``with_reading_options`` adds the options of the panel "Reading", which every command
 that reads data takes, and hands them to the command as one object, a ``Reading``.
 """
@@ -172,7 +172,7 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def estimators_of(texts: Sequence[str]) -> dict[str, Any]:
-    """Estimators from ``NAME:parameter=value,…``; two of one name are told apart by their parameters."""
+    """Estimators from ``NAME:parameter=value,…``; two of one name are named with their parameters."""
     from rankwood.rankers.save import estimators
 
     names = [text.partition(":")[0] for text in texts]
@@ -235,7 +235,7 @@ def _read_folds(folder: str, reading: Reading) -> Any:
     from rankwood.data.folds import read_folds
 
     usual = {"absent": "zero", "order": "ascending", "cache": None, "strict": False}
-    # Tables know nothing of most of them, so only what was asked for is passed on.
+    # Tables do not take most of the options, so only those that were given are passed on.
     asked = {name: reading.options[name] for name in usual if reading.options[name] != usual[name]}
     return read_folds(folder, **asked)
 
@@ -256,7 +256,7 @@ _ENDINGS = {"csv": (".csv",), "plot": PLOTS, "html": (".html", ".htm")}
 class Outputs:
     """How a result is shown, and the files it is written to besides.
 
-    File names are checked when this is made: before hours of training, not after them.
+    File names are checked on construction, so that an error comes before the training and not after it.
     """
 
     def __init__(self, *, as_json: bool, **files: Path | None) -> None:

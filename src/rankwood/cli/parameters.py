@@ -1,4 +1,4 @@
-"""Options made from the estimators' parameters, so that the command line and Python never drift apart."""
+"""Options made from the estimators' parameters, so that the command line and Python have the same parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 
 _PANEL = "Parameters of the model"
-# Whose words an option has; else it has those of the first estimator with the parameter.
+# The estimator whose documentation is the help of an option; by default the first one with the parameter.
 _SPEAKERS = {"min_gain": "BROOF", "n_trees": "BROOF", "seed": "AdaRank"}
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
 
@@ -72,7 +72,7 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _base(name: Any, given: dict[str, Any], default: str) -> Any:
-    """The estimator that another one is built on; None where nothing was said of it."""
+    """The estimator that another one is built on; None where it was not given."""
     if name is None and not given:
         return None
     name = default if name is None else name

@@ -131,7 +131,7 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
         except (Exception, KeyboardInterrupt) as error:
             code = _report(error)
             if code is None:
-                raise  # a defect of ours: the traceback is what a bug report needs
+                raise  # a defect of Rankwood: a bug report needs the traceback
             sys.exit(code)
 
     return wrapper
@@ -174,7 +174,7 @@ def warnings_as_lines() -> Iterator[None]:
 def log_to_terminal(verbose: bool) -> None:
     """Send the library's log to standard error: everything with ``verbose``, else warnings only.
 
-    That kernels are being compiled is told in any case, since it may take half a minute.
+    The message that kernels are being compiled is always sent, since compiling may take half a minute.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if verbose else "%(message)s"))
@@ -185,7 +185,7 @@ def log_to_terminal(verbose: bool) -> None:
 
 
 def be_quiet() -> None:
-    """Leave out even that kernels are being compiled."""
+    """Suppress the message that kernels are being compiled, too."""
     logging.getLogger("rankwood._core.jit").setLevel(logging.WARNING)
 
 
@@ -246,7 +246,7 @@ def _progress(
 
 
 class _Interval:
-    """Tells when the next plain line is due."""
+    """The time until the next plain line is due."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()

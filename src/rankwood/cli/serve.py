@@ -77,7 +77,7 @@ def command(
         token=_token(token_file),
         refuse_missing=refuse_missing,
     )
-    printing.log_to_terminal(True)  # a model that was replaced, or was not, is worth a line
+    printing.log_to_terminal(True)  # says when a model was replaced, or could not be
     store = ModelStore(models)
     config = uvicorn.Config(
         make_app(store, limits, reload_seconds=reload_seconds),

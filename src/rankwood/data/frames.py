@@ -249,7 +249,7 @@ def _from_sparse(features: Any) -> Features:
     refuse_what_memory_cannot_hold(n_rows, n_features)
     by_row = features.tocsr()
     matrix = np.empty((n_rows, n_features), dtypes.FEATURE)
-    narrowing = checks.Narrowing(checks.place_in_array)
+    narrowing = checks.Narrowing(checks.value_in_array)
     step = max(1, _BLOCK_VALUES // max(1, n_features))
     for first in range(0, n_rows, step):
         block = by_row[first : first + step].toarray()

@@ -4,7 +4,7 @@ Measures, losses and evaluation look at nothing else. ``RankingData`` holds an i
 ``judgments`` and shares the arrays with it; functions that only need judgments accept both through the protocol
 ``HasJudgments``.
 
-Words used here
+Terms
     row        a document, numbered in the caller's order
     query      a group of rows, numbered by the first appearance of its id: 0 is the query of row 0
     position   an index into the rows grouped by query: ``row_order[position]`` is a row

@@ -49,6 +49,17 @@ from rankwood.errors import DataError, DataWarning, ParameterError
 TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".bz2")
 _HEAD_BYTES = 4096
+_TABLE_OPTIONS = ("label", "query", "doc", "drop", "strict")
+_LETOR_OPTIONS = (
+    "n_features",
+    "absent",
+    "order",
+    "strict",
+    "cache",
+    "verify",
+    "n_threads",
+    "progress",
+)
 
 N_ROWS = 200_000
 
@@ -72,29 +83,16 @@ class ReadOptions:
     n_threads: int | None = None
     progress: Callable[[int, int | None], None] | None = None
 
+    def chosen(self, names: Sequence[str]) -> dict[str, Any]:
+        """The options of these names, as arguments of a reader."""
+        return {name: getattr(self, name) for name in names}
+
 
 def read_data(path: str | os.PathLike[str], options: ReadOptions = ReadOptions()) -> RankingData:  # noqa: B008 - frozen
     """Ranking data from a table or LETOR text, by the file's name; ``-`` reads LETOR text from standard input."""
     if is_table(path):
-        return read_table(
-            path,
-            label=options.label,
-            query=options.query,
-            doc=options.doc,
-            drop=options.drop,
-            strict=options.strict,
-        )
-    return read_letor(
-        path,
-        n_features=options.n_features,
-        absent=options.absent,
-        order=options.order,
-        strict=options.strict,
-        cache=options.cache,
-        verify=options.verify,
-        n_threads=options.n_threads,
-        progress=options.progress,
-    )
+        return read_table(path, **options.chosen(_TABLE_OPTIONS))
+    return read_letor(path, **options.chosen(_LETOR_OPTIONS))
 
 
 def write_data(

@@ -30,7 +30,7 @@ How a result class is made
     ``plot`` collects names and numbers, and passes them to a function of ``plots.py``. That module is the only one
     that imports matplotlib, and it does so when a plot is drawn.
 
-Words used here
+Terms
     per query     one value per query in the order of ``data.queries``; NaN where a query has none
     pooled        a measure of all documents together (auc, pauc, rmse), which has no values per query
     conventions   what a measure's name leaves open, such as gain, ties and empty queries; printed with every result

@@ -33,6 +33,10 @@ __all__ = ["DEFAULT_MEASURES", "Evaluation", "MeasureResult", "evaluate"]
 DEFAULT_MEASURES = ("ndcg@10", "map", "mrr", "err@10")
 _MOST_RESAMPLES = 1_000_000  # no interval gets better by more; they are kept in memory
 MeasureTexts = str | Measure | Sequence[str | Measure]
+# Each resample of an area visits all documents: above this many visits there are fewer resamples.
+_MOST_STEPS = 100_000_000
+_LEAST_RESAMPLES = 100
+_WEIGHTS_AT_ONCE = 2_000_000  # 16 MB
 
 
 def evaluate(
@@ -353,11 +357,6 @@ def _conventions(part: _Measured) -> dict[str, str]:
 
 # Measures of all documents together, with intervals over resampled queries.
 
-# Each resample of an area visits all documents: above this many visits there are fewer resamples.
-_MOST_STEPS = 100_000_000
-_LEAST_RESAMPLES = 100
-_WEIGHTS_AT_ONCE = 2_000_000  # 16 MB
-
 
 def pooled_results(
     measure: Measure, lists: Lists, weights: Floats, mask: Any, resampling: Resampling
@@ -392,7 +391,7 @@ def _area(
     value = float(curve.areas(weights[np.newaxis, :], measure.rates)[0])
     if weights.size < 2 or resampling.n_bootstrap == 0 or np.isnan(value):
         return value, NO_INTERVAL
-    affordable = max(_LEAST_RESAMPLES, _MOST_STEPS // curve.scores.size)
+    affordable = max(_LEAST_RESAMPLES, _MOST_STEPS // curve.documents.scores.size)
     n_resamples = min(resampling.n_bootstrap, affordable)
     at_once = max(1, _WEIGHTS_AT_ONCE // weights.size)
     estimates = [

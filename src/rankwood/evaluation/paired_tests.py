@@ -1,6 +1,6 @@
 """Statistics of paired differences: tests, effect sizes, and corrections for multiple comparisons.
 
-Words used here
+Terms
     differences   one per query, value minus the baseline's, without NaN
     p             how often chance alone would give a difference at least this large, in either direction
     family        the p values of one test that are corrected together

@@ -1,6 +1,6 @@
 """``Result``: the base of everything that evaluations and studies return, and how tables become text, HTML and CSV.
 
-Words used here
+Terms
     table      rows of texts, ready to be shown; all rows have the same columns
     tables     tables by title, in the order in which they are shown; the title "" means no heading
     footnotes  lines below the tables: conventions, counts, warnings

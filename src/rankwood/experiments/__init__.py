@@ -7,7 +7,7 @@ Terms
     cell          one algorithm on one fold in one repetition: the unit of work, of failure and of storage
     task          a cell with all that a worker must know to run it, as plain values
     outcome       what a worker returns: the cell's record and the value of each measure for each test query
-    fingerprint   a hash of all that a cell's results follow from; a cell with another fingerprint is run anew
+    fingerprint   a hash of everything that determines a cell's results; a cell with another one is run again
     run           the folder with the cells of one experiment, complete or not
 
 The life of a cell, from TOML to the report
@@ -42,5 +42,5 @@ Where the parts are
     report/         the report of a run: page, tables, charts, text files
 
 To add a key to the file: name it in the ``_KEYS`` of ``config`` (or in ``sections``), add a field to ``Experiment`` in
-``settings``, and, if results follow from it, add it to ``runner.fingerprint``. The guide is docs/guides/experiments.md.
+``settings``, and, if results depend on it, add it to ``runner.fingerprint``. The guide is docs/guides/experiments.md.
 """

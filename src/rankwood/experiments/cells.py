@@ -95,7 +95,7 @@ def run_cell(task: Task, cache: FoldCache) -> Outcome:
         try:
             _work(task, cache, outcome)
             record["status"] = "done"
-        except Exception as error:  # of whatever kind: the cell has failed, the others are run
+        except Exception as error:  # any error fails this cell only
             record |= {"status": "failed", "message": traceback.format_exc()}
             record["error"] = f"{type(error).__name__}: {error}"
     record["warnings"] = sorted({str(one.message) for one in caught})
@@ -261,7 +261,7 @@ class FoldData:
         return self._binned[max_bins]
 
     def _has_rows_without_weight(self) -> bool:
-        """Cut points must not depend on rows that do not count; an estimator sees to it when it bins."""
+        """Whether a row has weight 0: then each estimator bins, so that such rows do not change the cut points."""
         weights = (self.train.row_weights, self.train.query_weights)
         return any(one is not None and one.min(initial=1.0) <= 0 for one in weights)
 
@@ -319,7 +319,7 @@ class FoldCache:
         self._wholes = Wholes()
 
     def get(self, source: DataSource, fold: str, digest: str, threads: int | None) -> FoldData:
-        """The data of a fold; ``digest`` tells apart what has the same name."""
+        """The data of a fold; ``digest`` distinguishes folds of the same name."""
         key = (source, fold, digest)
         if self._data is None or self._key != key:
             self._data = None  # before the next one is read

@@ -232,7 +232,7 @@ def with_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> None:
             raise ParameterError(f"--set '{text}': there is no such table to set a key in.")
         setting = _value(value.strip())
         if parts[0] == "data" and parts[-1] in PATH_KEYS and isinstance(setting, str):
-            setting = os.path.abspath(setting)  # typed in a shell: relative to where one is
+            setting = os.path.abspath(setting)  # typed in a shell: relative to the current folder
         target[parts[-1]] = setting
 
 
@@ -253,7 +253,7 @@ def _value(text: str) -> Any:
 
 
 def made_small(tables: dict[str, Any]) -> None:
-    """Change an experiment into one that takes seconds: for a look at what a file does, and for tests."""
+    """Change an experiment into one that takes seconds: for trying out a file, and for tests."""
     data = tables.get("data")
     binarise = data.get("binarise") if isinstance(data, dict) else None
     tables["data"] = {**_SMALL_DATA, **({} if binarise is None else {"binarise": 1})}

@@ -234,7 +234,7 @@ class _Tally:
         return time.perf_counter() - self._start
 
     def add(self, outcome: Outcome) -> None:
-        """Count a cell and tell whoever listens."""
+        """Count a cell and report it."""
         self.done += outcome.is_done
         self.failed += not outcome.is_done
         self._left.remove(outcome.cell.algorithm)
@@ -280,7 +280,7 @@ def file_states(source: DataSource, known: FileStates) -> dict[str, dict[str, An
 
 
 def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
-    """For each fold, a hash of all that its data follow from."""
+    """For each fold, a hash of everything that determines its data."""
     common = {
         "cut": source.cut,
         "reading": source.reading,
@@ -298,7 +298,7 @@ def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
 
 
 def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
-    """A hash of all that a cell's results follow from, but for the version and the number of threads."""
+    """A hash of everything that determines a cell's results, except the version and the number of threads."""
     algorithm = experiment.algorithm(cell.algorithm)
     tuning: list[Any] = []
     if algorithm.tune:

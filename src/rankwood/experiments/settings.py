@@ -176,7 +176,7 @@ def checked(source: TomlSource, path: Path, kind: str, parameters: Mapping[str, 
 
 
 def _check_what_fitting_checks(estimator: Any) -> None:
-    """Raise for what an estimator itself looks at only while it is fitted."""
+    """Raise for errors that an estimator itself detects only while it is fitted."""
     if hasattr(estimator, "max_bins") and not hasattr(estimator, "base"):
         checked_parameters(estimator.max_bins, 1, 0)
     if hasattr(estimator, "missing"):

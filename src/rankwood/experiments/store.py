@@ -184,7 +184,7 @@ class RunFolder:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON can say it: no numpy, and null for what is not a number."""
+    """``value`` in types that JSON has: no numpy types, and None for NaN."""
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

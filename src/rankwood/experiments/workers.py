@@ -1,4 +1,4 @@
-"""Cells in this process, or on local worker processes. A worker that dies loses one attempt at one cell, no more.
+"""Cells in this process, or on local worker processes. A worker that dies loses one attempt at one cell only.
 
 Workers are started as ``python -m rankwood.experiments.workers DESCRIPTOR`` and not by ``multiprocessing``: the
 caller's script is not run a second time, whether it is a notebook, a pipe or a program without a guard.
@@ -101,7 +101,7 @@ class _Worker:
             stdout=subprocess.DEVNULL,
             env=environment,
             pass_fds=[theirs.fileno()],
-            process_group=0,  # Ctrl-C in the terminal is for us; we end the workers
+            process_group=0,  # Ctrl-C in the terminal reaches only this process, which ends the workers
         )
         theirs.close()  # so that the worker's death ends the pipe
         self.task: tuple[Task, int] | None = None
@@ -123,7 +123,7 @@ class _Worker:
             self.connection.send(task)
 
     def bury(self) -> str:
-        """End the process, and say how it ended."""
+        """End the process; returns how it ended."""
         self.connection.close()
         code = self._process.wait()
         if code >= 0:
@@ -156,7 +156,7 @@ def main(descriptor: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process at once when its parent is gone: nobody waits for the current cell."""
+    """End this process at once when its parent is gone: the result of the current cell is no longer needed."""
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY)
     os._exit(1)

@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankwood.errors import ModelError
-from rankwood.exports import rules
-from rankwood.exports.reading import (
-    MOST_FEATURES,
-    TreeBuilder,
-    json_number,
-    json_of,
-    json_text,
-    json_whole,
-    mapping,
-    sequence,
-)
+from rankwood.exports import reading, rules
 from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import WriteOptions
 from rankwood.models.forest import Forest
@@ -76,41 +66,42 @@ def _tree(forest: Forest, tree: int) -> str:
 
 def read(content: bytes) -> FileTrees:
     """The trees of a dump."""
-    document = mapping(json_of(content), "the model")
+    document = reading.mapping(reading.json_of(content), "the model")
     if document.get("format") != FORMAT or document.get("version") != VERSION:
         raise ModelError(f"it is no '{FORMAT}' of version {VERSION}.")
-    n_features = json_whole(document.get("n_features"), "n_features")
-    if not 1 <= n_features < MOST_FEATURES:
+    n_features = reading.json_whole(document.get("n_features"), "n_features")
+    if not 1 <= n_features < reading.MOST_FEATURES:
         raise ModelError(f"n_features is {n_features:,}.")
-    builder = TreeBuilder()
-    for tree in sequence(document.get("trees"), "trees"):
-        _read_tree(mapping(tree, "a tree"), builder)
+    builder = reading.TreeBuilder()
+    for tree in reading.sequence(document.get("trees"), "trees"):
+        _read_tree(reading.mapping(tree, "a tree"), builder)
     names = document.get("feature_names")
     if names is not None:
         names = tuple(
-            json_text(name, "a feature name") for name in sequence(names, "feature_names")
+            reading.json_text(name, "a feature name")
+            for name in reading.sequence(names, "feature_names")
         )
     total = sum(builder.weights)
     return builder.finish(
         n_features=n_features,
         feature_names=names,
         divisor=total if document.get("average") is True and total > 0 else 1.0,
-        base=json_number(document.get("base"), "base"),
+        base=reading.json_number(document.get("base"), "base"),
     )
 
 
-def _read_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
-    builder.start_tree(json_number(tree.get("weight"), "weight"))
-    columns = {name: sequence(tree.get(name), name) for name in (*_WHOLE, *_NUMBERS)}
+def _read_tree(tree: dict[str, Any], builder: reading.TreeBuilder) -> None:
+    builder.start_tree(reading.json_number(tree.get("weight"), "weight"))
+    columns = {name: reading.sequence(tree.get(name), name) for name in (*_WHOLE, *_NUMBERS)}
     n_nodes = len(columns["feature"])
     if n_nodes == 0 or any(len(column) != n_nodes for column in columns.values()):
         raise ModelError("a tree's lists of nodes are empty, or not of one length.")
     root = len(builder.feature)
     for number in range(n_nodes):
         threshold, value, cover, gain = (
-            json_number(columns[name][number], name) for name in _NUMBERS
+            reading.json_number(columns[name][number], name) for name in _NUMBERS
         )
-        feature, *children = (json_whole(columns[name][number], name) for name in _WHOLE)
+        feature, *children = (reading.json_whole(columns[name][number], name) for name in _WHOLE)
         if feature == -1:
             builder.add_leaf(value, cover)
             continue

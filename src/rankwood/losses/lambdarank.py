@@ -9,22 +9,23 @@ For each pair of a query whose first document is worth more (Burges 2010, sectio
 Z is NDCG, MAP, ERR or MRR, ΔZ its change when the two documents of the present ranking swap. It is held fixed: lambdas
 are the negative gradient of Σ |ΔZ| · log(1 + e^(-sigma · (score_better - score_worse))).
 
-``truncation`` takes pairs of which one stands among the first so many ranks. ``normalise`` is LightGBM's
-``lambdarank_norm``: ΔZ is divided by 0.01 + the distance of the scores, unless all scores of the query are equal; then
-the query's lambdas and hessians are multiplied by log2(1 + L) / L, where L is twice the sum of its pairs' lambdas.
-Weights of rows multiply what comes out; rows of weight 0 are in no pair. Everything is in float64.
+``truncation`` is a number of ranks: one document of a pair must have one of these first ranks. ``normalise`` is
+LightGBM's ``lambdarank_norm``: ΔZ is divided by 0.01 + the distance of the scores, unless all scores of the query are
+equal; then the query's lambdas and hessians are multiplied by log2(1 + L) / L, where L is twice the sum of its pairs'
+lambdas. Row weights multiply lambdas and hessians; rows of weight 0 are in no pair. All arithmetic is in float64.
 
 Labels may be any numbers that are not negative. As in the measures, 2^label - 1 is refused for labels above 1000, with
 the advice to take another gain.
 
 Signs: gradients are of a loss to be minimised; a document that should rise has a negative gradient.
 
-Words used here
+Terms
     position  an index into the grouped data; query q holds the positions ``offsets[q]`` to ``offsets[q + 1]``
     rank      an index into the model's list of a query, 0 is best
-    worth     what a document brings: its gain over the best possible DCG, its relevance, its chance to satisfy
-    upper     what a rank counts for the higher document of a pair
-    lower     what a rank counts for the lower document of a pair
+    worth     the document's part of the measure: its gain over the best possible DCG, its relevance, or its chance to
+              satisfy the reader
+    upper     the weight of a rank for the higher document of a pair
+    lower     the weight of a rank for the lower document of a pair
 
 For every measure, swapping the documents at ranks i < j changes it by (worth[i] - worth[j]) · (upper[i] - lower[j]),
 up to the sign. Measures differ in how upper and lower follow from a ranking; only ERR's lower differs for each i.
@@ -62,6 +63,8 @@ _KINDS = {"ndcg": NDCG, "map": MAP, "mrr": MRR, "err": ERR}
 _ALL = np.iinfo(np.int64).max
 _BLOCKS = 64  # of queries, equal in work: enough that each of a few threads gets its share
 _PAIRS_PER_THREAD = 100_000  # fewer are weighed faster than a thread starts
+DISTANCE = 0.01  # LightGBM's constant, kept for parity: added to the distance of scores before dividing by it
+STEEPEST = 300.0  # larger exponents are clipped, so that products of two powers stay finite
 
 
 def parse_target(text: str | Measure) -> Measure:
@@ -95,9 +98,9 @@ class LambdaRank:
     weights
         What each row weighs; None where all are 1.
     sigma
-        How steep the pairs' logistic is.
+        The steepness of the logistic function of pairs.
     truncation
-        One document of a pair must stand among so many first ranks; None takes all pairs.
+        One document of a pair must be among this many first ranks; None takes all pairs.
     normalise
         Whether lambdas are scaled as LightGBM's ``lambdarank_norm`` does.
     """
@@ -114,7 +117,7 @@ class LambdaRank:
         _ = self._worth  # wrong labels, and data without queries, are refused here
 
     def start(self) -> float:
-        """Scores begin at 0: a constant moves no pair."""
+        """Scores start at 0: a constant changes no pair."""
         return 0.0
 
     def ranks_as(self, lists: Lists) -> bool:
@@ -175,7 +178,7 @@ class LambdaRank:
         return total
 
     def _of_rows(self, values: Floats) -> Floats:
-        """Values of the positions as values of the rows, weighed; 0 for rows that are in no list."""
+        """Weighted values by row from values by position; 0 for rows that are in no list."""
         rows = self._lists.rows
         if rows is not None:
             of_rows = np.zeros(self._n_rows)
@@ -235,7 +238,7 @@ class LambdaRank:
 
     @property
     def _least_blocks(self) -> int:
-        """Blocks that are worth a thread."""
+        """The least number of blocks per thread."""
         total = int(self._work[-1]) if self._work.size else 0
         return 1 + _BLOCKS * _PAIRS_PER_THREAD // max(1, total)
 
@@ -305,19 +308,15 @@ def _divide(values: Floats, divisors: Floats, lists: Lists) -> Floats:
     return np.divide(values, of_position, out=np.zeros_like(values), where=of_position > 0.0)
 
 
-# Kernels
-
-
-DISTANCE = 0.01  # LightGBM's, kept for parity: what scores are apart at least, where a change is divided by it
-STEEPEST = 300.0  # exponents beyond are cut, so that products of two powers are numbers
+# Kernels.
 
 
 class PairRules(NamedTuple):
-    """What the lambdas follow from, but for the documents."""
+    """What determines the lambdas, except the documents."""
 
     kind: int  # NDCG, MAP, MRR or ERR
     cutoff: int  # ranks that count in the measure
-    truncation: int  # ranks of which one of a pair must be
+    truncation: int  # first ranks of which one document of a pair must have one
     sigma: float
     normalise: bool
 
@@ -330,7 +329,7 @@ class QuerySpace(NamedTuple):
     worth: Array
     upper: Array
     lower: Array
-    pairs: Array  # of the document at hand with those below it
+    pairs: Array  # of the current document with those below it
     curves: Array
     lambdas: Array
     hessians: Array
@@ -500,7 +499,7 @@ def weigh_pairs(rank: int, size: int, is_divided: bool, space: QuerySpace) -> No
         space.upper[rank],
         DISTANCE if is_divided else 1.0,
         1.0 if is_divided else 0.0,
-        space.scores[rank + 1 : size],  # views, or every index would be checked for its sign
+        space.scores[rank + 1 : size],  # views, since indices would be tested for their sign
         space.powers[rank + 1 : size],
         space.worth[rank + 1 : size],
         space.lower[rank + 1 : size],
@@ -551,7 +550,7 @@ def add_pairs(
 
 @kernel
 def sums_of(pairs: Array, curves: Array) -> tuple[float, float, float]:
-    """Σ pairs, Σ curves and Σ |pairs|, in four lanes: one would have to wait for itself at every step."""
+    """Σ pairs, Σ curves and Σ |pairs|, in four lanes, so that additions do not wait for each other."""
     pair0 = pair1 = pair2 = pair3 = 0.0
     curve0 = curve1 = curve2 = curve3 = 0.0
     size0 = size1 = size2 = size3 = 0.0

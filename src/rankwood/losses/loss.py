@@ -20,6 +20,12 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import ParameterError
 
+LARGEST_EDGE = 1.0 - 1e-6  # no weight is larger than ½ ln(2·10⁶) = 7.3
+LEAST_EDGE = 1e-8  # below, √(1 - r²) is 1 in float64 and a round changes nothing
+
+# A function of (scores, data) that gives the gradient and the hessian of a loss to be minimised, row by row.
+Gradients = Callable[[Floats, RankingData], tuple[Any, Any]]
+
 
 class HasGradients(Protocol):
     """What boosting needs of a loss."""
@@ -72,10 +78,6 @@ class SquaredLoss:
         return float(0.5 * (errors if self.weights is None else self.weights * errors).sum())
 
 
-LARGEST_EDGE = 1.0 - 1e-6  # no weight is larger than ½ ln(2·10⁶) = 7.3
-LEAST_EDGE = 1e-8  # below, √(1 - r²) is 1 in float64 and a round changes nothing
-
-
 @dataclass(frozen=True, eq=False)
 class ExponentialLoss:
     """The weighted mean of ``exp(-class · score)`` over rows of class 1 and -1.
@@ -87,7 +89,7 @@ class ExponentialLoss:
     weights: Floats | None = None
 
     def start(self) -> float:
-        """Zero: neither class."""
+        """Zero for every row: neither class is favoured."""
         return 0.0
 
     def gradients(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -109,10 +111,6 @@ def step_of_edge(edge: float) -> float:
     return math.atanh(min(edge, LARGEST_EDGE)) if edge > LEAST_EDGE else 0.0
 
 
-# A function of (scores, data) that gives the gradient and the hessian of a loss to be minimised, row by row.
-Gradients = Callable[[Floats, RankingData], tuple[Any, Any]]
-
-
 @dataclass(frozen=True, eq=False)
 class OwnLoss:
     """A loss whose gradient and hessian a user's function gives; weights of rows multiply both.
@@ -125,7 +123,7 @@ class OwnLoss:
     weights: Floats | None = None
 
     def start(self) -> float:
-        """Scores begin at 0."""
+        """Zero for every row."""
         return 0.0
 
     def gradients(self, scores: Floats) -> tuple[Floats, Floats]:

@@ -6,8 +6,8 @@ to lose to those above them. ``θ_ij = exp(F_i - F_j) / (1 + exp(F_i - F_j))²``
 A row weight multiplies every pair the document is in, a query weight every pair of the query. All sums run over pairs
 of a query: time grows with the square of a query's length, memory does not.
 
-Words used here
-    position   an index of a document; those of a query stand by descending label
+Terms
+    position   an index of a document; those of a query are ordered by descending label
     mass       the document's weight times exp(F)
 """
 
@@ -41,7 +41,7 @@ class NDCGBoostLoss:
     gains: Floats  # by position: gain over the ideal DCG of the query, times the query's weight
 
     def start(self) -> float:
-        """Zero: a constant changes no difference."""
+        """Zero for every row: a constant changes no difference of scores."""
         return 0.0
 
     def gradients(self, scores: Floats) -> tuple[Floats, None]:
@@ -118,7 +118,7 @@ def ndcgboost_loss(lists: GradedLists, gain: Gain) -> NDCGBoostLoss:
     )  # labels fall: the ideal order
     gained = gains * discounts("log2", int(sizes.max()))[ranks]
     ideal = np.add.reduceat(gained, lists.offsets[:-1])
-    # A table may give all labels of a query the gain 0: nothing to win there.
+    # A table may give all labels of a query the gain 0; such a query adds nothing.
     unit = np.divide(lists.query_weights, ideal, out=np.zeros(ideal.size), where=ideal > 0)
     return NDCGBoostLoss(lists, read_only(gains * np.repeat(unit, sizes)))
 
@@ -176,7 +176,7 @@ def pull(
     exponentials: Array,
     weights: Array,
 ) -> None:
-    """Add what a document does to each of some others, but for their own mass."""
+    """Add the terms of one document to the sums of some others, without the factor of their own mass."""
     for position in range(weights.size):
         both = exponential + exponentials[position]
         weights[position] += (gains[position] - gain) * mass / (both * both)
@@ -245,7 +245,7 @@ def sums_over_votes(
 def part(
     gain: float, mass: float, exponential: float, exponentials: Array, up: Array, down: Array
 ) -> None:
-    """Add a document with vote 0 to the sums of those with vote 1, but for what is their own."""
+    """Add a document with vote 0 to the sums of those with vote 1, without the factors of the latter."""
     for position in range(up.size):
         both = exponential + exponentials[position]
         slope = mass / (both * both)

@@ -1,6 +1,6 @@
 """The exponential loss of pairs that RankBoost lowers (Freund, Iyer, Schapire & Singer 2003).
 
-Words used here
+Terms
     better, worse   the documents of a pair, by label
     D               the distribution over pairs: D(better, worse) ∝ exp(score of worse - score of better)
     potential       of a document: Σ D over the pairs where it is the better one, minus Σ D where it is the worse one
@@ -26,6 +26,9 @@ from rankwood.data.judgments import HasJudgments, Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError
 
+_LEAST_DOCUMENTS = 20_000  # per thread: fewer take less time than starting a thread
+FARTHEST = 300.0  # from the centre: products of four exponentials' sums stay within float64
+
 
 @dataclass(frozen=True, eq=False)
 class PairLoss:
@@ -37,7 +40,7 @@ class PairLoss:
     lists: GradedLists
 
     def start(self) -> float:
-        """Zero: a constant changes no pair."""
+        """Zero for every row: a constant changes no pair."""
         return 0.0
 
     def potentials(self, scores: Floats) -> Floats:
@@ -71,9 +74,6 @@ class PairLoss:
             losses,
         )
         return read_only(potentials), read_only(losses)
-
-
-_LEAST_DOCUMENTS = 20_000  # per thread: fewer are gone through faster than a thread starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +176,8 @@ def potentials_of_lists(
 ) -> None:
     """The potential of each position and the loss of each list, in two passes over the list.
 
-    Places of a list stand by falling label. The pass down knows the sum over all better documents, the pass up that
-    over all worse ones; a label's own documents join the sum when the next label begins.
+    Positions of a list are ordered by descending label. The pass down has the sum over all better documents, the pass
+    up that over all worse ones; the documents of a label are added to the sum when the next label begins.
     """
     for query in range(first, last):
         begin = offsets[query]
@@ -204,9 +204,6 @@ def potentials_of_lists(
             loss += won
             of_label += weights[position] * exponentials[position]
         losses[query] = loss
-
-
-FARTHEST = 300.0  # from the centre: products of four exponentials' sums stay within float64
 
 
 @kernel

@@ -1,9 +1,9 @@
 """Placement errors: how far a document stands from where its grade belongs in its query's list (Sá 2016, section 4.2).
 
-Each takes one prediction per row, NaN where there is none: such rows have no error (NaN) and are no part of the lists.
+Each takes one prediction per row, NaN where there is none: such rows have no error (NaN) and are not in the lists.
 Lists are by descending prediction; equal ones keep the data's order.
 
-Words used here
+Terms
     position  an index into the grouped data; query q holds positions ``offsets[q]`` to ``offsets[q + 1]``
     rank      an index into a query's list by descending score, counted like positions: the best is ``offsets[q]``
     grade     the documents of a query that have one label; ``by_grade`` lists positions by descending label, so that
@@ -101,7 +101,7 @@ def _of_rows(errors: Floats, rows: Rows, n_rows: int) -> Floats:
     return of_rows
 
 
-# Kernels
+# Kernels.
 
 
 @kernel
@@ -173,7 +173,7 @@ def misplaced(
         for rank in range(begin, offsets[query + 1]):
             position = by_grade[rank]
             is_new = rank == begin or labels[position] != labels[by_grade[rank - 1]]
-            # A grade goes by where its run starts: so many documents of the query have higher grades.
+            # A grade is identified by the start of its run, the number of documents of the query with higher grades.
             start_of_position[position] = (
                 rank - begin if is_new else start_of_position[by_grade[rank - 1]]
             )

@@ -9,7 +9,7 @@ the better pairs of each document, both from ``sum_pairs``::
 
 X are the features less their mean, over their spread: the weights here are in units of spread.
 
-Words used here
+Terms
     better     the document of a pair with the higher label, whatever its score; the other one is worse
     active     a pair whose better document is not ahead of the worse one by the margin 1
     grade      the number of a document's label among the labels of its query, 1 for the lowest
@@ -19,7 +19,7 @@ Words used here
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from rankwood.measures.ranking import order, run_lists
 from rankwood.models.linear import Scaling
 
 _BLOCK_ROWS = 4096  # summed on their own before they are added up
+MARGIN = 1.0  # by which a better document should be ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,10 +148,7 @@ class PairHinge:
             pairs.offsets,
             pairs.n_grades,
             pairs.query_weights,
-            positions,
-            scores,
-            pairs.grades,
-            pairs.masses,
+            RankedGrades(positions, scores, pairs.grades, pairs.masses),
             vector,
             product,
             balance,
@@ -184,25 +182,41 @@ def weighted_sums(features: Array, centre: Floats, factors: Floats, n_threads: i
 
 
 # Kernels: sums over pairs of documents, without listing the pairs. Going down a ranking, the documents less than the
-# margin below the one at hand only grow in number, so each enters once; a Fenwick tree over the grades then gives the
+# margin below the current one only grow in number, so each enters once; a Fenwick tree over the grades then gives the
 # count and sum of those with a lower grade.
 
 
-MARGIN = 1.0
+class RankedGrades(NamedTuple):
+    """The documents of all queries: positions by descending score, and what each position has."""
+
+    order: Array
+    scores: Array
+    grades: Array
+    masses: Array
+
+
+class PairSums(NamedTuple):
+    """The vector, the sums over pairs that are made of it, and the Fenwick trees of a query's grades."""
+
+    vector: Array
+    product: Array
+    balance: Array
+    trees: Array  # masses, and masses times the vector
 
 
 @kernel
-def enter(grade: int, mass: float, amount: float, masses: Array, amounts: Array, last: int) -> None:
+def enter(grade: int, mass: float, value: float, trees: Array, last: int) -> None:
     """Add a document to the Fenwick trees of grades 1 to ``last``."""
+    amount = mass * value
     while grade <= last:
-        masses[grade] += mass
-        amounts[grade] += amount
+        trees[0, grade] += mass
+        trees[1, grade] += amount
         grade += grade & -grade
 
 
 @kernel
 def up_to(grade: int, tree: Array) -> float:
-    """What has entered with this grade or a lower one."""
+    """The sum of what was entered into ``tree`` with this grade or a lower one."""
     total = 0.0
     while grade > 0:
         total += tree[grade]
@@ -211,70 +225,48 @@ def up_to(grade: int, tree: Array) -> float:
 
 
 @kernel
-def add_worse(
-    begin: int,
-    end: int,
-    order: Array,
-    scores: Array,
-    grades: Array,
-    masses: Array,
-    vector: Array,
-    product: Array,
-    balance: Array,
-    trees: Array,
-) -> float:
-    """For each document of a query as the better one: its active pairs' part of ``product`` and ``balance``.
-
-    Gives the weight of all active pairs.
-    """
-    n_grades = trees.shape[1] - 1
-    trees[:] = 0.0
+def add_worse(begin: int, end: int, documents: RankedGrades, sums: PairSums) -> float:
+    """Add the active pairs of each document of a query as the better one; returns the weight of all active pairs."""
+    order, scores, grades, masses = documents
+    n_grades = sums.trees.shape[1] - 1
+    sums.trees[:] = 0.0
     n_active = 0.0
     reach = begin
     for rank in range(begin, end):
         better = order[rank]
         while reach < end and scores[better] - scores[order[reach]] < MARGIN:
             worse = order[reach]
-            mass = masses[worse]
-            enter(grades[worse], mass, mass * vector[worse], trees[0], trees[1], n_grades)
+            enter(grades[worse], masses[worse], sums.vector[worse], sums.trees, n_grades)
             reach += 1
-        below = grades[better] - 1
-        mass = up_to(below, trees[0])
-        product[better] += mass * vector[better] - up_to(below, trees[1])
-        balance[better] -= mass
+        mass = add_entered(better, grades[better] - 1, sums)
+        sums.balance[better] -= mass
         n_active += masses[better] * mass
     return n_active
 
 
 @kernel
-def add_better(
-    begin: int,
-    end: int,
-    order: Array,
-    scores: Array,
-    grades: Array,
-    masses: Array,
-    vector: Array,
-    product: Array,
-    balance: Array,
-    trees: Array,
-) -> None:
-    """For each document of a query as the worse one: the same from below, where grades count from the highest."""
-    n_grades = trees.shape[1] - 1
-    trees[:] = 0.0
+def add_better(begin: int, end: int, documents: RankedGrades, sums: PairSums) -> None:
+    """Add the active pairs of each document of a query as the worse one: from below, with the highest grade as 1."""
+    order, scores, grades, masses = documents
+    n_grades = sums.trees.shape[1] - 1
+    sums.trees[:] = 0.0
     reach = end - 1
     for rank in range(end - 1, begin - 1, -1):
         worse = order[rank]
         while reach >= begin and scores[order[reach]] - scores[worse] < MARGIN:
             better = order[reach]
-            mass = masses[better]
             grade = n_grades + 1 - grades[better]
-            enter(grade, mass, mass * vector[better], trees[0], trees[1], n_grades)
+            enter(grade, masses[better], sums.vector[better], sums.trees, n_grades)
             reach -= 1
-        above = n_grades - grades[worse]
-        mass = up_to(above, trees[0])
-        product[worse] += mass * vector[worse] - up_to(above, trees[1])
-        balance[worse] += mass
+        sums.balance[worse] += add_entered(worse, n_grades - grades[worse], sums)
+
+
+@kernel
+def add_entered(position: int, grade: int, sums: PairSums) -> float:
+    """Add the documents entered up to ``grade`` to the product of a document; returns their mass."""
+    mass = up_to(grade, sums.trees[0])
+    sums.product[position] += mass * sums.vector[position] - up_to(grade, sums.trees[1])
+    return mass
 
 
 @kernel
@@ -284,10 +276,7 @@ def sum_pairs(
     offsets: Array,
     n_grades: Array,
     query_weights: Array,
-    order: Array,
-    scores: Array,
-    grades: Array,
-    masses: Array,
+    documents: RankedGrades,
     vector: Array,
     product: Array,
     balance: Array,
@@ -315,13 +304,13 @@ def sum_pairs(
         if n_grades[query] < 2 or query_weights[query] == 0.0:
             continue
         trees = scratch[:, : n_grades[query] + 1]
-        arguments = (order, scores, grades, masses, vector, product, balance, trees)
-        n_active = add_worse(begin, end, *arguments)
-        add_better(begin, end, *arguments)
-        # (1 - d)² = 1 - 2d + d²; Σ d and Σ d² over pairs are sums over documents of what is at hand
+        sums = PairSums(vector, product, balance, trees)
+        n_active = add_worse(begin, end, documents, sums)
+        add_better(begin, end, documents, sums)
+        # (1 - d)² = 1 - 2d + d²; Σ d and Σ d² over pairs are sums of ``balance`` and ``product`` over documents
         total = n_active * query_weights[query]
         for position in range(begin, end):
-            weight = masses[position] * query_weights[query]
+            weight = documents.masses[position] * query_weights[query]
             product[position] *= weight
             balance[position] *= weight
             total += vector[position] * (2.0 * balance[position] + product[position])

@@ -111,7 +111,7 @@ class RepeatedMeasure:
     def lists(self, scores: Floats, ranking: Ranking | None = None) -> Lists:
         """The documents with their scores; sorted when first asked for, unless their ranking is known."""
         template = self.template
-        assert template is not None  # whoever asks for lists has queries
+        assert template is not None  # only measures with queries use lists
         in_order = scores if template.rows is None else scores[template.rows]
         known = {"label": template.ideal()}
         if ranking is not None:

@@ -21,7 +21,7 @@ def tau(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one fo
     by_label = lists.ideal().order
     scores = checks.read_only(lists.scores[by_label])
     labels = lists.labels[by_label]
-    # A stable sort by score of what is sorted by label: equal scores stand by descending label.
+    # A stable sort by score of documents sorted by label: equal scores are ordered by descending label.
     by_score = order(scores, lists.offsets, lists.n_threads).order
     ranked_labels = labels[by_score]
     taus = np.empty(lists.n_queries, np.float64)
@@ -39,7 +39,7 @@ def tau(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one fo
     return QueryValues(np.clip(taus, -1.0, 1.0), np.isnan(taus))
 
 
-# Kernels: wrong and tied pairs in n log n steps (Knight 1966)
+# Kernels: wrong and tied pairs in n log n steps (Knight 1966).
 
 
 @kernel
@@ -95,7 +95,7 @@ def kendall_taus(
 ) -> None:
     """Tau-b of each list, NaN where all scores or all labels are equal.
 
-    ``ranked_`` arrays stand by descending score, equal scores by descending label;
+    ``ranked_`` arrays are ordered by descending score, equal scores by descending label;
     ``sorted_labels`` by descending label. ``labels`` starts as a copy of ``ranked_labels`` and gets
     sorted.
     """

@@ -22,6 +22,7 @@ from rankwood.measures.ranking import Lists, Ranking, run_lists, run_rankings
 LARGEST_EXPONENT = 1000
 
 Gain = str | tuple[float, ...]
+LINEAR, EXPONENTIAL, TABLE = 0, 1, 2  # kinds of gain, for the kernels
 
 
 class GainRule:
@@ -122,11 +123,6 @@ def sums_over_ranks(
 
 
 # Kernels. ``kind`` says how a label becomes a gain; ``table`` holds the gains of the labels 0, 1, 2, ...
-
-
-LINEAR = 0
-EXPONENTIAL = 1
-TABLE = 2
 
 
 @kernel

@@ -32,6 +32,8 @@ from rankwood.measures.ranking import (
     run_rankings,
 )
 
+_ANY_GAIN = float(np.finfo(np.float64).smallest_subnormal)
+
 
 def dcg(measure: Measure, lists: Lists) -> QueryValues:
     """DCG@k of each query."""
@@ -96,7 +98,7 @@ def _gained_and_possible(measure: Measure, lists: Lists) -> tuple[Floats, Floats
     return sums_over_ranks(lists.ranking(measure.k), lists.labels, gain, weights, lists), possible
 
 
-# Precision, recall, average precision, reciprocal rank, judged
+# Precision, recall, average precision, reciprocal rank, judged.
 
 
 def relevant_counts(lists: Lists, values: Floats, threshold: float) -> Rows:
@@ -188,10 +190,7 @@ def reciprocal_rank(measure: Measure, lists: Lists) -> QueryValues:
     return QueryValues(values, n_relevant == 0)
 
 
-# ERR and RBP
-
-
-_ANY_GAIN = float(np.finfo(np.float64).smallest_subnormal)
+# ERR and RBP.
 
 
 def largest_label(measure: Measure, lists: Lists) -> float:

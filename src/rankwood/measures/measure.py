@@ -52,6 +52,44 @@ LARGEST_CUTOFF = 2**31 - 1
 # A text for every measure and every way of computing it, used to compile all kernels.
 MEASURES = tuple(text for form in FORMS.values() for text in form.examples)
 
+_SHAPE = re.compile(
+    r"""
+    (?P<name> [^@\[\]=,]+ )
+    (?: @ (?: \[ (?P<range> [^\[\]=]* ) \] | (?P<cutoff> [^@\[\]=,]* ) ) )?
+    (?: \[ (?P<options> [^\[\]]* ) \] )?
+    """,
+    re.VERBOSE,
+)
+
+# The conventions of each preset, by measure.
+_LETOR: Mapping[str, Mapping[str, Any]] = {
+    "dcg": {"discount": "letor"},
+    "ndcg": {"discount": "letor", "short": "zero"},
+    "mean_ndcg": {"discount": "letor"},
+}
+_BOOSTING: Mapping[str, Mapping[str, Any]] = {
+    "ndcg": {"empty": 1.0},
+    "mean_ndcg": {"empty": 1.0},
+    "map": {"empty": 1.0, "norm": "cutoff"},
+}
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "letor3": _LETOR,
+    "letor4": _LETOR,
+    "mslr": {**_LETOR, **{name: {"relevant": 2.0} for name in names_with("relevant")}},
+    "lightgbm": _BOOSTING,
+    "xgboost": {**_BOOSTING, "p": {"norm": "retrieved"}},
+    "trec_eval": {
+        name: {"ties": "docid"} | ({"gain": "linear"} if name in names_with("gain") else {})
+        for name in names_with("ties")
+    },
+    "sklearn": {
+        "dcg": {"gain": "linear", "ties": "average"},
+        "ndcg": {"gain": "linear", "ties": "average"},
+        "mean_ndcg": {"gain": "linear", "ties": "average"},
+    },
+    "yahoo": {"ndcg": {"empty": 1.0}, "mean_ndcg": {"empty": 1.0}, "err": {"max": 4.0}},
+}
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -208,17 +246,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-# From text to measures
-
-
-_SHAPE = re.compile(
-    r"""
-    (?P<name> [^@\[\]=,]+ )
-    (?: @ (?: \[ (?P<range> [^\[\]=]* ) \] | (?P<cutoff> [^@\[\]=,]* ) ) )?
-    (?: \[ (?P<options> [^\[\]]* ) \] )?
-    """,
-    re.VERBOSE,
-)
+# From text to measures.
 
 
 def is_minimised(measure: Measure) -> bool:
@@ -281,39 +309,6 @@ def _split_options(text: str, options: str | None) -> dict[str, str]:
             raise ParameterError(f"'{text}': the option {name} is given twice.")
         values[name] = value
     return values
-
-
-# Presets
-
-
-_LETOR: Mapping[str, Mapping[str, Any]] = {
-    "dcg": {"discount": "letor"},
-    "ndcg": {"discount": "letor", "short": "zero"},
-    "mean_ndcg": {"discount": "letor"},
-}
-_BOOSTING: Mapping[str, Mapping[str, Any]] = {
-    "ndcg": {"empty": 1.0},
-    "mean_ndcg": {"empty": 1.0},
-    "map": {"empty": 1.0, "norm": "cutoff"},
-}
-
-PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "letor3": _LETOR,
-    "letor4": _LETOR,
-    "mslr": {**_LETOR, **{name: {"relevant": 2.0} for name in names_with("relevant")}},
-    "lightgbm": _BOOSTING,
-    "xgboost": {**_BOOSTING, "p": {"norm": "retrieved"}},
-    "trec_eval": {
-        name: {"ties": "docid"} | ({"gain": "linear"} if name in names_with("gain") else {})
-        for name in names_with("ties")
-    },
-    "sklearn": {
-        "dcg": {"gain": "linear", "ties": "average"},
-        "ndcg": {"gain": "linear", "ties": "average"},
-        "mean_ndcg": {"gain": "linear", "ties": "average"},
-    },
-    "yahoo": {"ndcg": {"empty": 1.0}, "mean_ndcg": {"empty": 1.0}, "err": {"max": 4.0}},
-}
 
 
 def preset_options(preset: str | None, measure: str) -> dict[str, Any]:

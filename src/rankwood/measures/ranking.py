@@ -4,7 +4,10 @@ A ranking is a stable sort by descending score: documents with equal scores keep
 The other tie rules change the data's order beforehand (``docid``) or take the mean over the tied
 documents (``average``).
 
-Words used here
+``group`` and ``lists_for`` check the scores and make the lists: they leave out or append unjudged and
+missed documents, and apply the rule for ties. ``QueryValues`` is what a measure computes from the lists.
+
+Terms
     position  an index into the data grouped by query
     list      the documents of query q in the data's order: positions offsets[q] to offsets[q + 1]
     ranking   positions, best first: query q shows order[starts[q] : starts[q] + lengths[q]]
@@ -32,15 +35,22 @@ from rankwood.measures.measure import Measure
 # order of the scores.
 LARGEST_BUFFER = 32
 
-# The least that is worth a thread: handing over a block costs some 30 µs, ranking so many documents
-# or going through so many short rankings some 100 µs.
+# The least work per thread: dispatching a block costs about 30 µs, ranking this many documents or
+# processing this many short rankings about 100 µs.
 DOCUMENTS_PER_BLOCK = 30_000
 QUERIES_PER_BLOCK = 2_000
+
+# Up to this many values are ordered by comparing all pairs: the loop has no branches, so the compiler
+# vectorises it, and it is faster than any sort.
+RUN = 128
+
+UNJUDGED = ("as_zero", "condense")
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Places of each query's documents, best first, up to a cut-off."""
+    """Positions of each query's documents, best first, up to a cut-off."""
 
     order: Rows
     starts: Rows
@@ -184,12 +194,7 @@ def rank_rows(
     return ranks, rows
 
 
-# Kernels
-
-
-# So many values are ordered by comparing all pairs: the loop has no branches, so the compiler
-# turns it into vector instructions, and up to here it beats any sort.
-RUN = 128
+# Kernels.
 
 
 @kernel
@@ -259,7 +264,7 @@ def order_lists(
 def lower_bound(documents: Array, room: int, piles: Array, ranks: Array) -> float:
     """A value that at least ``room`` documents reach.
 
-    The documents are dealt into twice as many piles; the best of each pile is a document, so the
+    The documents are divided into twice as many piles; the best of each pile is a document, so the
     ``room``-th best of these will do. It lets few others pass, and costs one pass without branches.
     """
     n_piles = 2 * room
@@ -350,13 +355,7 @@ def average_ties(
             begin = end
 
 
-# From scores in the caller's order to lists of documents. Scores are checked here. Unjudged and
-# missed documents, and ties that are broken by document id, are put into order before anything is
-# ranked. ``QueryValues`` is what a measure computes from the lists.
-
-
-UNJUDGED = ("as_zero", "condense")
-Flags = npt.NDArray[np.bool_]
+# From scores in the caller's order to lists of documents.
 
 
 def group(

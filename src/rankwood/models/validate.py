@@ -64,11 +64,11 @@ def are_nodes_sound(forest: Forest) -> bool:
         getattr(forest, name) for name in NODE_ARRAYS
     )
     offsets, n_features = forest.tree_offsets, forest.n_features
-    is_found = np.zeros(forest.n_nodes, np.bool_)
+    is_reached = np.zeros(forest.n_nodes, np.bool_)
     return (
         are_numbers_sound(threshold, value, cover, gain)
         and are_splits_sound(offsets, n_features, feature, threshold, left, right, missing, gain)
-        and has_each_one_parent(offsets, feature, left, right, missing, is_found)
+        and has_each_one_parent(offsets, feature, left, right, missing, is_reached)
     )
 
 
@@ -269,23 +269,23 @@ def are_splits_sound(
 
 @kernel
 def has_each_one_parent(
-    offsets: Array, feature: Array, left: Array, right: Array, missing: Array, is_found: Array
+    offsets: Array, feature: Array, left: Array, right: Array, missing: Array, is_reached: Array
 ) -> bool:
-    """Whether each node but the roots has exactly one parent, given sound splits; ``is_found`` is all False.
+    """Whether each node but the roots has exactly one parent, given sound splits; ``is_reached`` is all False.
 
-    Every node is found at least once, and the number of roots and children equals the number of nodes; so every node
-    is found exactly once.
+    Every node is reached at least once, and the number of roots and children equals the number of nodes; so every node
+    is reached exactly once.
     """
-    n_found = offsets.size - 1
+    n_reached = offsets.size - 1
     for tree in range(offsets.size - 1):
-        is_found[offsets[tree]] = True
+        is_reached[offsets[tree]] = True
     for node in range(feature.size):
         low, high, third = left[node], right[node], missing[node]
-        is_found[np.uint64(low)] = True  # the children of a leaf are 0, the first root
-        is_found[np.uint64(high)] = True
-        is_found[np.uint64(third)] = True
-        n_found += 2 * (feature[node] >= 0) + ((third != low) & (third != high))
-    is_each_found = True
+        is_reached[np.uint64(low)] = True  # the children of a leaf are 0, the first root
+        is_reached[np.uint64(high)] = True
+        is_reached[np.uint64(third)] = True
+        n_reached += 2 * (feature[node] >= 0) + ((third != low) & (third != high))
+    is_each_reached = True
     for node in range(feature.size):
-        is_each_found &= is_found[node]
-    return is_each_found and n_found == feature.size
+        is_each_reached &= is_reached[node]
+    return is_each_reached and n_reached == feature.size

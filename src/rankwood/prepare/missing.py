@@ -1,9 +1,15 @@
 """Treatments of missing features: steps that fill them in, for pipelines (Mohan 2010, section 2.2).
 
-Words used here
+``FillMissing`` fills the gaps of a feature with one value. ``PredictMissing`` predicts them by forests, sweep after
+sweep (algorithm 2 of Mohan 2010). ``treated`` adds a treatment, chosen by name, to a ranker.
+
+Terms
     gap         a value that is missing (NaN)
-    step        a transformer: fitted on the training part, it fills the gaps of any part from what it saw there
+    step        a transformer: it is fitted on the training part and fills the gaps of any part
     treatment   a step before a ranker, or the ranker's own policy ``missing=``
+    gappy       a feature with gaps in the training rows, and with values to learn from
+    known       a feature that has a value in every training row: given, or predicted by an earlier sweep
+    sweep       one forest per gappy feature, each grown from what was known before the sweep
 
 The six treatments of the thesis, and ours
     0               ``FillMissing("least")``; as a policy ``missing="left"``
@@ -50,10 +56,21 @@ from rankwood.trees.row_order import as_matrix
 from rankwood.trees.workspace import Matrix
 
 _NAMES_SHOWN = 5
+STRATEGIES: dict[str, Callable[[Floats], Any]] = {
+    "least": np.min,
+    "greatest": np.max,
+    "mean": np.mean,
+    "median": np.median,
+}
+_LIMITS = """Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf."""
+Forests = dict[int, Forest]  # the forest that predicts each gappy feature
+SETTLED = "the predictions have settled"
+POLICIES = {"learned": "learned", "three_way": "own_child"}  # as the rankers call them
+TREATMENTS = ("learned", *STRATEGIES, "predict", "three_way")
 
 
 class MissingStep(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):  # type: ignore[misc]
-    """What the steps share: what they accept, what they give back, what they start from.
+    """The base of the steps: their inputs, their outputs and their statistics.
 
     Attributes
     ----------
@@ -170,14 +187,6 @@ def statistics_of(matrix: Features, strategy: str, names: tuple[str, ...]) -> Fe
     return values
 
 
-STRATEGIES: dict[str, Callable[[Floats], Any]] = {
-    "least": np.min,
-    "greatest": np.max,
-    "mean": np.mean,
-    "median": np.median,
-}
-
-
 def _warn_of_empty(names: list[str]) -> None:
     listed = ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN])
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
@@ -193,18 +202,7 @@ def _unbinned(X: Any) -> Any:  # noqa: N803
     return X.data if isinstance(X, BinnedData) else X
 
 
-# ``PredictMissing``: gaps predicted by forests, sweep after sweep (algorithm 2 of Mohan 2010).
-#
-# Words used here
-#     gap       a value that is missing (NaN)
-#     gappy     a feature with gaps in the training rows, and with values to learn from
-#     known     a feature that every training row has a value of: given, or predicted by an earlier sweep
-#     sweep     one forest per gappy feature, all of them from what was known before the sweep
-
-
-_LIMITS = """Where a tree ends: leaves (the most promising is split first; None is no limit), rows in a leaf."""
-Forests = dict[int, Forest]  # the forest that predicts each gappy feature
-SETTLED = "the predictions have settled"
+# Prediction of gaps.
 
 
 class PredictMissing(MissingStep):
@@ -288,7 +286,7 @@ class PredictMissing(MissingStep):
         return len(self.changes_) > 1 and self.changes_[-1] <= self.tol
 
     def _has_turned(self) -> bool:
-        """Whether the last sweep changed more than the one before: predictions feed on predictions by then."""
+        """Whether the last sweep changed more than the one before: predictions then follow their own errors."""
         return len(self.changes_) > 1 and self.changes_[-1] > max(self.tol, self.changes_[-2])
 
     def _fill(self, matrix: Features) -> Features:
@@ -326,9 +324,9 @@ class _Gaps:
         gappy = np.flatnonzero(has_gaps & has_values)
         complete: Array = has_values & ~has_gaps
         spread = np.ones(gappy.size)
-        for place, feature in enumerate(gappy):
+        for column_index, feature in enumerate(gappy):
             column = matrix[:, feature].astype(np.float64)
-            spread[place] = column[np.isfinite(column)].std() or 1.0
+            spread[column_index] = column[np.isfinite(column)].std() or 1.0
         # Without a complete feature, all count as known: they are filled with medians.
         known = complete if complete.any() else has_values
         return cls(is_missing[:, gappy], gappy, has_values, known, spread)
@@ -344,7 +342,7 @@ class _Gaps:
 
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """All that the forests of one sweep follow from."""
+    """Everything that determines the forests of one sweep."""
 
     step: PredictMissing
     matrix: Matrix  # without gaps
@@ -401,11 +399,7 @@ class _Sweep:
         )
 
 
-# The treatments of missing values by name, put before a ranker or into it: see ``ensembles.missing``.
-
-
-POLICIES = {"learned": "learned", "three_way": "own_child"}  # as the rankers call them
-TREATMENTS = ("learned", *STRATEGIES, "predict", "three_way")
+# Treatments by name.
 
 
 def treated(ranker: Any, treatment: str, predictor: PredictMissing | None = None) -> Any:

@@ -5,7 +5,7 @@ the source look like the target's (``DomainForests``). Columns: the predictions 
 features (``model_columns``, ``add_columns``). ``common_features`` cuts both collections to the features that both have.
 ``rankwood.studies.transfer`` chooses rows and columns by these, and measures whether they help.
 
-Words used here
+Terms
     source      the collection with many judgements, from which documents are taken
     target      the collection that is to be ranked better
     domain      which of the two a document is from: 0 the source, 1 the target

@@ -1,4 +1,8 @@
-"""``AdaBoost``: boosting of classifiers that tell relevant documents from others (Freund & Schapire 1997)."""
+"""``AdaBoost``: boosting of classifiers of relevant and other documents (Freund & Schapire 1997).
+
+Larger trees are grown as regression trees. Stumps are searched for the least weighted error (``WeakClassifiers``): the
+tree grower would take the split that reduces the squared error most, which may be another one.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,10 @@ from rankwood.trees.one_feature import in_data_order, mark_sides
 from rankwood.trees.policies import MISSING_RULES
 from rankwood.trees.workspace import NO_SPLIT, Matrix
 
-_ONE_CLASS = 1e-12  # of the weight in the other class: as good as none
+_ONE_CLASS = 1e-12  # a class with a smaller share of the weight counts as empty
 NOTHING_LEFT = "no tree tells the classes apart better than chance"
+_LIMITS = """Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit."""
+_SLACK = int(UNIT * 1e-12)  # edges that differ by less differ by rounding
 
 
 def adaboost(
@@ -56,9 +62,6 @@ def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
     edge = float((signed * classifier.value[classifier.leaf_of_row]).sum())
     has_both = abs(float(signed.sum())) < 1.0 - _ONE_CLASS
     return classifier, step_of_edge(edge) if has_both and classifier.n_leaves > 1 else 0.0
-
-
-_LIMITS = """Where a tree ends: leaves (2 is a stump), splits from the root, rows in a leaf. None is no limit."""
 
 
 class AdaBoost(Boosted):
@@ -117,8 +120,7 @@ class AdaBoost(Boosted):
         self.stopped_because_ = rounds.stopped_because
 
 
-# Stumps of least weighted error. The tree grower would take the cut that reduces the squared error most, which is
-# another one.
+# Stumps of least weighted error.
 
 
 def stumps_of(
@@ -138,9 +140,6 @@ def stumps_of(
         estimator.missing,
         plan.n_threads,
     )
-
-
-_SLACK = int(UNIT * 1e-12)  # edges that differ by less differ by rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from rankwood.rankers.linear import LinearRanker
 from rankwood.rankers.parameters import OneOf, Real, Whole, parameter
 from rankwood.training.rounds import EarlyStopping
 
-# Measures of a query between -1 and 1, the higher the better: what the paper's bound asks for.
+# Measures of a query between -1 and 1, the higher the better, as the bound of the paper requires.
 _MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
 _LEAST_LOSS = 1e-12  # so that a perfect ranker gets a finite weight
 
@@ -236,7 +236,7 @@ class AdaRankState:
         return self.stopping.history[-1]
 
     def trouble(self, ranker: int, tolerance: float, max_repeats: int) -> str | None:
-        """What speaks against the last round, which is then undone; None where nothing does."""
+        """Why the last round should be undone; None if it is kept."""
         best = max(self.training[:-1], default=-math.inf)
         if self.training[-1] > best:
             self._choices.clear()
@@ -263,7 +263,7 @@ class AdaRankState:
 class FeatureJudge:
     """A measure of scores of the training rows, query by query.
 
-    Documents with equal scores stand in an order drawn once from the seed: in that of the data, a file sorted by label
+    Documents with equal scores have an order drawn once from the seed: in that of the data, a file sorted by label
     would make a perfect ranker of a feature that is the same everywhere.
     """
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from typing import Any
 
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
 from rankwood.errors import DataWarning, ParameterError
 from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import GBRT
@@ -14,7 +16,7 @@ from rankwood.rankers.parameters import Whole, parameter
 from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState, Runs, boost_runs, totals_of_runs
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.inputs import TrainingSet
+from rankwood.training.rounds import Rounds
 from rankwood.trees.policies import FeatureChoice
 
 
@@ -50,39 +52,22 @@ class AveragedGBRT(GBRT):
     features_per_node: int | float | None = parameter(default=0.3, kw_only=True)
     feature_costs = None
 
-    def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        self._refuse_nothing_to_stop_by(valid)
-        self._warn_of_equal_runs(train.data)
-        checkpoint = Checkpoint(self, train, valid)
-        loss = self._loss(train)
-        plan = self._plan(train)
-        earlier, history = self._earlier(train.data, checkpoint)
-        state = self._state(train, valid, plan, loss.start(), earlier)
-        state.stopping.history.extend(history)
+    def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
+        self._warn_of_equal_runs(state.trees.n_features)
         runs = Runs(loss, [self._plan_of_run(plan, run) for run in range(self.n_runs)], state)
-        save = checkpoint.saver(state.save)
-        rounds = self._rounds(self.n_trees, runs.n_rounds, stopping=state.stopping, save=save)
         boost_runs(runs, resolve_threads(self.n_threads), rounds)
-        self._keep(state)
 
     def _plan_of_run(self, plan: BoostingPlan, run: int) -> BoostingPlan:
-        """The plan of one run: a seed of its own, and one thread, since the runs stand side by side."""
+        """The plan of one run: a seed of its own, and one thread, since the runs grow in parallel."""
         seed = seed_of_run(self.seed, run)
         bags = None if plan.bags is None else dataclasses.replace(plan.bags, seed=seed)
         return dataclasses.replace(plan, seed=seed, bags=bags, n_threads=1)
 
-    def _state(
-        self,
-        train: TrainingSet,
-        valid: RankingData | None,
-        plan: BoostingPlan,
-        base: float,
-        earlier: Forest | None,
-    ) -> BoostingState:
-        state = super()._state(train, valid, plan, base, earlier)
-        state.trees.factor = plan.learning_rate / self.n_runs
-        totals = totals_of_runs(earlier, self.n_runs, plan.learning_rate, train.data)
-        return dataclasses.replace(state, totals=totals)
+    def _tree_weight(self, plan: BoostingPlan) -> float:
+        return plan.learning_rate / self.n_runs
+
+    def _totals(self, data: RankingData, earlier: Forest | None) -> Floats:
+        return totals_of_runs(earlier, self.n_runs, float(self.learning_rate), data)
 
     def _earlier(
         self, data: RankingData, checkpoint: Checkpoint
@@ -101,11 +86,11 @@ class AveragedGBRT(GBRT):
     def _rounds_of(self, n_trees: int) -> int:
         return n_trees // self.n_runs
 
-    def _warn_of_equal_runs(self, data: RankingData) -> None:
-        sees_all = FeatureChoice(self.features_per_node).count(data.n_features) == data.n_features
+    def _warn_of_equal_runs(self, n_features: int) -> None:
+        sees_all = FeatureChoice(self.features_per_node).count(n_features) == n_features
         if self.n_runs > 1 and sees_all and self.subsample == 1.0:
             warnings.warn(
-                f"with features_per_node={self.features_per_node!r} of {data.n_features} features every node "
+                f"with features_per_node={self.features_per_node!r} of {n_features} features every node "
                 f"sees all of them: the {self.n_runs} runs are equal. Ask for fewer, or set subsample below 1.",
                 DataWarning,
                 stacklevel=3,

@@ -2,7 +2,7 @@
 
 ``fit`` is the same for all: it brings its arguments into one form, checks the parameters and calls ``_learn``. An
 estimator of trees implements ``_fit``, which gets binned rows; others implement ``_learn``. The functions at the end
-are what other modules may ask of an estimator.
+are for other modules, which do not use private methods of estimators.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Ranker(DeclaredEstimator):
         return self._with_trees(self.forest_.n_trees)
 
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
-        """Parameters that give so many trees in all."""
+        """Parameters that give ``n_trees`` trees in all."""
         return {"n_trees": n_trees, "early_stopping": None}
 
     @property
@@ -182,7 +182,7 @@ class Ranker(DeclaredEstimator):
 
 
 class BuiltOnBase:
-    """What rankers share that are built on another one, their parameter ``base``."""
+    """The base of rankers that are built on another ranker, their parameter ``base``."""
 
     base: Ranker | None
 
@@ -206,7 +206,7 @@ def shares(parts: Floats) -> Floats:
     return parts / total if total > 0 else parts
 
 
-# What the rest of the package asks of an estimator.
+# Functions on estimators for the rest of the package.
 
 
 def check_parameters(estimator: Ranker) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
+from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
 from rankwood.losses.loss import Gradients, HasGradients, OwnLoss, SquaredLoss
@@ -32,14 +33,16 @@ from rankwood.training.inputs import TrainingSet, codes_of, directions
 from rankwood.training.rounds import EarlyStopping, Rounds, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
-# What boosted trees say of these where they count rounds.
+# The documentation of ``early_stopping`` and ``warm_start`` where rounds are counted.
 STOP_BY_ROUNDS, ADD_ROUNDS = SHARED["early_stopping"].doc, SHARED["warm_start"].doc
+_SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn
+    without replacement; pairs are made of all documents, also of those a tree does not see."""
 
 
 class RoundRanker(Ranker):
     """A model that grows by one tree per round, each with a weight.
 
-    A method names its loss in ``_loss``, what its trees follow from in ``_plan``, and its loop in ``_boost``.
+    A subclass defines its loss in ``_loss``, what determines its trees in ``_plan``, and its loop in ``_boost``.
 
     Attributes
     ----------
@@ -61,11 +64,11 @@ class RoundRanker(Ranker):
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
 
     def _loss(self, train: TrainingSet) -> HasGradients:
-        """What the trees are to remove."""
+        """The loss that the trees lower."""
         raise NotImplementedError
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
-        """What the trees follow from."""
+        """What determines the trees."""
         raise NotImplementedError
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
@@ -88,10 +91,9 @@ class RoundRanker(Ranker):
         earlier, history = self._earlier(train.data, checkpoint)
         state = self._state(train, valid, plan, loss.start(), earlier)
         state.stopping.history.extend(history)
+        total, done = int(getattr(self, self._length)), self._rounds_of(len(state.trees))
         save = checkpoint.saver(functools.partial(self._save, state))
-        rounds = self._rounds(
-            self._most_trees, len(state.trees), stopping=state.stopping, save=save
-        )
+        rounds = self._rounds(total, done, stopping=state.stopping, save=save)
         self._boost(loss, plan, state, rounds)
         self._keep(state)
 
@@ -127,11 +129,11 @@ class RoundRanker(Ranker):
             average=False,
             earlier=earlier,
             base=base if earlier is None else earlier.base,
-            factor=plan.learning_rate,
+            factor=self._tree_weight(plan),
         )
         measure = parse_measure(self.measure)
         stopping = EarlyStopping(self.early_stopping, is_minimised(measure))
-        totals = np.zeros(data.n_documents) if earlier is None else totals_of(earlier, data)
+        totals = self._totals(data, earlier)
         validation = None
         if valid is not None:
             of_valid = np.zeros(valid.n_documents) if earlier is None else totals_of(earlier, valid)
@@ -139,10 +141,18 @@ class RoundRanker(Ranker):
             validation = Validation(valid, codes, measure, of_valid, plan.n_threads)
         return BoostingState(trees, totals, validation, stopping)
 
+    def _tree_weight(self, plan: BoostingPlan) -> float:
+        """The weight of a tree in the model, unless the loop chooses one for each tree."""
+        return plan.learning_rate
+
+    def _totals(self, data: RankingData, earlier: Forest | None) -> Floats:
+        """The totals of the training rows, from the earlier trees if there are any."""
+        return np.zeros(data.n_documents) if earlier is None else totals_of(earlier, data)
+
     def _earlier(
         self, data: RankingData, checkpoint: Checkpoint
     ) -> tuple[Forest | None, list[float]]:
-        """Trees to go on from, of a checkpoint or of the fit before, with their history."""
+        """The trees to continue from, of a checkpoint or of the fit before, with their history."""
         saved = checkpoint.load("history")
         if saved is not None:
             return saved.forest, saved.arrays["history"].tolist()
@@ -162,11 +172,11 @@ class RoundRanker(Ranker):
         return forest, self.history_[: self._rounds_of(forest.n_trees)]
 
     def _trees_of(self, n_rounds: int) -> int:
-        """How many trees the model has after so many rounds of boosting."""
+        """How many trees the model has after ``n_rounds`` rounds of boosting."""
         return n_rounds
 
     def _rounds_of(self, n_trees: int) -> int:
-        """How many rounds of boosting a model of so many trees had."""
+        """How many rounds of boosting gave a model of ``n_trees`` trees."""
         return n_trees
 
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
@@ -260,7 +270,7 @@ class Boosted(RoundRanker):
 
 
 def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, BoostingPlan]:
-    """What the steps of an estimator follow from on these training rows, for other methods that take such steps."""
+    """The loss and the plan of an estimator on these training rows, for methods that choose among its steps."""
     return estimator._loss(train), estimator._plan(train)
 
 
@@ -297,10 +307,6 @@ def _check_own_loss(name: str, value: Any) -> None:
             f"{name} must be a function of (scores, data), got {checks.plain(value)}. "
             "A model file keeps the name of a function, not the function: pass it again to train."
         )
-
-
-_SUBSAMPLED_PAIRS = """The share of rows, or of whole queries (``subsample_by="query"``), that each tree sees, drawn
-    without replacement; pairs are made of all documents, also of those a tree does not see."""
 
 
 class LambdaMART(Boosted):

@@ -34,7 +34,7 @@ _DRAWN = "How much is drawn, as a share of the rows or queries; whether one may 
 
 
 class ForestRanker(Ranker):
-    """What all forests share, whatever their trees are like: bags, parallel growing, out-of-bag estimates.
+    """The base of all forests: bags, parallel growing, out-of-bag estimates.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class ForestRanker(Ranker):
         weights, present = train.weights, train.present
         bags = self._bags(train.data, weights)
         if bags is not None and bags.weights is not None:
-            weights = None  # they are chances already
+            weights = None  # the bags use them as probabilities already
         return ForestPlan(
             train.matrix,
             train.labels,
@@ -225,7 +225,7 @@ def forest_plan(forest: ForestRanker, train: TrainingSet) -> ForestPlan:
 
 
 class SplittingForest(ForestRanker):
-    """What forests share whose nodes compare splits of some features by what they remove."""
+    """The base of forests whose nodes compare the splits of some features by their gain."""
 
     min_gain: float = parameter(default=0.0, doc=_LIMITS)
     features_per_node: int | float | None = parameter(default=0.3)

@@ -85,7 +85,7 @@ def in_order_of(train: RankingData, valid: RankingData) -> RankingData:
     )
 
 
-# ``RankSVM``: a linear ranker with a large margin between documents of different labels.
+# RankSVM.
 
 
 class RankSVM(LinearRanker):

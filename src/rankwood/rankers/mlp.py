@@ -1,4 +1,7 @@
-"""``MLPRanker``: a neural network, the baseline that tree ensembles are compared with."""
+"""``MLPRanker``: a neural network, the baseline that tree ensembles are compared with.
+
+This is the only module that imports PyTorch, which the extra ``neural`` brings, and it does so in functions only.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")
 _LOSS = "The steepness of the loss, and what the distance of two ranks counts in it."
 _RUN = "As for ``RandomForest``. Threads are for scoring."
+_SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
+_PAIRS_AT_ONCE = 4_000_000  # cells of lists × positions × positions in memory: 16 MB per array
 
 
 class MLPRanker(Ranker):
@@ -197,11 +202,7 @@ def widths_of(hidden: Any) -> tuple[int, ...]:
     return units
 
 
-# Training data of a network: standardised features, gains, and batches of whole queries.
-
-
-_SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
-_PAIRS_AT_ONCE = 4_000_000  # cells of lists × places × places in memory: 16 MB per array
+# Training data: standardised features, gains, and batches of whole queries.
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,11 +255,11 @@ def _moments(values: Floats, weights: Floats) -> tuple[float, float, float]:
 class QueryChunk:
     """Some lists of a batch, padded to the longest of them.
 
-    ``rows`` are rows of the data; ``places`` say where each goes among the lists × longest places.
+    ``rows`` are rows of the data; ``slots`` are their indices among the lists × longest positions.
     """
 
     rows: Rows
-    places: Rows
+    slots: Rows
     n_lists: int
     longest: int
     weights: Floats  # of lists
@@ -278,10 +279,10 @@ class QueryLists:
     def of(cls, data: RankingData, standards: Standards) -> QueryLists:
         """The lists of ``data``; rows without weight are no part of them."""
         gains = np.zeros(data.n_documents)
-        of_place = gains_over_ideal(
+        by_position = gains_over_ideal(
             np.ascontiguousarray(data.labels[data.row_order]), data.query_offsets
         )
-        gains[data.row_order] = of_place
+        gains[data.row_order] = by_position
         weights = np.ones(data.n_queries) if data.query_weights is None else data.query_weights
         lists, of_lists = [], []
         for number, (_, rows) in enumerate(data.iter_queries()):
@@ -298,7 +299,7 @@ class QueryLists:
     ) -> Iterator[list[QueryChunk]]:
         """The lists in an order drawn for the epoch, ``batch_size`` at a time, as chunks that fit in memory.
 
-        Of a list longer than ``max_list`` so many documents are drawn, others in each epoch.
+        Of a longer list, ``max_list`` documents are drawn anew in each epoch.
         """
         generator = random.stream(seed, "epoch", epoch)
         order = generator.permutation(len(self.lists))
@@ -330,11 +331,11 @@ def _parts(lengths: list[int], lists: list[int]) -> Iterator[list[int]]:
 
 def _chunk(lists: list[Rows], weights: Floats) -> QueryChunk:
     longest = max(rows.size for rows in lists)
-    places = [np.arange(rows.size) + number * longest for number, rows in enumerate(lists)]
-    return QueryChunk(np.concatenate(lists), np.concatenate(places), len(lists), longest, weights)
+    slots = [np.arange(rows.size) + number * longest for number, rows in enumerate(lists)]
+    return QueryChunk(np.concatenate(lists), np.concatenate(slots), len(lists), longest, weights)
 
 
-# Training a network with PyTorch, which the extra ``neural`` brings. Nothing else in the package imports it.
+# Training with PyTorch.
 
 
 def import_torch() -> Any:
@@ -384,7 +385,7 @@ class TrainingPlan:
 
 
 class Training:
-    """A network on its way: its weights, and an epoch at a time."""
+    """A network in training: its weights, changed epoch by epoch."""
 
     def __init__(self, plan: TrainingPlan, lists: QueryLists, device: Any) -> None:
         torch = import_torch()
@@ -394,7 +395,7 @@ class Training:
             torch.tensor(array, device=device, requires_grad=True) for array in drawn
         ]
         self._optimiser = torch.optim.Adam(self._parameters, lr=plan.learning_rate)
-        # A generator of its own: what others draw from PyTorch's changes nothing here.
+        # A separate generator: draws from PyTorch's global one change nothing here.
         self._generator = torch.Generator(device=device)
         self._generator.manual_seed(int(random.stream(plan.seed, "dropout").integers(2**62)))
 
@@ -425,12 +426,12 @@ class Training:
         """The weighted sum of the losses of a chunk's lists."""
         torch, lists, plan = import_torch(), self._lists, self._plan
         scores = self._forward(self._tensor(lists.features[chunk.rows]))
-        places = torch.as_tensor(chunk.places, device=self._device)
+        slots = torch.as_tensor(chunk.slots, device=self._device)
         shape = (chunk.n_lists, chunk.longest)
 
         def padded(values: Any) -> Any:
             empty = torch.zeros(shape[0] * shape[1], dtype=values.dtype, device=self._device)
-            return empty.scatter(0, places, values).reshape(shape)
+            return empty.scatter(0, slots, values).reshape(shape)
 
         of_rows = lists.row_weights
         losses = ndcg_loss2pp(

@@ -39,6 +39,9 @@ _WORTHS: dict[str, Callable[[Floats], Floats]] = {
 }
 MOST_GRADES = 100  # each is a model of its own: labels with more values are no grades
 
+_RESUME = (
+    "As for ``RandomForest``: there is one file per model, with .0, .1 and so on after the name."
+)
 _LISTENERS = """As for ``RandomForest``; a callback that returns True ends the growing of the model at hand."""
 
 
@@ -108,11 +111,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
     n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
-    checkpoint: str | os.PathLike[str] | None = parameter(
-        default=None,
-        doc="As for ``RandomForest``: there is one file per model, with .0, .1 and so on after the name.",
-        kw_only=True,
-    )
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_no_validation_data(valid)
@@ -134,7 +133,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         self._estimate(out_of_bag, train.data)
 
     def _copy_of_base(self, number: int, relay: _Relay) -> Any:
-        """The estimator of one cumulative model; whoever listens to base, or to all of the fit, listens to it."""
+        """The estimator of one cumulative model; it reports to the listeners of base and of the whole fit."""
         base = self._base()
         changes: dict[str, Any] = {
             "progress": base.progress,  # cloning would have made copies of the listeners
@@ -167,7 +166,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         else:
             parts = []
             if self.fitted_on != "valid":
-                assert out_of_bag is not None  # ``_check_parameters`` saw to it
+                assert out_of_bag is not None  # ``_check_parameters`` refuses such a base
                 parts.append((out_of_bag, train.labels, train.weights))
             if self.fitted_on != "train":
                 assert valid is not None

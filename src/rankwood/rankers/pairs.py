@@ -1,4 +1,10 @@
-"""``NDCGBoost``: boosting of 0/1 trees on the expected NDCG (Valizadegan, Jin, Zhang & Mao 2009)."""
+"""Boosting on pairs of documents: ``NDCGBoost`` and ``RankBoost``.
+
+``NDCGBoost`` adds trees with leaves 0 and 1 that raise the expected NDCG (Valizadegan, Jin, Zhang & Mao 2009).
+
+``RankBoost`` adds weak rankers of one feature and one threshold (Freund, Iyer, Schapire & Singer 2003). A weak ranker
+predicts 1 for a document with ``x > threshold``, 0 for one with ``x <= threshold``, and ½ if the value is missing.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +21,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
+from rankwood.losses.loss import LARGEST_EDGE, LEAST_EDGE
 from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
 from rankwood.losses.pairs import GradedLists, PairLoss, graded_lists
 from rankwood.losses.targets import rising_documents
@@ -32,6 +39,9 @@ from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix
 
 NO_USEFUL_TREE = "no tree tells documents that should rise from those that should fall"
+NO_USEFUL_RANKER = "no weak ranker orders the weighted pairs better than chance"
+_SLACK = int(2 * UNIT * 1e-12)  # of 2 r: edges that differ by less differ by rounding
+ABSTAINED = 0.5  # the prediction for a missing value
 
 
 def ndcgboost(
@@ -122,14 +132,11 @@ def _checked_gain(gain: Any) -> Gain:
     """The argument ``gain``, read as measures read theirs."""
     if not isinstance(gain, str | list | tuple | np.ndarray):
         raise ParameterError(f"gain must be a name or a table of numbers, got {gain!r}.")
-    found: Gain = FORMS["ndcg"].options["gain"].read("gain", gain)
-    return found
+    checked: Gain = FORMS["ndcg"].options["gain"].read("gain", gain)
+    return checked
 
 
-# ``RankBoost``: boosting of single-feature rankers on pairs (Freund, Iyer, Schapire & Singer 2003).
-
-
-NO_USEFUL_RANKER = "no weak ranker orders the weighted pairs better than chance"
+# RankBoost.
 
 
 def rankboost(
@@ -200,14 +207,7 @@ class RankBoost(RoundRanker):
         self.stopped_because_ = rounds.stopped_because
 
 
-# Weak rankers of one feature and one threshold. A weak ranker predicts 1 for a document with ``x > threshold``, 0 for
-# one with ``x <= threshold``, and ½, which is neither above nor below, if the value is missing.
-
-
-_SLACK = int(2 * UNIT * 1e-12)  # of 2 r: edges that differ by less differ by rounding
-LARGEST_EDGE = 1.0 - 1e-6  # of |r|: no weight is larger than ½ ln(2·10⁶) = 7.3
-LEAST_EDGE = 1e-8  # of |r|: below, √(1 - r²) is 1 in float64 and a round changes nothing
-ABSTAINED = 0.5
+# Weak rankers of one feature and one threshold.
 
 
 @dataclass(frozen=True)

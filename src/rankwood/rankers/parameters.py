@@ -168,7 +168,7 @@ _SEED_AND_THREADS = (
 _LISTENERS = """Functions that are told of every tree: see ``Progress``. A callback that returns True ends the
     growing."""
 
-# What a parameter means wherever it is not said otherwise, and which values it takes.
+# The meaning and the values of parameters that many rankers share; a declaration may override them.
 SHARED = {
     "n_trees": _shared(
         "Number of trees, or the most there may be with ``early_stopping``.", Whole(1)
@@ -231,7 +231,7 @@ SHARED = {
 }
 
 
-# What follows from the declarations.
+# Estimators made from declarations.
 
 
 @dataclass_transform(field_specifiers=(parameter,))

@@ -153,7 +153,7 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
 
 
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: a figure that is none becomes null. Times are left out."""
+    """NaN becomes None, since JSON has no NaN. Times are left out."""
     if isinstance(value, list):
         return [_without_nan(item) for item in value]
     if isinstance(value, dict):

@@ -47,6 +47,28 @@ from rankwood.serve.schema import (
 )
 from rankwood.serve.store import FieldError, ModelSlot, ModelStore, ServedModel, order_of
 
+_LOG = logging.getLogger(__name__)
+_OPEN = ("/healthz",)  # asked by machines that hold no token
+_PATHS = ("/rank", "/models", "/healthz", "/metrics", "/docs", "/openapi.json")
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": ErrorAnswer, "description": "The token is missing or wrong."},
+    404: {"model": ErrorAnswer, "description": "There is no such model."},
+    408: {"model": ErrorAnswer, "description": "It took too long."},
+    413: {"model": ErrorAnswer, "description": "The body is too large."},
+    422: {"model": ErrorAnswer, "description": "A field cannot be used; the answer names it."},
+    503: {"model": ErrorAnswer, "description": "Too many requests are waiting."},
+}
+# Upper bounds of the buckets of the histogram, in seconds.
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
+h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
+"""
+
 
 @dataclass(frozen=True)
 class RequestLimits:
@@ -72,7 +94,7 @@ class Refusal(Exception):
 
 
 class Workers:
-    """Threads that score, and a bounded line before them."""
+    """Threads that score, and a bounded queue before them."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._most = limits.workers + limits.queue
@@ -89,13 +111,13 @@ class Workers:
         return await asyncio.shield(future)
 
     def close(self) -> None:
-        """Let the threads end when they have done what was begun."""
+        """Let the threads end after the work that has begun."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self.in_flight -= 1
         if not future.cancelled():
-            future.exception()  # looked at, so that an abandoned one is not reported as lost
+            future.exception()  # retrieved, so that asyncio does not report an abandoned one
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -124,42 +146,6 @@ def check_token(request: Request, token: str | None) -> None:
 
 def _too_large(most: int) -> Refusal:
     return Refusal(413, f"the body is larger than the {most:,} bytes allowed.", "body")
-
-
-_LOG = logging.getLogger(__name__)
-_OPEN = ("/healthz",)  # asked by machines that hold no token
-_PATHS = ("/rank", "/models", "/healthz", "/metrics", "/docs", "/openapi.json")
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": ErrorAnswer, "description": "The token is missing or wrong."},
-    404: {"model": ErrorAnswer, "description": "There is no such model."},
-    408: {"model": ErrorAnswer, "description": "It took too long."},
-    413: {"model": ErrorAnswer, "description": "The body is too large."},
-    422: {"model": ErrorAnswer, "description": "A field cannot be used; the answer names it."},
-    503: {"model": ErrorAnswer, "description": "Too many requests are waiting."},
-}
-_BOUNDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)  # seconds, of the histogram
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-pre { padding: .8rem; overflow-x: auto; border: 1px solid #8885; border-radius: .4rem; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
-h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
-"""
 
 
 def make_app(
@@ -197,7 +183,9 @@ async def _watch(store: ModelStore, seconds: float) -> None:
         await asyncio.sleep(seconds)
         try:
             await asyncio.to_thread(store.refresh)
-        except Exception:  # of whatever kind: the old models serve, and the next look may succeed
+        except (
+            Exception
+        ):  # any error: the old models stay in service, and the next check may succeed
             _LOG.exception("looking for changed models failed")
 
 

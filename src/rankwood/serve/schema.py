@@ -127,11 +127,11 @@ def parse_request(body: bytes) -> RankRequest:
         return RankRequest.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise FieldError(_place(first["loc"]), f"{first['msg']}.") from None
+        raise FieldError(_field_path(first["loc"]), f"{first['msg']}.") from None
 
 
-def _place(location: tuple[Any, ...]) -> str:
-    """Where an error stands, without the names of the alternatives that were tried."""
+def _field_path(location: tuple[Any, ...]) -> str:
+    """The path to the field of an error, without the names of the alternatives that were tried."""
     tried = ("list[", "dict[", "nullable[", "constrained-", "str", "int")
     parts = [str(part) for part in location]
     return ".".join(part for part in parts if not part.startswith(tried)) or "body"

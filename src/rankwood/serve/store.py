@@ -20,6 +20,8 @@ from rankwood.models.shapley import contributions
 
 LARGEST = float(np.finfo(np.float32).max)  # of a feature value
 _WARM_UP_ROWS = (1, 2, 100)
+_LOG = logging.getLogger(__name__)
+Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +127,6 @@ def _refuse_missing(rows: Floats, features: Sequence[str]) -> None:
             f"documents.{number}.features",
             f"feature '{features[column]}' is missing, and this service refuses missing values.",
         )
-
-
-_LOG = logging.getLogger(__name__)
-
-Stamp = tuple[int, int, int]
 
 
 @dataclass

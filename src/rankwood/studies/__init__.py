@@ -25,7 +25,7 @@ From call to table, with ``learning_curve(estimators, data, test)``
 takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the library on a few
 rows, before a test run or in the build of a container.
 
-Words used here
+Terms
     algorithm   an estimator with its name; it is cloned for every fit and never fitted itself
     fold        training, validation and test data; without folds there is one
     replicate   one of several values measured under the same conditions, by another seed or fold

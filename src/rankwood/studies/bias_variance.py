@@ -6,7 +6,7 @@ documents of a query whether one is above the other. If p is the share of traini
 share of wrong answers. Each pair is asked in both directions, since with ``ties="strict"`` a tie is "not above" in
 either.
 
-Words used here
+Terms
     position  an index of the test documents, grouped by query and sorted by descending label within each
     partner   the second document of a pair: its position is after the first, so its label is not higher
 """
@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -477,14 +477,14 @@ class DocumentPairs:
         """
         by_position = np.stack(list(scores), axis=1)[self.rows]
         sums: Floats = np.zeros((self.counts.size, N_SUMS))
-        rest = (self.labels, read_only(np.ascontiguousarray(by_position)), TIES[ties], sums)
+        votes = Votes(self.labels, read_only(np.ascontiguousarray(by_position)), TIES[ties])
         for add_pairs, *lists in (
             (add_every_pair, self.whole, self.offsets, self.partners),
             (add_drawn_pairs, self.sampled, self.starts, self.drawn),
         ):
             n_queries, n_pairs = lists[0].size, int(self.used[lists[0]].sum())
             least = 1 + n_queries * _LEAST_PAIRS // max(1, n_pairs)
-            run_blocks(add_pairs, n_queries, *lists, *rest, n_threads=n_threads, least=least)
+            run_blocks(add_pairs, n_queries, *lists, votes, sums, n_threads=n_threads, least=least)
         asked = 2.0 * self.used[:, np.newaxis]
         means: Floats = np.full(sums.shape, np.nan)
         np.divide(sums, asked, out=means, where=asked > 0)
@@ -525,15 +525,22 @@ def _nothing_to_compare(pairs: str) -> str:
 # Kernels: error, bias² and variance of pairs, summed by query.
 
 
+class Votes(NamedTuple):
+    """What the trainings answer by: labels and scores of the positions, and what a tie counts for "above"."""
+
+    labels: Array
+    scores: Array  # positions × trainings
+    tie: float
+
+
 @kernel
-def add_pair(
-    one: int, other: int, labels: Array, scores: Array, tie: float, query: int, sums: Array
-) -> None:
-    """Add what the trainings make of a pair, asked both ways round: is one above other, is other above one.
+def add_pair(one: int, other: int, votes: Votes, query: int, sums: Array) -> None:
+    """Add the answers of the trainings about a pair to the sums of its query, in both directions.
 
     p is the share of trainings that say yes, t the truth: 1 for the higher label, 0 for the lower, and 0 both ways for
     equal labels. The error is the share of wrong answers, bias² is (p - t)², variance p (1 - p).
     """
+    scores, tie = votes.scores, votes.tie
     n_trainings = scores.shape[1]
     above = 0.0
     below = 0.0
@@ -547,7 +554,7 @@ def add_pair(
             below += tie
     share = above / n_trainings
     share_back = below / n_trainings
-    truth = 1.0 if labels[one] > labels[other] else 0.0
+    truth = 1.0 if votes.labels[one] > votes.labels[other] else 0.0
     wrong = 1.0 - share if truth == 1.0 else share
     sums[query, ERROR] += wrong + share_back
     sums[query, BIAS] += (share - truth) * (share - truth) + share_back * share_back
@@ -556,37 +563,21 @@ def add_pair(
 
 @kernel
 def add_every_pair(
-    first: int,
-    last: int,
-    queries: Array,
-    offsets: Array,
-    partners: Array,
-    labels: Array,
-    scores: Array,
-    tie: float,
-    sums: Array,
+    first: int, last: int, queries: Array, offsets: Array, partner: Array, votes: Votes, sums: Array
 ) -> None:
-    """Sums over all pairs of the queries: a document's partners stand from ``partners`` to the end of its query."""
+    """Sums over all pairs of the queries: the partners of a document are from ``partner`` to the end of its query."""
     for number in range(first, last):
         query = queries[number]
         for one in range(offsets[query], offsets[query + 1]):
-            for other in range(partners[one], offsets[query + 1]):
-                add_pair(one, other, labels, scores, tie, query, sums)
+            for other in range(partner[one], offsets[query + 1]):
+                add_pair(one, other, votes, query, sums)
 
 
 @kernel
 def add_drawn_pairs(
-    first: int,
-    last: int,
-    queries: Array,
-    starts: Array,
-    drawn: Array,
-    labels: Array,
-    scores: Array,
-    tie: float,
-    sums: Array,
+    first: int, last: int, queries: Array, starts: Array, drawn: Array, votes: Votes, sums: Array
 ) -> None:
     """Sums over the pairs that were drawn: those of the query at ``number`` begin at ``starts[number]``."""
     for number in range(first, last):
         for pair in range(starts[number], starts[number + 1]):
-            add_pair(drawn[0, pair], drawn[1, pair], labels, scores, tie, queries[number], sums)
+            add_pair(drawn[0, pair], drawn[1, pair], votes, queries[number], sums)

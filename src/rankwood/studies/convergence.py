@@ -1,6 +1,6 @@
 """``convergence``: a measure by tree, round or layer, on training, validation and test data.
 
-Words used here
+Terms
     stage    a model after some of its trees, rounds or layers
     unit     what its stages are counted in: tree, round or layer
     part     a data set by its name, such as "train"; "oob" is the training data, out of bag

@@ -533,9 +533,9 @@ def _refuse_single_replicates(replicates: str, n_folds: int, repetitions: int) -
         )
 
 
-def _as_replicates(found: Floats, replicates: str) -> Floats:
+def _as_replicates(values: Floats, replicates: str) -> Floats:
     """Values by cell and replicate, from values by fold, cell and repetition."""
-    by_cell = found.transpose(1, 0, 2)
+    by_cell = values.transpose(1, 0, 2)
     if replicates == "all":
         return by_cell.reshape(len(by_cell), -1)
     means: Floats = by_cell.mean(axis=1 if replicates == "repetitions" else 2)

@@ -248,7 +248,7 @@ class _LearningFold:
     def measured(self, job: int) -> float:
         """Fit an algorithm to a share, and measure it on the test data."""
         shape = (len(self.algorithms), len(self.shares), self.repetitions)
-        algorithm, share, repetition = (int(place) for place in np.unravel_index(job, shape))
+        algorithm, share, repetition = (int(index) for index in np.unravel_index(job, shape))
         number, _, threads = self.number_seed_threads
         name = list(self.algorithms)[algorithm]
         iteration = number * self.repetitions + repetition

@@ -1,6 +1,6 @@
 """``Bags``: which rows each tree of an ensemble sees, and how often; ``OutOfBag``: estimates by the other trees.
 
-Words used here
+Terms
     unit      what is drawn: a row, or a query with all its rows
     count     how often a row was drawn; a row with count 0 is *out of the bag* of its tree
 """
@@ -105,7 +105,7 @@ class Bags:
 
     @property
     def _has_all_rows(self) -> bool:
-        """Whether the units are the rows, as they are: nobody need list them."""
+        """Whether the units are all rows, in their order, so that they need not be listed."""
         return self.query_of_row is None and self.present is None
 
     @functools.cached_property
@@ -123,10 +123,7 @@ class Bags:
         return checks.read_only(cumulative), checks.read_only(guide)
 
 
-# Drawing rows: how often each is drawn depends on the stream's number and on nothing else.
-#
-# Draw ``d`` of a stream is ``uniform(stream, d)``. 720,000 of them take a few milliseconds, and no
-# lock is held.
+# Kernels: draws. Draw ``d`` of a stream is ``uniform(stream, d)``, so the counts depend on the stream's number only.
 
 
 @kernel
@@ -243,8 +240,8 @@ def _whole_queries(query_ids: Array) -> list[slice]:
     starts = np.flatnonzero(query_ids[1:] != query_ids[:-1]) + 1
     if np.unique(query_ids[starts]).size < starts.size or query_ids[0] in query_ids[starts]:
         return [slice(0, query_ids.size)]  # a query's rows are not all together
-    places = np.searchsorted(starts, np.arange(_ROWS_AT_A_TIME, query_ids.size, _ROWS_AT_A_TIME))
-    ends = np.unique(starts[places[places < starts.size]])
+    nearest = np.searchsorted(starts, np.arange(_ROWS_AT_A_TIME, query_ids.size, _ROWS_AT_A_TIME))
+    ends = np.unique(starts[nearest[nearest < starts.size]])
     bounds = [0, *ends.tolist(), query_ids.size]
     return [slice(*pair) for pair in itertools.pairwise(bounds)]
 
@@ -255,7 +252,7 @@ def add_out_of_bag(
 ) -> None:
     """Add the value of each row's leaf, and one tree, where the tree has not seen the row.
 
-    Without branches: whether a row was drawn cannot be guessed.
+    The loop has no branches: whether a row was drawn cannot be predicted.
     """
     for row in range(counts.size):
         is_left_out = counts[row] == 0

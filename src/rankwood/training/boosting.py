@@ -135,11 +135,6 @@ class Runs:
     plans: Sequence[BoostingPlan]  # one per run; they differ in their seeds
     state: BoostingState  # of the mean of the runs; its totals are runs × rows
 
-    @property
-    def n_rounds(self) -> int:
-        """Rounds so far."""
-        return len(self.state.trees) // len(self.plans)
-
     def grow(self, number: int, run: int) -> Tree:
         """Tree ``number`` of a run, added to the run's own scores but not yet to the mean of the runs."""
         plan, totals = self.plans[run], self.state.totals[run]

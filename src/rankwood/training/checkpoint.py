@@ -1,4 +1,4 @@
-"""Checkpoints: the finished rounds on disk, so that a fit that was killed goes on where it stopped.
+"""Checkpoints: the finished rounds on disk, so that a fit that was killed continues where it stopped.
 
 A checkpoint is a file in the model format, of kind ``checkpoint``. It stores the parameters and a digest of the data
 it belongs to, and is refused where they differ: rounds of two different fits must never be mixed. Since all that is
@@ -34,8 +34,10 @@ from rankwood.training.costs import TrainingCosts
 from rankwood.training.inputs import TrainingSet
 
 KIND = "checkpoint"
-SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the round at hand
+SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the current round
 _PREFIX = "forest."
+# Parameters that say how a fit is run, not what it gives; models do not store them.
+OF_THE_RUN = ("callbacks", "checkpoint", "n_threads", "progress", "warm_start")
 
 
 class CheckpointFile:
@@ -217,10 +219,6 @@ def digest_of_fit(train: TrainingSet, valid: RankingData | None) -> str:
 # Parameters as JSON holds them, for model files and for checkpoints.
 
 
-# Parameters that say how a fit is run, not what it gives: they are no part of a model.
-OF_THE_RUN = ("callbacks", "checkpoint", "n_threads", "progress", "warm_start")
-
-
 def plain_parameters(estimator: Any) -> dict[str, Any]:
     """Every parameter that decides what is learned, made of numbers, texts, lists and mappings."""
     parameters = estimator.get_params(deep=False)
@@ -232,7 +230,7 @@ def plain_parameters(estimator: Any) -> dict[str, Any]:
 def plain(name: str, value: Any) -> Any:
     """``value`` without numpy and tuples; a function or loss of the user's own becomes its name."""
     if value is None or isinstance(value, str | bool | int | float):
-        # numpy's float64 is a float, but not one that every reader expects
+        # numpy's float64 is a subclass of float, which some readers refuse
         return float(value) if isinstance(value, np.floating) else value
     if isinstance(value, np.generic):
         return value.item()

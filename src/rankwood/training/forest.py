@@ -128,7 +128,7 @@ def grow_forest(plan: ForestPlan, state: ForestState, rounds: Rounds) -> None:
     """Grow the trees that ``state`` lacks; the order they are added in does not depend on threads."""
     with contextlib.closing(_grow_in_batches(plan, state)) as grown:
         for _ in rounds:
-            # No name for the tree: it has a number per row, and would be kept while the next one grows.
+            # The tree has no name here: it has a number per row, and a name would keep it while the next one grows.
             rounds.finish(state.add(*next(grown)))
 
 

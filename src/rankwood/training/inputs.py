@@ -55,7 +55,7 @@ def ranking_data(
         X = X.data  # noqa: N806
     if not isinstance(X, RankingData):
         if y is None:
-            # scikit-learn's own checks look for these words.
+            # scikit-learn's estimator checks look for this wording.
             raise DataError("fit requires y to be passed, but the target y is None.")
         refuse_other_than_tables(X)
         return RankingData(X, y, qid, None, sample_weight, query_weight)

@@ -45,6 +45,8 @@ ALL_ROUNDS = "all rounds are done"
 NO_BETTER = "early stopping: the validation measure has not improved"
 ASKED_TO = "a callback asked for it"
 
+Notes = Mapping[str, float]  # further figures of a round, by name
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -100,10 +102,7 @@ class ProgressReporter:
         self._start = time.perf_counter()
 
     def report(
-        self,
-        iteration: int,
-        measure: float | None = None,
-        notes: Mapping[str, float] | None = None,
+        self, iteration: int, measure: float | None = None, notes: Notes | None = None
     ) -> bool:
         """Report that ``iteration`` iterations are done; returns whether a callback asked to stop now."""
         if self._progress is None and not self._callbacks:
@@ -226,9 +225,7 @@ class Rounds:
             yield self._n_begun - 1
         self.stop(reason)
 
-    def finish(
-        self, measure: float | None = None, notes: Mapping[str, float] | None = None
-    ) -> None:
+    def finish(self, measure: float | None = None, notes: Notes | None = None) -> None:
         """End a round: write the checkpoint if it is due, then report the round."""
         self.save_if_due()
         self.n_done += 1
@@ -237,10 +234,7 @@ class Rounds:
             self.stop(ASKED_TO)
 
     def report(
-        self,
-        iteration: int,
-        measure: float | None = None,
-        notes: Mapping[str, float] | None = None,
+        self, iteration: int, measure: float | None = None, notes: Notes | None = None
     ) -> None:
         """Report progress within a round; a callback that asks to stop is heard when the round ends."""
         self._reporter.report(iteration, measure, notes)
@@ -262,7 +256,7 @@ class Rounds:
 
     @property
     def is_over(self) -> bool:
-        """Whether the round at hand is the last."""
+        """Whether the current round is the last."""
         return self._reason() is not None
 
     @contextlib.contextmanager
@@ -288,7 +282,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Binned validation rows, and the sum of what the trees so far say about them."""
+    """Binned validation rows, and the sums of the trees' predictions of them so far."""
 
     data: RankingData
     codes: Bytes
@@ -303,7 +297,7 @@ class Validation:
             )
 
     def add(self, tree: Tree, factor: float = 1.0) -> None:
-        """Add ``factor`` times what ``tree`` says about each row."""
+        """Add ``factor`` times the prediction of ``tree`` to each row."""
         leaf_of_row = np.full(self.totals.size, -1, np.int32)
         nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)
         run_blocks(

@@ -260,12 +260,12 @@ def keep_fix(row: int, feature: Any, begin: int, end: int, fixes: Rows, state: R
 @kernel
 def read_comment(text: Bytes, position: int, row: int, documents: Rows, state: Rows) -> int:
     """Skip a comment to its line feed; record the first ``docid = X`` in it."""
-    is_found = row < 0  # a comment that belongs to no row
+    is_done = row < 0  # the comment belongs to no row
     before = BLANK
     position += 1
     while byte_at(text, position) != LINE_FEED:
         byte = byte_at(text, position)
-        if byte == 100 and not is_found and before in (BLANK, TAB):  # d
+        if byte == 100 and not is_done and before in (BLANK, TAB):  # d
             begin, end = document_in(text, position)
             if end > begin:
                 number = state[N_DOCUMENTS]
@@ -273,7 +273,7 @@ def read_comment(text: Bytes, position: int, row: int, documents: Rows, state: R
                 documents[number, 1] = begin
                 documents[number, 2] = end
                 state[N_DOCUMENTS] = number + 1
-                is_found = True
+                is_done = True
         before = byte
         position += 1
     return position

@@ -115,7 +115,7 @@ def _draw_line(sheet: Drawing, across: Scale, up: Scale, index: int, history: Fl
         if math.isfinite(history[round_])
     ]
     sheet.add(Line(tuple(points), series(index), 2.0, dash_of(index)))
-    # Marks of neighbouring lines stand at different rounds.
+    # Marks of neighbouring lines are at different rounds.
     shift = (index % 4) / 4
     for share in (np.arange(_MARKS) + shift) / _MARKS:
         x, y = points[int(share * (len(points) - 1))]

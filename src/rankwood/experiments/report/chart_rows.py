@@ -307,7 +307,7 @@ def _panel(
 def _steps(
     differences: Floats, scale: Scale, left: float, right: float
 ) -> tuple[tuple[float, float], ...]:
-    """The outline of a bar per query; of many queries, of as many quantiles as can be told apart."""
+    """The outline of a bar per query; of many queries, of as many quantiles as can be distinguished."""
     n_steps = min(differences.size, _MOST_STEPS)
     heights = np.quantile(differences, 1.0 - (np.arange(n_steps) + 0.5) / n_steps)
     if differences.size <= _MOST_STEPS:

@@ -22,7 +22,7 @@ _CORRECTIONS = {
     "bonferroni": "after Bonferroni's correction",
     "none": "without correction for several comparisons",
 }
-# What a convention means, where its name does not say it.
+# The meaning of conventions whose names do not say it.
 _CONVENTIONS = {
     ("gain", "exponential"): "a label counts 2^label − 1",
     ("gain", "linear"): "a label counts as it is",
@@ -86,7 +86,7 @@ def p_text(p: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Seconds as text, in the unit that suits them."""
     if not math.isfinite(seconds):
         return "–"
     if seconds < 0.0005:
@@ -117,12 +117,12 @@ def count(amount: int, noun: str, plural: str = "") -> str:
 
 
 def brief(name: str) -> str:
-    """A name as a sentence can hold it."""
+    """A name, shortened to fit into a sentence."""
     return shorten(name, 60)
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names as a sentence has them."""
+    """Names joined by commas and "and"."""
     shown = list(names[:most])
     if len(names) > most:
         shown.append(f"{len(names) - most:,} more")

@@ -17,7 +17,7 @@ from rankwood.experiments.report.tables import Column, Table, TableCell
 
 _LONGEST_HEAD = 32  # letters of a column's name
 _LONGEST_NAME = 60  # letters; all of it is shown when it is pointed at
-# Not allowed in HTML, or able to turn round what stands beside them; a name may hold anything.
+# Characters that are not allowed in HTML or that change the direction of the text beside them.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -31,7 +31,7 @@ class Markup(str):
 
 
 def clean(text: Any) -> str:
-    """The text of ``text``, with what no document may hold replaced by the sign for it."""
+    """The text of ``text``, with forbidden characters replaced by U+FFFD."""
     return _FORBIDDEN.sub("�", str(text))
 
 

@@ -61,7 +61,7 @@ DEPTH = 20  # documents of a ranking that are shown
 _BYTES_FOR_VALUES = 2_000_000
 _BYTES_FOR_RANKINGS = 1_400_000
 _MISSING = 0xFFFF
-_STEP = 1e-4  # what four decimals tell apart
+_STEP = 1e-4  # the resolution of four decimals
 _LONGEST_ID = 120  # letters of a query's id
 _LONGEST_NAME = 48  # letters of a document's name
 

@@ -202,7 +202,7 @@ def write_png(drawing: Drawing, path: Path) -> None:
         key: text.encode("latin-1", "replace").decode("latin-1") for key, text in about.items()
     }
     with warnings.catch_warnings():
-        # A name may hold letters that the type lacks; a box stands for them.
+        # A name may have letters that the font lacks; they are drawn as boxes.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(path, format="png", dpi=_DOTS_PER_INCH * _SHARPNESS, metadata=latin)
 
@@ -210,7 +210,7 @@ def write_png(drawing: Drawing, path: Path) -> None:
 def _draw(axes: Any, shape: Shape, order: int) -> None:
     colour = COLOURS[shape.role]
     if isinstance(shape, Text):
-        # A dollar sign is a sign, not the start of a formula.
+        # Dollar signs are escaped, since matplotlib would take them for the start of a formula.
         axes.text(
             shape.x,
             shape.y,

@@ -14,6 +14,8 @@ from rankwood.experiments.report import formatting
 from rankwood.experiments.report.findings import Findings, is_lower_better
 from rankwood.experiments.results import CellRecord
 
+_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
+
 
 @dataclass(frozen=True)
 class TableCell:
@@ -25,7 +27,7 @@ class TableCell:
     marks: str = ""
     is_best: bool = False
     is_tied: bool = False
-    is_name: bool = False  # from outside, so that its direction of writing may be any
+    is_name: bool = False  # from the user, so that its writing direction is unknown
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,6 @@ class Table:
 
 
 _ALGORITHM = Column("algorithm", is_number=False)
-_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
 
 
 def name_cell(name: str, detail: str = "") -> TableCell:

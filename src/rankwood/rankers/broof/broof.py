@@ -50,6 +50,15 @@ from rankwood.training.rounds import Callback, EarlyStopping, Rounds
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 TOO_WRONG = "the error of a forest is too large"
+_STOPPING = """Stop when the measure, out of bag ("oob") or on validation data ("valid"), has not improved for
+    ``patience`` rounds, and keep the rounds up to the best value. None grows all rounds. Whatever this says, a forest
+    whose mean error is 0.5 or more ends the rounds of absolute, median and height."""
+_LIMITS = "Where a tree ends, as for ``RandomForest``."
+_BAG = """What is drawn for a tree, with replacement: "row" or "query" (whole queries); how much, as a share of
+    them."""
+_RESUME = "A file that keeps the rounds so far; a fit that finds one there goes on with it."
+_LISTENERS = """Functions that are told of every round: see ``Progress``. A callback that returns True ends the
+    growing."""
 
 
 def broof(
@@ -94,16 +103,6 @@ class NameOrFunction:
 def _check_loss(name: str, value: Any) -> None:
     if isinstance(value, str) or not (callable(value) or hasattr(value, "targets")):
         checks.one_of(name, value, LOSSES)
-
-
-_STOPPING = """Stop when the measure, out of bag ("oob") or on validation data ("valid"), has not improved for
-    ``patience`` rounds, and keep the rounds up to the best value. None grows all rounds. Whatever this says, a forest
-    whose mean error is 0.5 or more ends the rounds of absolute, median and height."""
-_LIMITS = "Where a tree ends, as for ``RandomForest``."
-_BAG = """What is drawn for a tree, with replacement: "row" or "query" (whole queries); how much, as a share of
-    them."""
-_LISTENERS = """Functions that are told of every round: see ``Progress``. A callback that returns True ends the
-    growing."""
 
 
 class BROOF(Ranker):
@@ -205,11 +204,7 @@ class BROOF(Ranker):
     seed: int = parameter(default=0)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
-    checkpoint: str | os.PathLike[str] | None = parameter(
-        default=None,
-        doc="A file that keeps the rounds so far; a fit that finds one there goes on with it.",
-        kw_only=True,
-    )
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)

@@ -35,6 +35,7 @@ from rankwood.trees.policies import Policies
 Record = dict[str, float | int | None]
 _FIGURES = ("error", "beta", "oob", "valid", "without_oob")
 _SAVED = ("weights", "scores", "sums", "masses", "best", "history", "is_over")
+_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
 
 
 def add_known(totals: Floats, values: Floats) -> None:
@@ -236,9 +237,6 @@ def _finite(value: Any) -> float | None:
 
 
 # Growing the forest of a round.
-
-
-_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ A round of the loop (``broof.broof``) asks, in this order:
 4. ``learner_weights``     how wrong each row is, how wrong the forest is, what it weighs
 5. ``update_weights``      what each row weighs in the next round
 
-Words used here
-    prediction   what one forest says about a training row; NaN where it may not be asked
-    score        what all forests so far say about a training row together
-    error        of a row, 0 is right; divided by the greatest of the round, so that 1 is as wrong as it gets
+Terms
+    prediction   of a training row by one forest; NaN where the forest may not predict it
+    score        the combined prediction of a training row by all forests so far
+    error        of a row: 0 is right, and 1 is the greatest error of the round, by which errors are divided
     ε            the weighted mean error of a round;  β  what follows from it: a forest weighs ln(1/β)
 """
 
@@ -37,13 +37,15 @@ from rankwood.losses.placement import height_errors, median_errors
 from rankwood.losses.targets import Targets, weak_learner_targets
 from rankwood.rankers.broof.state import RoundForest
 
-# β is kept this far from 0 and 1: a forest without error must not outweigh all others beyond measure, and one that
-# guesses must still weigh something.
+# β is kept this far from 0 and 1, so that a forest without error gets a finite weight and one that guesses gets a
+# positive weight.
 LEAST_BETA = 1e-6
 WORST_ERROR = 0.5  # a forest that is more wrong than this is discarded: ln(1/β) would be negative
 
 Errors = Callable[[Floats], Floats]  # from predictions; NaN where these are NaN
 Predictions = Callable[[RoundForest], Floats]
+_DATA_NAMES = ("data", "dataset", "train", "training_data", "ranking_data")
+_SCORE_NAMES = ("scores", "score", "predictions", "prediction", "predicted", "y_pred")
 
 
 class LossKind(Protocol):
@@ -146,7 +148,7 @@ def initialize_weights(
 
 @dataclass(frozen=True)
 class KindSettings:
-    """What the kinds are made with, beside the data."""
+    """What a loss needs besides the data."""
 
     learning_rate: float
     region: str
@@ -295,7 +297,7 @@ def constant(weights: Floats, errors: Floats, beta: float) -> Floats:  # noqa: A
     return weights
 
 
-# Whose predictions the errors are of that weights follow, and how they follow them.
+# By name: the predictions whose errors change the weights, and the rule of the change.
 UPDATES: dict[str, tuple[Predictions, Callable[[Floats, Floats, float], Floats]]] = {
     "oob": (held_out, reweight),
     "train": (training, reweight),
@@ -326,7 +328,7 @@ class Strategy:
         return errors, error, self.kind.weight(error)
 
     def is_too_wrong(self, error: float) -> bool:
-        """Whether a forest of mean error ε is of no use; where none could be found, it is."""
+        """Whether a forest of mean error ε is discarded; one whose error is unknown is."""
         return not self.kind.is_additive and not error < WORST_ERROR
 
     def update_weights(
@@ -343,11 +345,7 @@ class Strategy:
         return self.update(weights, errors, beta)
 
 
-# Extension points of the user's own: what they give is checked before it is used.
-
-
-_DATA_NAMES = ("data", "dataset", "train", "training_data", "ranking_data")
-_SCORE_NAMES = ("scores", "score", "predictions", "prediction", "predicted", "y_pred")
+# Extension points of the user's own; their results are checked before they are used.
 
 
 def scores_first(function: Callable[..., Any], shown: str) -> Callable[[Floats, RankingData], Any]:

@@ -40,7 +40,7 @@ class LayerRows:
     )  # kept only where a learner wants values
 
     def write(self, column: int, codes: Bytes) -> None:
-        """Write one column's codes, which stand in the data's order."""
+        """Write one column's codes, which are in the data's order."""
         self.codes[column] = codes.take(self.source_of_row)
 
     def make_room(self, width: int, n_columns: int) -> None:
@@ -74,7 +74,7 @@ class Encoded:
 
 @dataclass(eq=False)
 class LayerColumns:
-    """The columns of the layer at hand: those of the training rows, and of the validation rows if there are any."""
+    """The columns of the current layer: those of the training rows, and of the validation rows if there are any."""
 
     train: LayerRows
     valid: LayerRows | None

@@ -1,4 +1,4 @@
-"""``DeepForest``: layers of forests, each of which also sees what the layer before it said."""
+"""``DeepForest``: layers of forests, each of which also sees the scores of the layer before it."""
 
 from __future__ import annotations
 
@@ -303,28 +303,28 @@ class DeepForest(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for place, learner in enumerate(self._learners()):
-            self._check_learner(place, learner)
+        for index, learner in enumerate(self._learners()):
+            self._check_learner(index, learner)
 
-    def _check_learner(self, place: int, learner: Any) -> None:
+    def _check_learner(self, index: int, learner: Any) -> None:
         """Raise for what cannot be a ranker of a layer."""
         name = type(learner).__name__
         is_ranker = all(callable(getattr(learner, verb, None)) for verb in ("fit", "predict"))
         if isinstance(learner, type) or not is_ranker:
             shown = f"the class {learner.__name__}" if isinstance(learner, type) else name
             raise ParameterError(
-                f"layer[{place}] must be an object with fit and predict, got {shown}."
+                f"layer[{index}] must be an object with fit and predict, got {shown}."
             )
         if isinstance(learner, DeepForest):
-            raise ParameterError(f"layer[{place}] is a DeepForest; cascades do not nest.")
+            raise ParameterError(f"layer[{index}] is a DeepForest; cascades do not nest.")
         for refused, why in _REFUSED.items():
             if isinstance(learner, Ranker) and getattr(learner, refused, None) is not None:
-                raise ParameterError(f"layer[{place}] ({name}) has {refused} set, but {why}.")
+                raise ParameterError(f"layer[{index}] ({name}) has {refused} set, but {why}.")
         if isinstance(learner, Ranker):
             check_parameters(learner)
         passes_trees = self.augment == "trees" or self.select is not None
         if passes_trees and not is_bagged(learner):
             raise ParameterError(
-                f"layer[{place}] ({name}) is no forest with bags: its trees have seen every row and would give the "
+                f"layer[{index}] ({name}) is no forest with bags: its trees have seen every row and would give the "
                 "labels away. Use augment='forests', or forests with bag='row'."
             )

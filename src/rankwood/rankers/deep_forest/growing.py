@@ -41,6 +41,10 @@ CHECKPOINT_ARRAYS = ("history", "is_trained", "outputs")
 ALL_LAYERS = ALL_ROUNDS.replace("rounds", "layers")
 NO_BETTER = "the measure has not improved"
 KEPT_ROWS = "no rows of two grades were left: trained on the rows of the layer before"
+BOOSTS = ("query", "document")
+_NDCG = "ndcg@10"
+_SAMPLED_ROWS = 5000  # for correlations, which need the scores of all trees at once
+Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,11 @@ class CascadeState:
     """The layers so far, their measures and their reports."""
 
     stopping: EarlyStopping
-    is_trained: Array  # rows that train the layer at hand
+    is_trained: Array  # rows that train the current layer
     layers: list[Layer] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
     held_out: Floats | None = None  # scores of the training rows by the best layer
-    note: str | None = None  # on the rows of the layer at hand
+    note: str | None = None  # on the rows of the current layer
 
     @property
     def n_kept(self) -> int:
@@ -247,10 +251,6 @@ def _report(layer: FittedLayer, state: CascadeState, measure: float) -> dict[str
 # The rows that train the next layer.
 
 
-BOOSTS = ("query", "document")
-_NDCG = "ndcg@10"
-
-
 @dataclass(frozen=True)
 class RowSelection:
     """Queries with an NDCG@10 below ``alpha`` (S3.3.1), or documents with an error above ``beta`` (S3.3.2)."""
@@ -290,11 +290,6 @@ def height_errors(scores: Floats, data: RankingData) -> Floats:
 
 
 # The outputs that a layer passes on.
-
-
-_SAMPLED_ROWS = 5000  # for correlations, which need the scores of all trees at once
-
-Column = tuple[Floats, Floats | None]  # of the training rows, and of the validation rows
 
 
 def outputs_of(

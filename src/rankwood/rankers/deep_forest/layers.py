@@ -178,7 +178,7 @@ def _held_out(
     score: Callable[[Any], Floats],
     whole: Any,
 ) -> Floats:
-    """Each fold's scores by a model of the other folds; rows that nobody trained on are scored by the whole model."""
+    """Each fold's scores by a model of the other folds; rows that are not trained on are scored by the whole model."""
     held_out: Floats = np.full(folds.size, np.nan)
     for fold in range(int(folds.max()) + 1):
         is_held_out = folds == fold

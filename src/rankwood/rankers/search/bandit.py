@@ -110,7 +110,7 @@ class BanditDraws:
     def draw(
         self, booster: BaseBooster, bandit: Bandit, scores: Floats, weights: Any
     ) -> tuple[Tree, float] | None:
-        """A hypothesis under a drawn constraint; where there is none under it, under the next one."""
+        """A hypothesis under a drawn constraint; where it allows none, under the next one."""
         probabilities = bandit.probabilities
         for attempt in range(_MOST_DRAWS):
             number = weights.number * _MOST_DRAWS + attempt
@@ -167,7 +167,7 @@ class Exp3P(BuiltOnBooster, RoundRanker):
     )
     seed: int = parameter(default=0, kw_only=True)
 
-    warm_start = False  # what the bandit has learned is no part of the model
+    warm_start = False  # the model does not contain what the bandit has learned
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         measure = tie_averaged(parse_measure(self.measure))

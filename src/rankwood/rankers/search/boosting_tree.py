@@ -37,8 +37,16 @@ from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
 from rankwood.trees.workspace import Matrix
 
+_RESUME = (
+    "As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in."
+)
 _LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models,
     the best measure so far and its number of trees among ``notes``."""
+SPENT = "the budget is spent"
+INTERRUPTED = "interrupted by Ctrl-C"
+_FINAL = (SPENT, RAN_OUT)  # such a search cannot be continued
+_ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
+_FAILED = -1  # in the log: no hypothesis was found
 
 
 class BoostingTree(BuiltOnBooster, Ranker):
@@ -117,11 +125,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
     n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
-    checkpoint: str | os.PathLike[str] | None = parameter(
-        default=None,
-        doc="As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in.",
-        kw_only=True,
-    )
+    checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
 
     def best(self, max_trees: int | None = None) -> Forest:
         """The best model of at most ``max_trees`` trees, the shortest of equal ones; None is no limit."""
@@ -210,13 +214,6 @@ def _part(
 
 
 # One run of the search.
-
-
-SPENT = "the budget is spent"
-INTERRUPTED = "interrupted by Ctrl-C"
-_FINAL = (SPENT, RAN_OUT)  # a search that ended so has nothing to go on with
-_ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
-_FAILED = -1  # in the log: no hypothesis was found
 
 
 @dataclass(eq=False)
@@ -356,7 +353,7 @@ def _n_models(log: Sequence[tuple[int, int]]) -> int:
 
 
 def _natural(worths: Sequence[float], scored: ScoredModels) -> list[float]:
-    """Worths as values of the measure: less may be better there, and what is no number is none."""
+    """Worths as values of the measure: negated where less is better, and NaN where they are infinite."""
     return [math.nan if math.isinf(worth) else scored.sign * worth for worth in worths]
 
 

@@ -1,7 +1,7 @@
 """The models of a search: their hypotheses, scores and measures.
 
 Scores of a model are kept while there is room, else added up again along its path, from the nearest ancestor whose
-scores are kept. Either way the same numbers are added in the same order: the room decides about time only.
+scores are kept. Both ways add the same numbers in the same order: the room changes speed only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MeasuredRows:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a model's hypotheses say about the rows, base not included; and the ranking of the training rows."""
+    """The sums of a model's hypotheses by row, without the base score; and the ranking of the training rows."""
 
     train: Floats
     valid: Floats | None
@@ -67,7 +67,7 @@ class Constraints:
 
     @property
     def count(self) -> int | None:
-        """How many each model has; None: as many as one likes."""
+        """How many each model has; None if there is no limit."""
         most = self.n_features + self.with_free if self.of_stumps else None
         given = self.n_constraints
         return most if given is None else given if most is None else min(given, most)

@@ -33,7 +33,7 @@ from rankwood.trees.one_feature import OneFeatureGrower
 BASE_DOC = """The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
     LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
     name; options that {} does not know are its own."""
-FREE = -1  # the constraint that is none
+FREE = -1  # the constraint that allows all features
 _REFUSED = {  # parameters of a base that a search cannot honour: what they must be, and why
     "early_stopping": (None, "a step is not a whole fit"),
     "checkpoint": (None, "pass checkpoint to the search itself"),
@@ -149,7 +149,7 @@ BASES = tuple(kind.__name__ for kind in _BOOSTERS)
 
 
 def booster_of(base: Any, train: TrainingSet, n_threads: int | None = None) -> BaseBooster:
-    """The steps of the estimator ``base`` on ``train``, with so many threads, or as many as base has."""
+    """The steps of the estimator ``base`` on ``train``, with ``n_threads`` threads, else those of ``base``."""
     if n_threads is not None:
         base = clone(base).set_params(n_threads=n_threads)
     loss, plan = loss_and_plan(base, train)
@@ -161,7 +161,7 @@ def booster_of(base: Any, train: TrainingSet, n_threads: int | None = None) -> B
 
 
 class BuiltOnBooster(BuiltOnBase):
-    """What rankers share that choose among the steps of a boosting method."""
+    """The base of rankers that choose among the steps of a boosting method."""
 
     _default_base = "LambdaMART"  # what the command line makes of options without a base
 
@@ -190,6 +190,6 @@ def check_base(_: str, base: Any) -> None:
 
 def _kind_of(base: Any) -> Any:
     """The estimator that ``base`` is, as far as boosting goes."""
-    if isinstance(base, AveragedGBRT):  # many sequences side by side, not one
+    if isinstance(base, AveragedGBRT):  # it has many sequences, not one
         return None
     return next((kind for kind in _BOOSTERS if isinstance(base, kind)), None)

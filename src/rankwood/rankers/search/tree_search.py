@@ -3,7 +3,7 @@
 Terms
     model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less
     worth      f, how good a model is; best is f̂, the greatest worth on the way from the empty model to it
-    tried      constraints of a model that were used, whether or not a hypothesis was found under them
+    tried      constraints of a model that were used, whether or not they gave a hypothesis
     length     n, the model's hypotheses plus those tried below it
     leader     I, the model of the greatest best; of equal ones the deepest, then that of the greatest worth, the oldest
 """
@@ -23,7 +23,7 @@ _Entry = tuple[float, int, float, int]  # orders the models of one length: the l
 class Models:
     """The models so far, and the bookkeeping that decides which of them to extend."""
 
-    n_constraints: int | None  # of each model; None: as many as one likes
+    n_constraints: int | None  # of each model; None if there is no limit
     parent: list[int] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
     worth: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Models:
     tried: list[int] = field(default_factory=list)
     round_of_model: list[int] = field(default_factory=list)
     leader: int = -1
-    n_rounds: int = 0  # begun, the one at hand included
+    n_rounds: int = 0  # begun, with the current one
     _of_length: dict[int, list[_Entry]] = field(default_factory=dict)
     _n_of_depth: list[int] = field(default_factory=list)
 
