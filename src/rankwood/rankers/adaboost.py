@@ -56,7 +56,7 @@ def adaboost(
 
 
 def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
-    """The tree as a classifier h that says 1 and -1, and its weight ``½ ln((1 - ε) / ε)``; 0 where it is worthless."""
+    """The tree as a classifier h with values 1 and -1, and its weight ``½ ln((1 - ε) / ε)`` or 0."""
     classifier = as_classifier(tree, other=-1.0)
     signed = weights * classes
     edge = float((signed * classifier.value[classifier.leaf_of_row]).sum())

@@ -146,7 +146,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         return clone(base).set_params(**changes)
 
     def _valid_at_most(self, grade: float, valid: RankingData | None) -> RankingData | None:
-        """Validation data with labels 1 where y ≤ ``grade``; only early stopping has a use for them."""
+        """Validation data with labels 1 where y ≤ ``grade``; only early stopping needs them."""
         if valid is None or getattr(self._base(), "early_stopping", None) is None:
             return None
         return _relabelled(valid, grade)

@@ -61,13 +61,13 @@ def ndcgboost(
 
 
 def weigh(loss: NDCGBoostLoss, scores: Floats, tree: Tree) -> tuple[Tree, float]:
-    """The 0/1 tree f, of greatest Σ |w| f sign(w), and its weight α; not positive where it tells nothing apart."""
+    """The 0/1 tree f, of greatest Σ |w| f sign(w), and its weight α; not positive where f does not help."""
     classifier = as_classifier(tree)
     return classifier, loss.step(scores, classifier.value[classifier.leaf_of_row])
 
 
 def as_classifier(tree: Tree, other: float = 0.0) -> Tree:
-    """The tree with leaves that say 1 where more weight lies with class 1, else ``other``, what class 2 is called."""
+    """The tree with leaves that predict 1 where class 1 has more weight, else ``other``."""
     is_leaf = tree.left == 0
     votes = np.where(is_leaf, np.where(tree.value > (1.0 + other) / 2.0, 1.0, other), 0.0)
     sums, weight_sums = votes * tree.cover, np.where(is_leaf, tree.cover, 0.0)
@@ -212,7 +212,7 @@ class RankBoost(RoundRanker):
 
 @dataclass(frozen=True)
 class WeakRanker:
-    """The ranker [x_feature > threshold after ``code``] and what it is worth."""
+    """The ranker [x_feature > threshold after ``code``] and its edge."""
 
     feature: int
     code: int

@@ -236,7 +236,7 @@ class Rounds:
     def report(
         self, iteration: int, measure: float | None = None, notes: Notes | None = None
     ) -> None:
-        """Report progress within a round; a callback that asks to stop is heard when the round ends."""
+        """Report progress within a round; if a callback asks to stop, the rounds end after this one."""
         self._reporter.report(iteration, measure, notes)
 
     def save_if_due(self) -> None:
@@ -248,7 +248,7 @@ class Rounds:
             self._saved_at = time.monotonic()
 
     def stop(self, reason: str) -> None:
-        """End the rounds and write the checkpoint; the first reason given is the one that counts."""
+        """End the rounds and write the checkpoint; of several reasons the first one is kept."""
         if self.stopped_because is None:
             self.stopped_because = reason
             if self._save is not None:
