@@ -391,7 +391,7 @@ def _area(
     value = float(curve.areas(weights[np.newaxis, :], measure.rates)[0])
     if weights.size < 2 or resampling.n_bootstrap == 0 or np.isnan(value):
         return value, NO_INTERVAL
-    affordable = max(_LEAST_RESAMPLES, _MOST_STEPS // curve.documents.scores.size)
+    affordable = max(_LEAST_RESAMPLES, _MOST_STEPS // curve.scores.size)
     n_resamples = min(resampling.n_bootstrap, affordable)
     at_once = max(1, _WEIGHTS_AT_ONCE // weights.size)
     estimates = [

@@ -10,7 +10,6 @@ query's own area or RMSE; NaN where a query has only one kind of document.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,14 +19,6 @@ from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.listwise import relevant_counts
 from rankwood.measures.measure import Measure
 from rankwood.measures.ranking import Lists, QueryValues, order, run_queries
-
-
-class RocDocuments(NamedTuple):
-    """Documents by descending score, of one list after the other or of all queries together."""
-
-    scores: Floats
-    relevance: Floats  # 1 or 0
-    units: Rows  # the query, or block of queries, whose weight the document has
 
 
 def query_areas(measure: Measure, lists: Lists) -> QueryValues:
@@ -44,11 +35,9 @@ def query_areas(measure: Measure, lists: Lists) -> QueryValues:
         lists.n_queries,
         lists.offsets[:-1],
         sizes,
-        RocDocuments(
-            checks.read_only(lists.scores[positions]),
-            checks.read_only(relevance[positions]),
-            checks.read_only(np.zeros(relevance.size, np.int64)),
-        ),
+        checks.read_only(lists.scores[positions]),
+        checks.read_only(relevance[positions]),
+        checks.read_only(np.zeros(relevance.size, np.int64)),
         checks.read_only(np.ones(1)),
         checks.read_only(positives.astype(np.float64)),
         checks.read_only((sizes - positives).astype(np.float64)),
@@ -80,7 +69,9 @@ def squared_errors(lists: Lists) -> Floats:
 class PooledCurve:
     """All documents of some queries by descending score, for areas under any weights of queries."""
 
-    documents: RocDocuments  # their units are the chosen queries
+    scores: Floats
+    relevance: Floats
+    queries: Rows  # which of the chosen queries each document belongs to
     positives: Floats  # of each chosen query
     negatives: Floats
     n_threads: int | None
@@ -99,11 +90,9 @@ class PooledCurve:
         queries = queries[positions]
         relevance = (lists.labels[positions] >= threshold).astype(np.float64)
         return cls(
-            RocDocuments(
-                checks.read_only(scores[by_score]),
-                checks.read_only(relevance),
-                checks.read_only(queries),
-            ),
+            checks.read_only(scores[by_score]),
+            checks.read_only(relevance),
+            checks.read_only(queries),
             _sums(queries, relevance, chosen.size),
             _sums(queries, 1.0 - relevance, chosen.size),
             lists.n_threads,
@@ -119,7 +108,9 @@ class PooledCurve:
         threads.run_blocks(
             areas_of_resamples,
             len(weights),
-            self.documents,
+            self.scores,
+            self.relevance,
+            self.queries,
             checks.read_only(weights),
             checks.read_only(positives),
             checks.read_only(negatives),
@@ -136,7 +127,8 @@ def _sums(queries: Rows, values: Floats, n_queries: int) -> Floats:
 
 
 # Kernels. The ROC curve goes through the documents by descending score: a step up for a relevant one, a step right for
-# any other, one straight line for all that share a score.
+# any other, one straight line for all that share a score. Arrays named ``ranked_`` are in that order. A document has
+# the weight of its unit (a query, or a block of queries).
 
 
 @kernel
@@ -156,34 +148,35 @@ def clipped_trapezoid(
 
 @kernel
 def roc_area(
-    documents: RocDocuments,
+    ranked_scores: Array,
+    ranked_relevance: Array,
+    ranked_units: Array,
     weights: Array,
     positives: float,
     negatives: float,
     low: float,
     high: float,
 ) -> float:
-    """Area between two false-positive rates, of all documents together; NaN without positives or negatives."""
+    """Area between two false-positive rates; NaN without positives or negatives."""
     if positives <= 0.0 or negatives <= 0.0:
         return float("nan")
-    scores, relevance, units = documents
-    last = scores.size - 1
-    left = low * negatives
-    right = high * negatives
+    begin = low * negatives
+    end = high * negatives
+    last = ranked_scores.size - 1
     area = 0.0
     true = 0.0
     false = 0.0
     new_true = 0.0
     new_false = 0.0
-    for rank in range(scores.size):
-        weight = weights[units[rank]]
-        new_true += weight * relevance[rank]
-        new_false += weight * (1.0 - relevance[rank])
-        if rank == last or scores[rank + 1] != scores[rank]:
-            area += clipped_trapezoid(false, new_false, true, new_true, left, right)
+    for rank in range(ranked_scores.size):
+        weight = weights[ranked_units[rank]]
+        new_true += weight * ranked_relevance[rank]
+        new_false += weight * (1.0 - ranked_relevance[rank])
+        if rank == last or ranked_scores[rank + 1] != ranked_scores[rank]:
+            area += clipped_trapezoid(false, new_false, true, new_true, begin, end)
             true = new_true
             false = new_false
-            if false >= right:
+            if false >= end:
                 break
     return area / (positives * negatives)
 
@@ -194,7 +187,9 @@ def areas_of_lists(
     last: int,
     starts: Array,
     lengths: Array,
-    documents: RocDocuments,
+    ranked_scores: Array,
+    ranked_relevance: Array,
+    ranked_units: Array,
     weights: Array,
     positives: Array,
     negatives: Array,
@@ -206,17 +201,25 @@ def areas_of_lists(
     for query in range(first, last):
         begin = starts[query]
         end = begin + lengths[query]
-        own = RocDocuments(
-            documents.scores[begin:end], documents.relevance[begin:end], documents.units[begin:end]
+        areas[query] = roc_area(
+            ranked_scores[begin:end],
+            ranked_relevance[begin:end],
+            ranked_units[begin:end],
+            weights,
+            positives[query],
+            negatives[query],
+            low,
+            high,
         )
-        areas[query] = roc_area(own, weights, positives[query], negatives[query], low, high)
 
 
 @kernel
 def areas_of_resamples(
     first: int,
     last: int,
-    documents: RocDocuments,
+    ranked_scores: Array,
+    ranked_relevance: Array,
+    ranked_units: Array,
     weights: Array,
     positives: Array,
     negatives: Array,
@@ -226,5 +229,13 @@ def areas_of_resamples(
 ) -> None:
     """The area of all documents together, once for each row of ``weights`` (resamples × units)."""
     for resample in range(first, last):
-        n_relevant, n_other = positives[resample], negatives[resample]
-        areas[resample] = roc_area(documents, weights[resample], n_relevant, n_other, low, high)
+        areas[resample] = roc_area(
+            ranked_scores,
+            ranked_relevance,
+            ranked_units,
+            weights[resample],
+            positives[resample],
+            negatives[resample],
+            low,
+            high,
+        )
