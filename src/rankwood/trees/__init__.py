@@ -19,7 +19,7 @@ The path of one tree::
 
     grow_tree      grower.py        checks the policies and turns them into GrowthRules and Candidates
       pack         packing.py       target and weight of each row become one int64
-      grow         best_first.py    the loop: search the new leaves, then split the best leaf
+      grow         best_first.py    the loop: take the best leaf, split it, find the splits of its children
         histograms histograms.py    sum the packed targets of a node by feature and bin
         splitting  splitting.py     score the cuts of a histogram, choose the best
         partition  partition.py     move the rows of a split node to its children
@@ -38,7 +38,7 @@ The work space during growth: a node owns a range of the bag, and leaves may own
     work.heap           leaves that can be split, the greatest gain first
     work.histograms     [slot 0: candidates × 256] [slot 1: …] …   parent − sibling = other child
     work.rows           the rows of a split that go right, before they are copied back
-    work.counters       N_NODES, N_LEAVES, HEAP_SIZE, … and the state of the loop: SEARCHED, LAST_SPLIT, SELECTED
+    work.counters       N_NODES, N_LEAVES, HEAP_SIZE, LAST_SLOT, N_NUMBERED
 
 Vocabulary
     bag               the rows of one tree, and how often each was drawn

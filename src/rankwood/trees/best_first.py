@@ -1,12 +1,8 @@
 """Best-first growth: the leaf of greatest gain is split next, until no leaf can be split or a limit is reached.
 
-``grow`` is the loop, for any number of threads. A turn searches the new leaves for their best splits, then splits one
-leaf. On one thread, ``grow`` grows the whole tree in one call, without the GIL, so that the trees of a forest grow in
-parallel. With more, it returns whenever a leaf is large enough for several threads; the caller shares the features of
-that leaf among its threads (``search_candidates``) and calls ``grow`` again. The state of the loop is in
-``work.counters``.
-
-Three devices save time and do not change the tree:
+``grow`` grows the whole tree on the calling thread, without the GIL, so that the trees of a forest grow in parallel.
+``grower`` has the same loop for several threads, which share the features of each node. Three devices save time and
+do not change the tree:
 
 * Subtraction: where all nodes search the same features, the larger child's histograms are the parent's minus the
   smaller child's.
@@ -20,7 +16,6 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._core.jit import kernel
-from rankwood.binning.bins import N_CODES
 from rankwood.trees.histograms import add_one_column, build_histograms, clear, subtract_histograms
 from rankwood.trees.partition import add_node, split_node
 from rankwood.trees.random_trees import split_randomly
@@ -29,18 +24,10 @@ from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     HEAP_SIZE,
     LAST_SLOT,
-    LAST_SPLIT,
-    N_CANDIDATES,
     N_LEAVES,
     N_NODES,
     N_NUMBERED,
-    N_SEARCHED,
-    N_WAITING,
-    NO_NODE,
     NO_SPLIT,
-    SEARCHED,
-    SELECTED,
-    SUBTRACTED,
     mix,
     uniform,
 )
@@ -50,99 +37,44 @@ ROOT = 0
 
 @kernel
 def grow(matrix, bag, rules, candidates, nodes, work):
-    """Grow the tree; return False when it is complete, True when threads are to search the leaf SEARCHED.
-
-    After True the caller runs ``search_candidates`` on blocks of the ``work.counters[N_CANDIDATES]`` candidates and
-    calls again. ``work.counters`` are zero before the first call.
-    """
-    counters = work.counters
-    if counters[N_NODES] == 0:
-        add_root(bag, rules, nodes, work)
-    else:
-        choose_split(matrix, bag, rules, candidates, nodes, work)
-    while True:
-        while counters[N_SEARCHED] < counters[N_NODES]:
-            node = next_new_leaf(rules, nodes, work)
-            if not can_split(node, bag, rules, nodes):
-                continue
-            if rules.threshold_rule == COMPLETELY_RANDOM:
-                split_randomly(node, matrix, bag, nodes)
-                continue
-            choose_candidates(node, matrix, candidates, nodes, work)
-            smaller = counters[SUBTRACTED]
-            if smaller != NO_NODE and not can_split(smaller, bag, rules, nodes):
-                fill_histograms(0, counters[N_CANDIDATES], smaller, matrix, bag, nodes, work)
-            if cost_of_search(nodes, work) >= rules.least_shared:
-                return True
-            search_candidates(
-                0, counters[N_CANDIDATES], matrix, bag, rules, candidates, nodes, work
-            )
-            choose_split(matrix, bag, rules, candidates, nodes, work)
-        node = next_to_split(rules, nodes, work)
-        if node == NO_NODE:
-            return False
-        split_node(node, matrix, bag, rules, candidates, nodes, work)
-        counters[LAST_SPLIT] = node
-        n_leaves = counters[N_LEAVES] + n_children(node, nodes)
-        if node == counters[SELECTED] and n_leaves > rules.max_leaves:
-            counters[N_SEARCHED] = counters[N_NODES]  # it is the last split
-        elif rules.can_subtract:
-            give_slots(node, nodes, work)
-
-
-@kernel
-def add_root(bag, rules, nodes, work):
-    """Add the root, with all rows."""
-    counters = work.counters
-    counters[N_LEAVES] = 1
-    counters[LAST_SPLIT] = NO_NODE
-    counters[SELECTED] = NO_NODE
-    path = mix(np.uint64(rules.stream))
-    end = np.int64(bag.rows.size)
-    zero = np.int64(0)
-    add_node(nodes, work, bag, rules, zero, end, zero, zero, path, zero, -np.inf, np.inf)
-    nodes.number[ROOT] = 0
-    counters[N_NUMBERED] = 1
-
-
-# The next leaf to split.
-
-
-@kernel
-def next_to_split(rules, nodes, work):
-    """The leaf that is split next, when all leaves have been searched; NO_NODE if the tree is complete.
-
-    Leaves below the selected node that are likely to be split come first. Then its children become leaves of the tree,
-    and the leaf of greatest gain is selected. Nodes split early but never selected stay leaves: splitting early
-    changes speed only.
-    """
-    counters = work.counters
-    node = counters[SELECTED]
-    if node == NO_NODE:
-        offer_leaf(ROOT, nodes, work)
-    else:
-        push_likely(counters[LAST_SPLIT], rules, nodes, work)
-        if counters[N_WAITING] > 0 and counters[N_NODES] + 3 <= rules.most_explored:
-            counters[N_WAITING] -= 1
-            return work.waiting[counters[N_WAITING]]
-        counters[N_WAITING] = 0
-        add_children_to_tree(node, nodes, work)
-    while counters[HEAP_SIZE] > 0 and counters[N_LEAVES] < rules.max_leaves:
+    """Grow one tree, best leaf first, on the calling thread."""
+    plant(bag, rules, nodes, work)
+    consider(ROOT, matrix, bag, rules, candidates, nodes, work)
+    offer_leaf(ROOT, nodes, work)
+    while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
         node = take_best_leaf(nodes, work)
         if nodes.left[node] == 0:
-            counters[SELECTED] = node
-            return node
-        add_children_to_tree(node, nodes, work)  # it was split early
-    return NO_NODE
+            explore(node, matrix, bag, rules, candidates, nodes, work)
+        take_split(node, nodes, work)
 
 
 @kernel
-def push_likely(node, rules, nodes, work):
-    """Push the children of a node that are likely to be split onto the stack of early splits."""
+def explore(node, matrix, bag, rules, candidates, nodes, work):
+    """Split the node, and then the nodes below it that are likely to be split, while their rows are in the cache.
+
+    Nodes split early but never selected stay leaves: splitting early changes speed only.
+    """
+    split_node(node, matrix, bag, rules, candidates, nodes, work)
+    if work.counters[N_LEAVES] + n_children(node, nodes) > rules.max_leaves:
+        return  # it is the last split
+    consider_children(node, matrix, bag, rules, candidates, nodes, work)
+    n_waiting = push_likely(node, 0, rules, nodes, work)
+    while n_waiting > 0 and work.counters[N_NODES] + 3 <= rules.most_explored:
+        n_waiting -= 1
+        node = work.waiting[n_waiting]
+        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        consider_children(node, matrix, bag, rules, candidates, nodes, work)
+        n_waiting = push_likely(node, n_waiting, rules, nodes, work)
+
+
+@kernel
+def push_likely(node, n_waiting, rules, nodes, work):
+    """Push the children of a node that are likely to be split onto the stack; return its size."""
     for child in range(nodes.left[node] + n_children(node, nodes) - 1, nodes.left[node] - 1, -1):
         if nodes.feature[child] >= 0 and nodes.gain[child] >= rules.likely_gain:
-            work.waiting[work.counters[N_WAITING]] = child
-            work.counters[N_WAITING] += 1
+            work.waiting[n_waiting] = child
+            n_waiting += 1
+    return n_waiting
 
 
 @kernel
@@ -153,7 +85,7 @@ def n_children(node, nodes):
 
 
 @kernel
-def add_children_to_tree(node, nodes, work):
+def take_split(node, nodes, work):
     """Make the children of a selected node leaves of the tree: number them, and offer them for splitting."""
     last = nodes.left[node] + n_children(node, nodes)
     for child in range(nodes.left[node], last):
@@ -164,47 +96,63 @@ def add_children_to_tree(node, nodes, work):
 
 
 @kernel
-def give_slots(node, nodes, work):
-    """Give the children of a node slots of the histogram pool; the larger one of two takes its parent's."""
-    left = nodes.left[node]
-    last = left + n_children(node, nodes)
-    larger = NO_NODE
-    if last - left == 2:
-        right = nodes.right[node]
-        n_left = nodes.end[left] - nodes.begin[left]
-        larger = right if n_left <= nodes.end[right] - nodes.begin[right] else left
-    for child in range(left, last):
-        if child == larger:
-            nodes.slot[child] = nodes.slot[node]
-        else:
-            work.counters[LAST_SLOT] += 1
-            nodes.slot[child] = work.counters[LAST_SLOT]
-
-
-# Searching a leaf.
+def plant(bag, rules, nodes, work):
+    """Add the root, with all rows."""
+    work.counters[:] = 0
+    work.counters[N_LEAVES] = 1
+    root = mix(np.uint64(rules.stream))
+    zero = np.int64(0)
+    add_node(
+        nodes,
+        work,
+        bag,
+        rules,
+        zero,
+        np.int64(bag.rows.size),
+        zero,
+        zero,
+        root,
+        zero,
+        -np.inf,
+        np.inf,
+    )
+    nodes.number[ROOT] = 0
+    work.counters[N_NUMBERED] = 1
 
 
 @kernel
-def next_new_leaf(rules, nodes, work):
-    """The next leaf to search; of two children the smaller one comes first if it is subtracted from their parent."""
-    counters = work.counters
-    node = counters[N_SEARCHED]
-    counters[N_SEARCHED] += 1
-    counters[SUBTRACTED] = NO_NODE
-    parent = counters[LAST_SPLIT]
-    if rules.can_subtract and parent != NO_NODE and n_children(parent, nodes) == 2:
-        left = nodes.left[parent]
-        right = nodes.right[parent]
-        left_is_larger = nodes.slot[left] == nodes.slot[parent]
-        smaller = right if left_is_larger else left
-        larger = left if left_is_larger else right
-        if node == left:
-            node = smaller
-        else:
-            node = larger
-            counters[SUBTRACTED] = smaller
-    counters[SEARCHED] = node
-    return node
+def consider(node, matrix, bag, rules, candidates, nodes, work):
+    """Find the best split of a leaf, if there is one."""
+    if not can_split(node, bag, rules, nodes):
+        return
+    if rules.threshold_rule == COMPLETELY_RANDOM:
+        split_randomly(node, matrix, bag, nodes)
+    else:
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
+        split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
+        choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work)
+
+
+@kernel
+def consider_children(node, matrix, bag, rules, candidates, nodes, work):
+    """Find the best splits of the children; of two, the larger one may be the parent minus the smaller one."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    if rules.can_subtract and work.counters[N_NODES] - left == 2:
+        smaller, larger = give_slots(node, nodes, work)
+        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
+        fill_histograms(0, n_candidates, smaller, matrix, bag, nodes, work)
+        subtract(0, n_candidates, larger, smaller, nodes, work)
+        for child in (left, right):
+            if can_split(child, bag, rules, nodes):
+                split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
+                choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
+        return
+    for child in range(left, work.counters[N_NODES]):
+        if rules.can_subtract:
+            nodes.slot[child] = take_slot(work)
+        consider(child, matrix, bag, rules, candidates, nodes, work)
 
 
 @kernel
@@ -229,34 +177,12 @@ def can_split(node, bag, rules, nodes):
 
 @kernel
 def choose_candidates(node, matrix, candidates, nodes, work):
-    """Draw the features that the node searches."""
+    """Draw the features that the node searches; return how many there are."""
     path = nodes.path[node]
     n_features = matrix.columns.shape[0]
-    work.counters[N_CANDIDATES] = draw_features(
+    return draw_features(
         path, nodes.position[node], n_features, candidates, work.keys, work.features
     )
-
-
-@kernel
-def cost_of_search(nodes, work):
-    """The number of sums that ``search_candidates`` updates or reads."""
-    counters = work.counters
-    node = counters[SEARCHED]
-    n_rows = nodes.end[node] - nodes.begin[node] if counters[SUBTRACTED] == NO_NODE else 0
-    return counters[N_CANDIDATES] * (n_rows + N_CODES)
-
-
-@kernel
-def search_candidates(first, last, matrix, bag, rules, candidates, nodes, work):
-    """Histograms and best splits of the candidates ``first`` to ``last`` of the leaf SEARCHED."""
-    node = work.counters[SEARCHED]
-    smaller = work.counters[SUBTRACTED]
-    if smaller == NO_NODE:
-        fill_histograms(first, last, node, matrix, bag, nodes, work)
-    else:
-        own = work.histograms[nodes.slot[node]]
-        subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
-    split_features(first, last, node, matrix, rules, candidates, nodes, work)
 
 
 @kernel
@@ -271,14 +197,50 @@ def fill_histograms(first, last, node, matrix, bag, nodes, work):
 
 
 @kernel
-def choose_split(matrix, bag, rules, candidates, nodes, work):
-    """Store the best of the candidates' splits in the leaf SEARCHED; of equal ones the first feature's.
+def fill_and_split(first, last, node, sibling, matrix, bag, rules, candidates, nodes, work):
+    """Histograms and best splits of the candidates ``first`` to ``last``: the block of one thread."""
+    if sibling >= 0:
+        subtract(first, last, node, sibling, nodes, work)
+    else:
+        fill_histograms(first, last, node, matrix, bag, nodes, work)
+    split_features(first, last, node, matrix, rules, candidates, nodes, work)
+
+
+@kernel
+def subtract(first, last, larger, smaller, nodes, work):
+    """Subtract the smaller child's histograms from the parent's, whose slot the larger child has."""
+    own = work.histograms[nodes.slot[larger]]
+    subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
+
+
+@kernel
+def give_slots(node, nodes, work):
+    """Give the larger child its parent's slot, and the smaller one a new slot; return the smaller and the larger."""
+    left = nodes.left[node]
+    right = nodes.right[node]
+    left_is_smaller = nodes.end[left] - nodes.begin[left] <= nodes.end[right] - nodes.begin[right]
+    smaller = left if left_is_smaller else right
+    larger = right if left_is_smaller else left
+    nodes.slot[larger] = nodes.slot[node]
+    nodes.slot[smaller] = take_slot(work)
+    return smaller, larger
+
+
+@kernel
+def take_slot(work):
+    """A slot of the histogram pool that no leaf has."""
+    work.counters[LAST_SLOT] += 1
+    return work.counters[LAST_SLOT]
+
+
+@kernel
+def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work):
+    """Store the best of the candidates' splits in the node; of equal ones the first feature's.
 
     Where rows are counted separately, splits were searched without ``min_leaf``, so no gain is too low. The best
     candidate is then counted and searched again with ``min_leaf``, until the best candidate is one that was counted.
     """
-    node = work.counters[SEARCHED]
-    best = best_candidate(work)
+    best = best_candidate(n_candidates, work)
     while rules.has_counts and best != NO_SPLIT and not work.is_counted[best]:
         column = matrix.columns[work.features[best]]
         clear(work.bin_counts)
@@ -288,7 +250,7 @@ def choose_split(matrix, bag, rules, candidates, nodes, work):
         counts = work.bin_counts
         split_candidate(best, node, counts, cuts, matrix, rules, candidates, nodes, work)
         work.is_counted[best] = True
-        best = best_candidate(work)
+        best = best_candidate(n_candidates, work)
     if best == NO_SPLIT:
         nodes.feature[node] = -1
         return
@@ -299,18 +261,15 @@ def choose_split(matrix, bag, rules, candidates, nodes, work):
 
 
 @kernel
-def best_candidate(work):
+def best_candidate(n_candidates, work):
     """The index of the candidate of greatest gain, the first of equal ones; NO_SPLIT if none has a split."""
     best = NO_SPLIT
-    for index in range(work.counters[N_CANDIDATES]):
+    for index in range(n_candidates):
         if work.codes[index] == NO_SPLIT:
             continue
         if best == NO_SPLIT or work.gains[index] > work.gains[best]:
             best = index
     return best
-
-
-# The heap of leaves that can be split.
 
 
 @kernel

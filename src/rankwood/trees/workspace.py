@@ -19,26 +19,17 @@ from rankwood._core.jit import kernel
 from rankwood.dtypes import Array
 
 NO_SPLIT = -1
-NO_NODE = -1
 
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2  # how a threshold is chosen
 LEARNED, GO_LEFT, GO_RIGHT, OWN_CHILD = 0, 1, 2, 3  # where missing values go
 
-# The entries of ``Work.counters``.
+# What the entries of ``Work.counters`` count.
 N_NODES = 0  # nodes in the record array, whether they are part of the tree or not
 N_LEAVES = 1  # leaves of the tree
 HEAP_SIZE = 2  # leaves in the heap
 LAST_SLOT = 3  # the histogram slot that was given out last
 N_NUMBERED = 4  # nodes that are part of the tree
-N_SEARCHED = 5  # nodes that have been searched for a split, or need not be
-N_WAITING = 6  # nodes on the stack of early splits
-N_CANDIDATES = 7  # features of the leaf that is searched
-# Entries that are nodes, or NO_NODE: the state of the growing loop.
-SEARCHED = 8  # the leaf that is searched for a split
-SUBTRACTED = 9  # its smaller sibling, if their parent's histograms minus the sibling's are its own
-LAST_SPLIT = 10  # the node that was split last
-SELECTED = 11  # the node that was selected last: its children become leaves of the tree
-N_COUNTERS = 12
+N_COUNTERS = 5
 
 
 class Matrix(NamedTuple):
@@ -72,7 +63,6 @@ class GrowthRules(NamedTuple):
     min_weight: float  # of each child
     likely_gain: float  # splits that gain at least this are made as soon as they are found
     most_explored: int  # nodes in the record array, beyond which no split is made early
-    least_shared: int  # sums that a search must need to be shared among threads
     stream: int  # the seed of the hash
 
 
