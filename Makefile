@@ -12,7 +12,7 @@ COVER = $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
 export COVERAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-neural coverage coverage-report check format bench docs map clean
+.PHONY: help demo test test-slow test-neural coverage coverage-kernels coverage-report check format bench docs map clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,17 +45,22 @@ test: $(VENV)/.dev  ## the suite without what is marked slow; networks only if P
 	$(if $(COVERAGE),COVERAGE_FILE=.coverage.fast) $(PYTEST) -n $(WORKERS) $(COVER) -m "not slow"
 
 test-slow: $(VENV)/.dev  ## what is marked slow: JIT off, bounds checks, kills, fuzzing, real data
-	$(if $(COVERAGE),COVERAGE_FILE=.coverage.slow) $(PYTEST) -n $(WORKERS) $(COVER) --dist worksteal -m slow
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m slow
 
 test-neural: $(VENV)/.neural  ## networks, which CI does not test: PyTorch brings gigabytes
 	$(PYTEST) -n 0 tests/neural tests/unit/test_neural_model.py
 	$(PYTEST) -n 0 tests/contract -k MLPRanker
 
-coverage:  ## lines and branches that the tests reach, kernels with the JIT off; at least 95 %
+coverage:  ## lines and branches of Python that the tests reach; at least 95 %
 	rm -f .coverage .coverage.*
 	$(MAKE) test COVERAGE=1
-	COVERAGE=1 $(PYTEST) -n 0 tests/jit/test_kernels.py -m slow -k legal_python
 	$(MAKE) coverage-report
+
+coverage-kernels: $(VENV)/.dev  ## lines of kernels that the tests reach with the JIT off; takes about an hour
+	COVERAGE_FILE=.coverage.kernels NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) -m "not slow and not jit_only" \
+	  -W "ignore:overflow encountered in scalar:RuntimeWarning" --cov --cov-report= --cov-fail-under=0 \
+	  tests/unit tests/property tests/parity
+	$(BIN)/coverage report --rcfile=/dev/null --data-file=.coverage.kernels
 
 coverage-report: $(VENV)/.dev
 	$(BIN)/coverage combine --keep

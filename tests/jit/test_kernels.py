@@ -78,11 +78,10 @@ def test_trees_are_the_same_on_a_processor_that_can_less(tmp_path):
         pytest.skip("this processor has no AVX-512: only its other extensions were compared")
 
 
-FOLDERS = ["tests/unit", "tests/contract", "tests/property", "tests/parity"]
-COVERAGE_OF_KERNELS = {"COVERAGE_FILE": str(ROOT / ".coverage.kernels")}
+FOLDERS = ["tests/unit", "tests/property", "tests/parity"]
 
 
-def run_suite(tmp_path: Path, *options: str, **environment: str) -> str:
+def run_suite(tmp_path: Path, **environment: str) -> str:
     """The last line of a run of the kernel tests in a process of its own."""
     outcome = subprocess.run(
         [
@@ -97,7 +96,6 @@ def run_suite(tmp_path: Path, *options: str, **environment: str) -> str:
             "no:cacheprovider",
             "-W",  # hashes overflow on purpose; compiled, nobody hears of it
             "ignore:overflow encountered in scalar:RuntimeWarning",
-            *options,
             *FOLDERS,
         ],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment},
@@ -112,10 +110,7 @@ def run_suite(tmp_path: Path, *options: str, **environment: str) -> str:
 
 @pytest.mark.slow
 def test_the_kernels_are_legal_python(tmp_path):
-    is_measured = bool(os.environ.get("COVERAGE"))
-    options = ["--cov", "--cov-report=", "--cov-fail-under=0"] if is_measured else []
-    environment = COVERAGE_OF_KERNELS if is_measured else {}
-    assert "passed" in run_suite(tmp_path, *options, NUMBA_DISABLE_JIT="1", **environment)
+    assert "passed" in run_suite(tmp_path, NUMBA_DISABLE_JIT="1")
 
 
 @pytest.mark.slow
