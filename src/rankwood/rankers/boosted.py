@@ -269,12 +269,20 @@ class Boosted(RoundRanker):
         )
 
 
+class CostAware(Boosted):
+    """The base of boosted trees whose splits may pay for features."""
+
+    feature_costs: Any = parameter(default=None, kw_only=True)
+    cost_weight: float = parameter(default=0.01, kw_only=True)
+    cost_scale: str = parameter(default="relative", kw_only=True)
+
+
 def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, BoostingPlan]:
     """The loss and the plan of an estimator on these training rows, for methods that choose among its steps."""
     return estimator._loss(train), estimator._plan(train)
 
 
-class GBRT(Boosted):
+class GBRT(CostAware):
     """Boosted trees for squared loss: each tree fits what the ones before left of the labels (Friedman 2001).
 
     The method is also known as MART.
@@ -293,9 +301,6 @@ class GBRT(Boosted):
         check=OneOf(("mean", "zero")),
         kw_only=True,
     )
-    feature_costs: Any = parameter(default=None, kw_only=True)
-    cost_weight: float = parameter(default=0.01, kw_only=True)
-    cost_scale: str = parameter(default="relative", kw_only=True)
 
     def _loss(self, train: TrainingSet) -> SquaredLoss:
         return SquaredLoss(train.labels, train.weights, self.start == "mean")
@@ -309,7 +314,7 @@ def _check_own_loss(name: str, value: Any) -> None:
         )
 
 
-class LambdaMART(Boosted):
+class LambdaMART(CostAware):
     """Boosted trees on LambdaRank's gradients, with Newton's step in every leaf (Wu et al. 2010, Burges 2010).
 
     Documents of one query are compared in pairs, each weighed by how much a measure changes when the two swap. Needs
@@ -318,8 +323,8 @@ class LambdaMART(Boosted):
 
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 target truncation normalise sigma min_hessian loss max_depth "
-        "min_gain features_per_node subsample subsample_by early_stopping measure warm_start missing monotone max_bins "
-        "seed n_threads progress callbacks checkpoint"
+        "min_gain features_per_node subsample subsample_by early_stopping measure warm_start missing monotone "
+        "feature_costs cost_weight cost_scale max_bins seed n_threads progress callbacks checkpoint"
     )
 
     l2: float = parameter(
