@@ -257,7 +257,9 @@ def least_by_eq_6_1(features, targets, rows, prices):
 def test_raw_costs_are_eq_6_1_as_printed(seed, weight):
     """A tree of two levels on binary labels, each split against all others by hand; λ = 1 and costs as they are."""
     rng = np.random.default_rng(seed)
-    features = rng.normal(size=(60, 6)).round(1)  # no two losses are equal, nor do 255 bins join any values
+    features = rng.normal(size=(60, 6)).round(
+        1
+    )  # no two losses are equal, nor do 255 bins join any values
     labels = (features[:, :3].sum(axis=1) + rng.normal(0, 0.5, 60) > 0).astype(float)
     costs = np.array([4.0, 1.0, 2.0, 0.25, 0.5, 0.0])
     options = {"max_leaves": 4, "max_depth": 2, "min_leaf": 1, "learning_rate": 1.0}

@@ -27,8 +27,8 @@ class AveragedGBRT(GBRT):
     ``features_per_node`` (or ``subsample``): where neither draws anything, the runs would be equal and are refused.
     The runs grow round by round, side by side on all cores, and the model is one forest: in each round the trees of
     all runs, with weight ``learning_rate / n_runs``. Progress and ``early_stopping`` count rounds: growing stops when
-    the mean of all runs has not improved for so many, and every run keeps the rounds up to the best value. Where features
-    cost, one is free for all runs after the round that uses it first.
+    the mean of all runs has not improved for so many, and every run keeps the rounds up to the best value. Where
+    features cost, one is free for all runs after the round that uses it first.
 
     Attributes
     ----------

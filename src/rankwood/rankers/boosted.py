@@ -171,14 +171,6 @@ class RoundRanker(Ranker):
             )
         return forest, self.history_[: self._rounds_of(forest.n_trees)]
 
-    def _trees_of(self, n_rounds: int) -> int:
-        """How many trees the model has after ``n_rounds`` rounds of boosting."""
-        return n_rounds
-
-    def _rounds_of(self, n_trees: int) -> int:
-        """How many rounds of boosting gave a model of ``n_trees`` trees."""
-        return n_trees
-
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
         return {self._length: self._rounds_of(n_trees), "early_stopping": None}
 
