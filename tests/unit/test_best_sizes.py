@@ -273,9 +273,9 @@ def test_wrong_arguments(parts):
 
 def test_models_without_sizes(parts):
     train, valid, _ = parts
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
         rw.best_sizes(rw.GBRT(), valid)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
         rw.OrdinalRanker().truncated(1)
     linear = rw.RankSVM().fit(train)
     with pytest.raises(ModelError, match="RankSVM has no trees that were added round by round"):

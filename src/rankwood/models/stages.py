@@ -1,4 +1,4 @@
-"""``Stages``: what a model of trees is after each of its rounds, so that one fit gives models of every size.
+"""``ModelStages``: what a model of trees is after each of its rounds, so that one fit gives models of every size.
 
 Terms
     round    what a ranker adds at a time: a tree, a tree of each run (AveragedGBRT) or of each grade (OrdinalRanker),
@@ -20,7 +20,7 @@ from rankwood.models.forest import Forest
 
 
 @dataclass(frozen=True, eq=False)
-class Stages:
+class ModelStages:
     """The stages of a model.
 
     Parameters
@@ -40,14 +40,16 @@ class Stages:
             raise ModelError("the model has no trees, so there are no sizes to choose from.")
 
     @classmethod
-    def of_forest(cls, forest: Forest, n_rounds: Iterable[int], n_trees: Iterable[int]) -> Stages:
+    def of_forest(
+        cls, forest: Forest, n_rounds: Iterable[int], n_trees: Iterable[int]
+    ) -> ModelStages:
         """The stages of a forest whose trees are in the order of their rounds; no stage has more than all trees."""
         ends = np.minimum(np.array(list(n_trees), np.int64), forest.n_trees)
         return cls(forest, np.array(list(n_rounds), np.int64), ends)
 
-    def thinned(self, every: int) -> Stages:
+    def thinned(self, every: int) -> ModelStages:
         """The stages after every so many rounds, and the last; 0 rounds where that is a stage."""
         step = checks.whole_number("every", every, 1)
         is_kept = self.n_rounds % step == 0
         is_kept[-1] = True
-        return Stages(self.forest, self.n_rounds[is_kept], self.n_trees[is_kept])
+        return ModelStages(self.forest, self.n_rounds[is_kept], self.n_trees[is_kept])

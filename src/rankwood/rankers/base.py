@@ -23,7 +23,7 @@ from rankwood.errors import ModelError
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
-from rankwood.models.stages import Stages
+from rankwood.models.stages import ModelStages
 from rankwood.rankers.parameters import DeclaredEstimator, parameter
 from rankwood.training.inputs import (
     TrainingSet,
@@ -140,17 +140,17 @@ class Ranker(DeclaredEstimator):
         shorter = copy.copy(self)
         setattr(shorter, self._model, self._first_rounds(n_kept))
         for name in _OF_THE_WHOLE:  # they follow from all rounds
-            vars(shorter).pop(name, None)
+            shorter.__dict__.pop(name, None)
         if hasattr(self, "history_"):
             shorter.history_ = self.history_[:n_kept]
         if hasattr(self, "best_iteration_"):
             shorter.best_iteration_ = n_kept
         return shorter
 
-    def _stages(self) -> Stages:
+    def _stages(self) -> ModelStages:
         """What the model is after each of its rounds."""
         sizes = self._sizes()
-        return Stages.of_forest(getattr(self, self._model), sizes, map(self._trees_of, sizes))
+        return ModelStages.of_forest(getattr(self, self._model), sizes, map(self._trees_of, sizes))
 
     def _sizes(self) -> range:
         """The numbers of rounds that the model can be cut to; the last is its own."""
@@ -299,13 +299,13 @@ def set_learned_model(estimator: Ranker, model: Any) -> None:
     setattr(estimator, estimator._model, model)
 
 
-def stages_of(model: Any) -> Stages:
+def stages_of(model: Any) -> ModelStages:
     """What a fitted ranker, or a bare ``Forest``, is after each of its rounds; an error where it has no rounds."""
     if isinstance(model, Ranker):
         return model._stages()
     if isinstance(model, Forest):
         sizes = range(1, model.n_trees + 1)
-        return Stages.of_forest(model, sizes, sizes)
+        return ModelStages.of_forest(model, sizes, sizes)
     raise ModelError(
         f"{type(model).__name__} has no trees that were added round by round: pass a fitted ranker made of trees."
     )

@@ -24,7 +24,7 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.models.stages import Stages
+from rankwood.models.stages import ModelStages
 from rankwood.rankers.base import (
     BuiltOnBase,
     Ranker,
@@ -222,11 +222,11 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         """
         return self._stages().forest
 
-    def _stages(self) -> Stages:
+    def _stages(self) -> ModelStages:
         sizes = self._sizes()
         ends = [self._base()._trees_of(n_rounds) for n_rounds in sizes]
         forest, n_trees = self.ordinal_.in_rounds(ends, averages=self._averages)
-        return Stages(forest, np.array(sizes, np.int64), n_trees)
+        return ModelStages(forest, np.array(sizes, np.int64), n_trees)
 
     def _sizes(self) -> range:
         model: OrdinalModel = learned_model(self)
