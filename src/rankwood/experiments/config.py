@@ -28,7 +28,7 @@ CORRECTIONS = ("holm", "bonferroni", "none")
 _KEYS = {
     "data": DATA_KEYS,
     "run": ("name", "repetitions", "seed", "jobs", "threads", "keep_scores", "out"),
-    "measures": ("primary", "also", "preset", "size", "costs"),
+    "measures": ("primary", "also", "preset", "size", "size_every", "costs"),
     "compare": ("baseline", "tests", "correction"),
 }
 _TABLES = (*_KEYS, "algorithm")
@@ -142,6 +142,7 @@ def _experiment(
         measures=measures,
         preset=preset,
         size=size,
+        size_every=sections["measures"].whole("size_every", 1, least=1),
         costs=_costs(sections["measures"], file["folder"]),
         repetitions=repetitions,
         seed=seed,

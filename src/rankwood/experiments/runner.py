@@ -24,7 +24,7 @@ from rankwood.experiments.cells import Outcome, Task
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.results import RunResults, read_run
 from rankwood.experiments.settings import Cell, DataSource, Experiment, build
-from rankwood.experiments.sizes import ScoringRules
+from rankwood.experiments.sizes import VALIDATED, ScoringRules
 from rankwood.experiments.store import RunFolder, make_record, now
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
@@ -328,7 +328,8 @@ def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
 
 def _scoring(experiment: Experiment, cell: Cell) -> ScoringRules:
     early_exit = experiment.algorithm(cell.algorithm).early_exit
-    return ScoringRules(experiment.size, experiment.costs, early_exit)
+    every = experiment.size_every if experiment.size == VALIDATED else 1
+    return ScoringRules(experiment.size, every, experiment.costs, early_exit)
 
 
 def _cost_files(parameters: Mapping[str, Any]) -> list[str]:

@@ -106,9 +106,8 @@ class Experiment:
     algorithms: tuple[Algorithm, ...]
     measures: tuple[str, ...]  # the primary one first, as the file writes them
     preset: str | None = None
-    size: str = (
-        "whole"  # or "validated": by each measure the size that is best on the validation part
-    )
+    size: str = "whole"  # or "validated": by each measure the size that validates best
+    size_every: int = 1  # rounds from one size to the next
     costs: str | tuple[float, ...] | None = None  # what features cost in scoring
     repetitions: int = 1
     seed: int = 0

@@ -28,6 +28,7 @@ class ScoringRules:
     """What an experiment says of the scoring of a cell, as plain values."""
 
     size: str = WHOLE
+    every: int = 1  # rounds from one size to the next
     costs: str | tuple[float, ...] | None = None  # a cost file, or numbers
     early_exit: str | None = None  # as ``EarlyExit.parse`` reads it
 
@@ -90,7 +91,7 @@ def sized_scores(
 def _stages(model: Any, rules: ScoringRules) -> ModelStages | None:
     """The stages of the model; None for one that has a single size, which is then scored as it is."""
     try:
-        return stages_of(model)
+        return stages_of(model).thinned(rules.every)
     except ModelError:
         if rules.early_exit is not None:
             raise

@@ -222,7 +222,7 @@ def configuration(experiment: Experiment) -> dict[str, Any]:
     if not experiment.data.sample:
         del settings["data"]["sample"]
     if experiment.size == WHOLE and experiment.costs is None:
-        del settings["size"], settings["costs"]
+        del settings["size"], settings["size_every"], settings["costs"]
     settings["algorithms"] = [
         {
             "name": one.name,
