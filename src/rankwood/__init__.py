@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rankwood.rankers.save import load, refit, save
     from rankwood.rankers.search.bandit import Exp3P
     from rankwood.rankers.search.boosting_tree import BoostingTree
+    from rankwood.studies.best_sizes import best_sizes
     from rankwood.studies.bias_variance import bias_variance
     from rankwood.studies.convergence import convergence
     from rankwood.studies.cost_curve import quality_cost_curve, size_quality_front
@@ -84,6 +85,7 @@ _MODULE_OF = {
     "RankSVM": "rankwood.rankers.linear",
     "RankingData": "rankwood.data.dataset",
     "add_model_features": "rankwood.studies.transfer",
+    "best_sizes": "rankwood.studies.best_sizes",
     "bias_variance": "rankwood.studies.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "common_features": "rankwood.prepare.transfer",
@@ -149,6 +151,7 @@ __all__ = [
     "RankSVM",
     "RankingData",
     "add_model_features",
+    "best_sizes",
     "bias_variance",
     "bin",
     "common_features",

@@ -1,7 +1,7 @@
 """Commands that study rankers: how their error, quality and cost depend on data, parameters and size.
 
 ``bias-variance``, ``learning-curve`` and ``factorial`` train rankers many times, ``convergence`` where asked to;
-``cost-curve`` and ``front`` look at a model file. Each command reads its data, calls a function of
+``best-sizes``, ``cost-curve`` and ``front`` look at a model file. Each command reads its data, calls a function of
 ``rankwood.studies``, and shows the result.
 """
 
@@ -275,6 +275,84 @@ def _show_points(result: QualityCostCurve | Front, as_json: bool) -> None:
         return
     rows = result.table()
     printing.show_table(list(rows[0]), [list(row.values()) for row in rows], left=0)
+
+
+@with_reading_options
+def best_sizes_command(
+    model: ModelFile,
+    valid: Annotated[str, argument("VALID", f"What sizes are chosen on. {LABELLED_DATA}")],
+    *,
+    test: Annotated[
+        str | None, file_option("Labelled data that are measured at the chosen sizes only.")
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        option("Such as ndcg@10 or p@5; may be repeated.", "--measure", "-m"),
+    ] = None,
+    costs: Annotated[
+        str | None,
+        file_option(
+            "A feature (name or number) and its cost per line; without it every feature costs 1."
+        ),
+    ] = None,
+    early_exit: Annotated[
+        str,
+        option(
+            "Where the documents with the lowest scores leave, as every=100,drop=0.1,scope=all; none: nowhere.",
+            metavar="EXITS",
+        ),
+    ] = "none",
+    every: Annotated[int, option("Look at every so many rounds, and at the last.", min=1)] = 1,
+    out: Annotated[
+        Path | None,
+        file_option(
+            "Write the model of the size that is best by the first measure.", "--out", "-o"
+        ),
+    ] = None,
+    csv: Csv = None,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Choose the number of trees by each measure on validation data, and show what a document costs then.
+
+    A model of trees is a model of every size. Train it without early stopping, so that no trees are discarded.
+
+    Example: rankwood best-sizes gbrt.rankwood vali.txt.gz --test test.txt.gz -m ndcg@10 -m err -m rmse
+
+    Example: rankwood best-sizes rf.rankwood vali.txt.gz -m p@5 -m auc --costs costs.tsv --early-exit
+    every=100,drop=0.1,scope=all
+    """
+    from rankwood.models.early_exit import EarlyExit
+    from rankwood.models.forest import Forest
+    from rankwood.rankers.save import load, n_features_of, save
+    from rankwood.studies.best_sizes import best_sizes
+
+    outputs = Outputs(csv=csv, as_json=as_json)
+    exits = None if early_exit == "none" else EarlyExit.parse(early_exit)
+    loaded = load(model)
+    paths = [valid] if test is None else [valid, test]
+    parts = read_alike(paths, reading, n_features=n_features_of(loaded))
+    sizes = best_sizes(
+        loaded,
+        parts[0],
+        measure or ["ndcg@10", "map", "err@10"],
+        test=None if test is None else parts[1],
+        costs=costs,
+        exits=exits,
+        every=every,
+        n_threads=reading.options["n_threads"],
+    )
+    if out is not None:
+        best = next(iter(sizes))
+        is_bare = isinstance(loaded, Forest)
+        save(
+            loaded.take_trees(slice(0, best.n_trees))
+            if is_bare
+            else loaded.truncated(best.n_rounds),
+            out,
+        )
+        printing.notice(f"{out}: {best.n_rounds:,} rounds, the best by {best.measure}")
+    outputs.show(sizes, csv=sizes.write_csv)
 
 
 @with_reading_options

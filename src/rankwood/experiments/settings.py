@@ -55,6 +55,7 @@ class DataSource:
     reading: Mapping[str, Any] = field(default_factory=dict)  # as ReadOptions has them
     normalise: str | None = None
     binarise: float | None = None  # labels from this one on become 1, the others 0
+    sample: tuple[int, ...] = ()  # queries drawn of train, vali and test; empty: all
     has_vali: bool = True
 
 
@@ -69,6 +70,7 @@ class Algorithm:
     tune_method: str = "grid"
     tune_trials: int = 20
     repetitions: int = 1
+    early_exit: str | None = None  # where documents leave when the model scores
 
     def candidates(self) -> list[dict[str, Any]]:
         """What a grid tries: every combination of the values, the last parameter's changing fastest."""
@@ -104,6 +106,9 @@ class Experiment:
     algorithms: tuple[Algorithm, ...]
     measures: tuple[str, ...]  # the primary one first, as the file writes them
     preset: str | None = None
+    size: str = "whole"  # or "validated": by each measure the size that validates best
+    size_every: int = 1  # rounds from one size to the next
+    costs: str | tuple[float, ...] | None = None  # what features cost in scoring
     repetitions: int = 1
     seed: int = 0
     jobs: int | None = None
