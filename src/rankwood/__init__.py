@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rankwood.studies.learning_curve import learning_curve
     from rankwood.studies.missing import compare_missing
     from rankwood.studies.transfer import add_model_features, select_similar, transfer_report
+    from rankwood.studies.transfer_table import transfer_table
 
 __version__ = "0.1.0"
 
@@ -119,6 +120,7 @@ _MODULE_OF = {
     "size_quality_front": "rankwood.studies.cost_curve",
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.studies.transfer",
+    "transfer_table": "rankwood.studies.transfer_table",
     "write_letor": "rankwood.data.letor.text",
     "write_report": "rankwood.experiments.report",
     "write_table": "rankwood.data.tables.ranking",
@@ -184,6 +186,7 @@ __all__ = [
     "size_quality_front",
     "split_queries",
     "transfer_report",
+    "transfer_table",
     "write_letor",
     "write_report",
     "write_table",
