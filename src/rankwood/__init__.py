@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.explain import explain
     from rankwood.evaluation.importance import importance
     from rankwood.evaluation.significance import compare_values
+    from rankwood.experiments.design import factorial_of_run
     from rankwood.experiments.report import write_report
     from rankwood.experiments.results import read_run
     from rankwood.experiments.runner import run_experiment
@@ -97,6 +98,7 @@ _MODULE_OF = {
     "export": "rankwood.exports.exporting",
     "factorial": "rankwood.studies.factorial",
     "factorial_design": "rankwood.studies.factorial",
+    "factorial_of_run": "rankwood.experiments.design",
     "from_frame": "rankwood.data.tables.ranking",
     "import_model": "rankwood.exports.exporting",
     "importance": "rankwood.evaluation.importance",
@@ -163,6 +165,7 @@ __all__ = [
     "export",
     "factorial",
     "factorial_design",
+    "factorial_of_run",
     "from_frame",
     "import_model",
     "importance",
