@@ -124,6 +124,13 @@ def convergence_command(
     data: TrainingData = None,
     valid: ValidationData = None,
     test: TestData = None,
+    folds: Annotated[
+        str | None,
+        option(
+            "Train each --model in Fold1, Fold2, … instead, and show means over the folds.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     measure: MeasureText = "ndcg@10",
     every: Annotated[
         int | None, option("Trees, rounds or layers from one point to the next.", min=1)
@@ -141,16 +148,21 @@ def convergence_command(
 
     Example: rankwood convergence --model BROOF:validation=oob --model BROOF:validation=train --data train.txt.gz
     --test test.txt.gz
+
+    Example: rankwood convergence --model BROOF --model GBRT --model AdaRank --folds MQ2008 --plot rounds.svg
     """
     from rankwood.studies.convergence import convergence
 
     outputs = Outputs(plot=plot, csv=csv, as_json=as_json)
-    _refuse_contradictions(models or (), model or (), data, (data, valid, test))
-    unfitted = estimators_of(model or ())
-    named = _loaded(models or (), unfitted)
-    parts = _read_parts({"train": data, "vali": valid, "test": test}, named, reading)
-    named |= {name: _fitted(name, ranker, parts, reading) for name, ranker in unfitted.items()}
-    with printing.training("curves", "", reading.quiet) as progress:
+    _refuse_contradictions(models or (), model or (), data, (data, valid, test), folds)
+    named = unfitted = estimators_of(model or ())
+    if folds is not None:
+        parts = read_parts(data, valid, test, folds, reading)
+    else:
+        named = _loaded(models or (), unfitted)
+        parts = _read_parts({"train": data, "vali": valid, "test": test}, named, reading)
+        named |= {name: _fitted(name, ranker, parts, reading) for name, ranker in unfitted.items()}
+    with printing.training("fits" if folds else "curves", "", reading.quiet) as progress:
         result = convergence(
             named,
             parts,
@@ -163,8 +175,20 @@ def convergence_command(
 
 
 def _refuse_contradictions(
-    models: Sequence[str], fits: Sequence[str], data: str | None, parts: Sequence[str | None]
+    models: Sequence[str],
+    fits: Sequence[str],
+    data: str | None,
+    parts: Sequence[str | None],
+    folds: str | None,
 ) -> None:
+    if folds is not None:
+        if models:
+            raise ParameterError(
+                f"--folds trains in every fold, and {models[0]} is trained already: name models with --model."
+            )
+        if not fits:
+            raise ParameterError("name models to train in the folds with --model.")
+        return
     if not models and not fits:
         raise ParameterError("name model files, or models to train with --model.")
     if all(part is None for part in parts):
