@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.explain import explain
     from rankwood.evaluation.importance import importance
     from rankwood.evaluation.significance import compare_values
+    from rankwood.experiments.design import factorial_of_run
     from rankwood.experiments.report import write_report
     from rankwood.experiments.results import read_run
     from rankwood.experiments.runner import run_experiment
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from rankwood.studies.learning_curve import learning_curve
     from rankwood.studies.missing import compare_missing
     from rankwood.studies.transfer import add_model_features, select_similar, transfer_report
+    from rankwood.studies.transfer_table import transfer_table
 
 __version__ = "0.1.0"
 
@@ -98,6 +100,7 @@ _MODULE_OF = {
     "export": "rankwood.exports.exporting",
     "factorial": "rankwood.studies.factorial",
     "factorial_design": "rankwood.studies.factorial",
+    "factorial_of_run": "rankwood.experiments.design",
     "from_frame": "rankwood.data.tables.ranking",
     "import_model": "rankwood.exports.exporting",
     "importance": "rankwood.evaluation.importance",
@@ -121,6 +124,7 @@ _MODULE_OF = {
     "size_quality_front": "rankwood.studies.cost_curve",
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.studies.transfer",
+    "transfer_table": "rankwood.studies.transfer_table",
     "write_letor": "rankwood.data.letor.text",
     "write_report": "rankwood.experiments.report",
     "write_table": "rankwood.data.tables.ranking",
@@ -164,6 +168,7 @@ __all__ = [
     "export",
     "factorial",
     "factorial_design",
+    "factorial_of_run",
     "from_frame",
     "import_model",
     "importance",
@@ -187,6 +192,7 @@ __all__ = [
     "size_quality_front",
     "split_queries",
     "transfer_report",
+    "transfer_table",
     "write_letor",
     "write_report",
     "write_table",

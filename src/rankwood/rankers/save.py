@@ -36,6 +36,7 @@ _MODULE_OF = {
 _RECORDED = (
     "history_",
     "train_history_",
+    "rounds_",
     "best_iteration_",
     "stopped_because_",
     "n_iter_",
