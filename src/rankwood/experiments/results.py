@@ -55,6 +55,9 @@ class CellRecord:
     )  # every candidate: its parameters and its value on the validation queries
     chosen: Mapping[str, Any] = field(default_factory=dict)  # the tuned parameters' values
     warnings: list[str] = field(default_factory=list)
+    weights: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by name, of what a score is composed of: grades' models (OrdinalRanker), parts (Blend)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,20 @@ class RunResults:
         total = np.where(known, by_repetition, 0.0).sum(axis=0)
         means: Floats = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
         return means
+
+    def weights(self, algorithm: str) -> dict[tuple[str, int], Mapping[str, float]]:
+        """The weights that an algorithm's score is composed with, by fold and repetition, then by name.
+
+        ``OrdinalRanker`` has those of its cumulative models and a constant, ``Blend`` those of its parts; for other
+        rankers the result is empty.
+        """
+        if algorithm not in self.algorithms:
+            raise UnknownName("algorithm of this run", algorithm, self.algorithms)
+        return {
+            (cell.fold, cell.repetition): cell.weights
+            for cell in self.cells
+            if cell.algorithm == algorithm and cell.weights
+        }
 
 
 def read_run(folder: str | os.PathLike[str]) -> RunResults:
@@ -274,6 +291,7 @@ def _cell_record(record: Mapping[str, Any]) -> CellRecord:
         chosen=record.get("chosen", {}),
         warnings=record.get("warnings", []),
         error=record.get("error", ""),
+        weights=record.get("weights", {}),
     )
 
 

@@ -6,6 +6,7 @@ kind and parameters, which may be estimators themselves::
     kind = "OrdinalRanker"                            base is an estimator with parameters of its own
     base = { kind = "RandomForest", n_trees = 300 }
     layer = [{ kind = "GBRT" }, { kind = "GBRT" }]    and so may the items of a list be
+    parts = { forest = { kind = "RandomForest" } }    and the values of a table
     max_leaves = "none"                               TOML has no null
 """
 
@@ -204,10 +205,16 @@ def _inner_estimators(
 ) -> Iterator[tuple[Path, str, dict[str, Any]]]:
     """The path of each estimator among the parameters, its kind, and its own parameters."""
     for name, value in parameters.items():
-        for index, item in enumerate(value if isinstance(value, list) else [value]):
-            if _is_estimator(item):
-                at = (*path, name, index) if isinstance(value, list) else (*path, name)
-                yield at, item[_KIND], {key: part for key, part in item.items() if key != _KIND}
+        yield from _estimators_in((*path, name), value)
+
+
+def _estimators_in(path: Path, value: Any) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """A value that is an estimator, or those among the items of a list or table."""
+    if _is_estimator(value):
+        yield path, value[_KIND], {key: part for key, part in value.items() if key != _KIND}
+    elif isinstance(value, list | dict):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _estimators_in((*path, key), item)
 
 
 def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +224,8 @@ def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> di
         first, _, rest = name.partition(".")
         if rest:
             inner = changed.get(first, {})
-            changed[first] = {_KIND: inner.get(_KIND), **with_values(inner, {rest: value})}
+            kind = {} if is_table_of_estimators(inner) else {_KIND: inner.get(_KIND)}
+            changed[first] = {**kind, **with_values(inner, {rest: value})}
         else:
             changed[first] = value
     return changed
@@ -253,7 +261,14 @@ def _value(value: Any) -> Any:
         return build(value[_KIND], {name: part for name, part in value.items() if name != _KIND})
     if isinstance(value, list):
         return [_value(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _value(item) for name, item in value.items()}
     return None if value == NOTHING else value
+
+
+def is_table_of_estimators(values: Mapping[str, Any]) -> bool:
+    """Whether these are estimators by name, as the parts of a blend are, and not the parameters of one."""
+    return _KIND not in values and any(map(_is_estimator, values.values()))
 
 
 def _is_estimator(value: Any) -> bool:
