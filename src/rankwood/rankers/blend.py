@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -68,6 +68,19 @@ _ON_OOB = "out-of-bag scores of the training data"
 _ON_TRAINING = "scores of the training data"
 _ON_NOTHING = "nothing: no document has a held-out score by every part"
 _FORMS = "parts must be a list of at least one ranker, or of pairs (name, ranker), or a mapping from names to rankers"
+
+
+class Gating(NamedTuple):
+    """How the weights of a document follow from predicted errors."""
+
+    shares: Floats  # of the parts, before errors count
+    strength: float
+
+    def scores(self, units: Floats, errors: Floats) -> Floats:
+        """The scores of rows with these units and predicted errors."""
+        weights = gated_weights(self.shares, errors, self.strength)
+        scores: Floats = (weights * units).sum(axis=1)
+        return scores
 
 
 def _check_parts(_: str, value: Any) -> None:
@@ -194,8 +207,8 @@ class Blend(Ranker):
     strength: float | None = parameter(
         default=None,
         doc="""For weights="per-document", the power of the predicted error that a weight is divided by. None tries
-        0.5, 1 and 2 on held-out queries, and keeps constant weights unless one is ahead of them by more than its
-        standard error.""",
+        0.5, 1 and 2 on held-out queries, and keeps constant weights unless one is ahead of them by more than the
+        standard error of the difference.""",
         check=OrNone(Real("(0, 10]")),
         kw_only=True,
     )
@@ -350,7 +363,8 @@ class Blend(Ranker):
             shares = self._shares(held_out, units, judge)
             scores = blended(units, shares)
             if self._mode == PER_DOCUMENT:
-                strength, gates, scores = self._gated(held_out, units, shares, judge)
+                gating, gates, scores = self._gated(held_out, units, shares, judge)
+                shares, strength = gating.shares, gating.strength
             columns = [*units.T, scores]
             values = dict(zip((*fitted, BLEND), _judged(judge, columns), strict=True))
         models = [_model_of(part) for part in fitted.values()]
@@ -383,19 +397,39 @@ class Blend(Ranker):
 
     def _gated(
         self, held_out: HeldOut, units: Floats, shares: Floats, judge: Judge
-    ) -> tuple[float, list[Forest], Floats]:
-        """The strength of the gates, the gates (none where it is 0), and the scores of the held-out rows.
+    ) -> tuple[Gating, list[Forest], Floats]:
+        """How gates count, the gates (none where they do not), and the scores of the held-out rows.
 
-        Strengths are compared on errors that gates predict for queries they have not seen.
+        Errors that gates predict for queries they have not seen decide. Gates change the learned weights or equal
+        ones: a part that adds nothing on the whole may be the best for some documents.
         """
+        constant = Gating(shares, 0.0)
         errors = squared_errors(held_out, units)
+        predicted = self._predicted_errors(held_out, errors)
+        if predicted is None:
+            return constant, [], blended(units, shares)
+        strengths = STRENGTHS if self.strength is None else (float(self.strength),)
+        tried = [
+            Gating(base, strength)
+            for base in (shares, equal_shares(shares.size))
+            for strength in strengths
+        ]
+        values = [judge(gating.scores(units, predicted)) for gating in tried]
+        best = tried[int(np.argmax(values))]
+        if self.strength is None and not self._is_ahead(
+            held_out, best.scores(units, predicted), blended(units, shares)
+        ):
+            return constant, [], blended(units, shares)
+        return best, self._fit_gates(held_out.data, errors), best.scores(units, predicted)
+
+    def _predicted_errors(self, held_out: HeldOut, errors: Floats) -> Floats | None:
+        """The errors that gates predict which were fitted to other queries; None where there are too few."""
         groups = held_out.group_of_row
         if held_out.data.query_ids is None:
             groups = np.arange(held_out.data.n_documents)
         fold_of_row = groups % N_FOLDS
-        constant = blended(units, shares)
         if np.unique(fold_of_row).size < N_FOLDS or held_out.n_parts < 2:
-            return 0.0, [], constant
+            return None
         predicted = np.empty_like(errors)
         for fold in range(N_FOLDS):
             others = fold_of_row != fold
@@ -403,36 +437,18 @@ class Blend(Ranker):
             rows = held_out.data.features[~others]
             for part, gate in enumerate(gates):
                 predicted[~others, part] = gate.predict(rows, n_threads=self.n_threads)
+        return predicted
 
-        def scores_with(strength: float) -> Floats:
-            scores: Floats = (gated_weights(shares, predicted, strength) * units).sum(axis=1)
-            return scores
-
-        strength = self.strength
-        if strength is None:
-            strength = self._best_strength(held_out, judge, constant, scores_with)
-        if strength == 0:
-            return 0.0, [], constant
-        return float(strength), self._fit_gates(held_out.data, errors), scores_with(strength)
-
-    def _best_strength(
-        self, held_out: HeldOut, judge: Judge, constant: Floats, scores_with: Any
-    ) -> float:
-        """The strength of the greatest measure, or 0 where it is not ahead of constant weights by a standard error."""
-        values = [judge(scores_with(strength)) for strength in STRENGTHS]
-        best = STRENGTHS[int(np.argmax(values))]
-        rise = max(values) - judge(constant)
-        if not rise > 0:  # NaN included
-            return 0.0
-        if held_out.data.query_ids is not None:
-            measure = parse_measure(self.measure)
-            if not measure.is_pooled:
-                gains = measure.per_query(scores_with(best), held_out.data)
-                gains = gains - measure.per_query(constant, held_out.data)
-                gains = gains[~np.isnan(gains)]
-                if gains.size < 2 or rise <= gains.std(ddof=1) / math.sqrt(gains.size):
-                    return 0.0
-        return best
+    def _is_ahead(self, held_out: HeldOut, scores: Floats, others: Floats) -> bool:
+        """Whether scores are better than others by more than the standard error over queries."""
+        measure = parse_measure(self.measure)
+        judge = held_out.judge(measure, self.n_threads)
+        rise = judge(scores) - judge(others)
+        if held_out.data.query_ids is None or measure.is_pooled:
+            return bool(rise > 0)
+        gains = measure.per_query(scores, held_out.data) - measure.per_query(others, held_out.data)
+        gains = gains[~np.isnan(gains)]
+        return bool(gains.size > 1 and rise > gains.std(ddof=1) / math.sqrt(gains.size))
 
     def _fit_gates(self, data: RankingData, errors: Floats) -> list[Forest]:
         """A forest per part that predicts its errors."""
