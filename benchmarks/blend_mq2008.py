@@ -1,6 +1,6 @@
 """Blends on MQ2008 against their parts: five folds, three seeds, test NDCG@10 with standard errors.
 
-Run as ``RANKWOOD_DATA=folder python -m benchmarks.blend_mq2008 [--processes N] [--seeds N] [--quick]``; the folder holds
+Run as ``RANKWOOD_DATA=folder python -m benchmarks.blend_mq2008 [--processes N] [--seeds N] [--quick]``; the folder has
 ``MQ2008/Fold1`` to ``Fold5``. A cell is a fold and a seed: its parts are fitted once, on one thread, and every blend is
 made of them by ``Blend.of`` with weights that are learned on the validation part (or out of bag). Test parts are only
 scored; the best part that a blend is compared with is the best on the test parts, in hindsight. Empty queries count 0.
@@ -70,7 +70,7 @@ def run_cell(cell: tuple[int, int, bool]) -> dict[str, Any]:
     for text, names in SETS.items():
         chosen = {name: parts[name] for name in names}
         for rule, options in RULES.items():
-            models[f"{text}: {rule}"] = rw.Blend.of(chosen, vali, **options, seed=seed, n_threads=1)
+            models[f"{text}: {rule}"] = rw.Blend.of(chosen, vali, **options, n_threads=1)
         if text == BAGGED:
             models[f"{text}: out of bag"] = rw.Blend.of(chosen, train, weights="oob", n_threads=1)
     values = {

@@ -186,7 +186,6 @@ CONTRACTS: dict[str, Contract] = {
             "given": {"weights": [0.3, 0.7], "scaling": None},
             "by kind": {"parts": [rw.RandomForest(3, bag="query"), rw.ExtraTrees(2, bag="row")]},
         },
-        draws={},
         exceptions=_COPIES_BY_BAGS,
     ),
     "BoostingTree": Contract(

@@ -234,17 +234,25 @@ def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> di
 def prepare(estimator: Any, seed: int, threads: int | None) -> Any:
     """The estimator with the cell's seed and threads.
 
-    One that has no seed of its own hands the cell's to the estimator it is built on.
+    One that has no seed of its own hands the cell's to the estimators that it is built on.
     """
     names = estimator.get_params(deep=False)
     settings: dict[str, Any] = {"n_threads": threads} if "n_threads" in names else {}
     if "seed" in names:
         settings["seed"] = seed
     else:
-        for value in names.values():
-            if hasattr(value, "get_params") and hasattr(value, "fit"):
-                prepare(value, seed, threads)
+        for inner in _fitted_inside(list(names.values())):
+            prepare(inner, seed, threads)
     return estimator.set_params(**settings)
+
+
+def _fitted_inside(value: Any) -> Iterator[Any]:
+    """The estimators in a value: itself, or those in its lists, pairs and mappings."""
+    if hasattr(value, "get_params") and hasattr(value, "fit"):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _fitted_inside(item)
 
 
 def max_bins_of(estimator: Any) -> int | None:

@@ -37,8 +37,7 @@ from rankwood.rankers.base import (
 from rankwood.rankers.boosted import GBRT
 from rankwood.rankers.forests import ForestRanker, RandomForest
 from rankwood.rankers.linear import in_order_of
-from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, measure_of_rankings, parameter
-from rankwood.training.bags import stream_number
+from rankwood.rankers.parameters import OneOf, OrNone, Real, measure_of_rankings, parameter
 from rankwood.training.blending import (
     HeldOut,
     Judge,
@@ -158,9 +157,7 @@ class Blend(Ranker):
         The share of each feature in the gain of all splits, parts counted by their weights.
     """
 
-    _signature = (
-        "parts weights scaling rule measure gate strength seed n_threads progress callbacks"
-    )
+    _signature = "parts weights scaling rule measure gate strength n_threads progress callbacks"
     _model = "blend_"
 
     parts: Any = parameter(
@@ -210,12 +207,6 @@ class Blend(Ranker):
         0.5, 1 and 2 on held-out queries, and keeps constant weights unless one is ahead of them by more than the
         standard error of the difference.""",
         check=OrNone(Real("(0, 10]")),
-        kw_only=True,
-    )
-    seed: int | None = parameter(
-        default=None,
-        doc="""Seeds of the parts and gates follow from it; None leaves the parts the seeds they have.""",
-        check=OrNone(Whole(0)),
         kw_only=True,
     )
     n_threads: int | None = parameter(
@@ -298,7 +289,7 @@ class Blend(Ranker):
         binned: dict[int, BinnedData] = {}
         fitted: dict[str, Any] = {}
         for number, (name, ranker) in enumerate(rankers.items()):
-            part = self._copy(number, ranker)
+            part = self._copy(ranker)
             max_bins = getattr(part, "max_bins", None)
             table: Any = data
             if max_bins is not None and isinstance(X, BinnedData):
@@ -314,15 +305,13 @@ class Blend(Ranker):
                 break
         return fitted
 
-    def _copy(self, number: int, ranker: Ranker) -> Ranker:
-        """A part as it is fitted: with its own listeners, and with the threads and the seed of the blend."""
+    def _copy(self, ranker: Ranker) -> Ranker:
+        """A part as it is fitted: with its own listeners, and with the threads of the blend."""
         part: Ranker = clone(ranker)
         known = part.get_params(deep=False)
         changes: dict[str, Any] = {"progress": ranker.progress, "callbacks": ranker.callbacks}
         if self.n_threads is not None:
             changes["n_threads"] = self.n_threads
-        if self.seed is not None:
-            _set_seed(part, stream_number(self.seed, "part", number))
         part.set_params(**{key: value for key, value in changes.items() if key in known})
         return part
 
@@ -460,10 +449,8 @@ class Blend(Ranker):
         bins = bins_of(data, gate.max_bins, self.n_threads)
         codes = checks.read_only(bins.transform(data.features, self.n_threads))
         gates = []
-        for part, column in enumerate(errors.T):
+        for column in errors.T:
             forest = clone(gate).set_params(n_threads=self.n_threads)
-            if self.seed is not None:
-                forest.set_params(seed=stream_number(self.seed, "gate", part))
             labelled = RankingData(
                 data.features,
                 np.ascontiguousarray(column),
@@ -614,15 +601,6 @@ def _fit_part(name: str, part: Ranker, table: Any, valid: RankingData | None) ->
 
 def _of_part(name: str, part: Any, error: Exception) -> str:
     return f"part '{name}' ({type(part).__name__}): {error}"
-
-
-def _set_seed(part: Any, seed: int) -> None:
-    """Give a part its seed; one that has none hands it to the ranker it is built on."""
-    known = part.get_params(deep=False)
-    if "seed" in known:
-        part.set_params(seed=seed)
-    elif isinstance(known.get("base"), Ranker):
-        _set_seed(known["base"], seed)
 
 
 def _model_of(part: Any) -> Any:
