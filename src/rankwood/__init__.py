@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rankwood.rankers.adaboost import AdaBoost
     from rankwood.rankers.adarank import AdaRank
     from rankwood.rankers.averaged import AveragedGBRT
+    from rankwood.rankers.blend import Blend
     from rankwood.rankers.boosted import GBRT, LambdaMART
     from rankwood.rankers.broof.broof import BROOF
     from rankwood.rankers.deep_forest.deep_forest import DeepForest
@@ -67,6 +68,7 @@ _MODULE_OF = {
     "AdaRank": "rankwood.rankers.adarank",
     "AveragedGBRT": "rankwood.rankers.averaged",
     "BROOF": "rankwood.rankers.broof.broof",
+    "Blend": "rankwood.rankers.blend",
     "BoostingTree": "rankwood.rankers.search.boosting_tree",
     "CompletelyRandomForest": "rankwood.rankers.forests",
     "DeepForest": "rankwood.rankers.deep_forest.deep_forest",
@@ -136,6 +138,7 @@ __all__ = [
     "AdaBoost",
     "AdaRank",
     "AveragedGBRT",
+    "Blend",
     "BoostingTree",
     "CompletelyRandomForest",
     "DeepForest",

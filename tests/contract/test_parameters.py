@@ -49,8 +49,8 @@ BAD_VALUES = {
     "min_split": COUNT, "mu": AMOUNT, "n_constraints": (*COUNT, 0), "n_epochs": COUNT, "n_folds": (*COUNT, 1),
     "n_forests": (*COUNT, 0), "n_rounds": (*COUNT, 0, None), "n_runs": (*COUNT, 0, None), "n_threads": (*COUNT, 0),
     "n_trees": COUNT, "normalise": (TEXT,), "normalize": CHOICE, "patience": (*COUNT, 0), "region": CHOICE,
-    "relevant": AMOUNT, "residuals": CHOICE, "scoring": CHOICE, "seed": COUNT, "select": CHOICE, "sigma": (*AMOUNT, 0.0),
-    "smoothing": AMOUNT, "start": CHOICE, "stop": CHOICE, "subsample": (*SHARE, 0.0), "subsample_by": CHOICE,
+    "relevant": AMOUNT, "residuals": CHOICE, "rule": CHOICE, "scaling": CHOICE, "scoring": CHOICE, "seed": COUNT, "select": CHOICE, "sigma": (*AMOUNT, 0.0),
+    "smoothing": AMOUNT, "start": CHOICE, "strength": (*AMOUNT, 0, 11), "stop": CHOICE, "subsample": (*SHARE, 0.0), "subsample_by": CHOICE,
     "tol": (*SHARE, 0), "tolerance": SHARE, "truncation": (*COUNT, 0), "update_weights": (TEXT,),
     "validation": (TEXT, None), "weighting": CHOICE, "when_stalled": CHOICE, "progress": (TEXT, 3),
 }  # fmt: skip
@@ -64,6 +64,7 @@ IN_OTHER_WORDS = {
     ],
     "checkpoint": [(3, "^checkpoint must be the path of a file, got 3")],
     "feature_costs": [([1.0], "^feature_costs has 1 values, but there are 5 features")],
+    "gate": [(3, "^gate must be a forest .*got 3"), (TEXT, "^gate must be a forest")],
     "hidden": [(TEXT, "^hidden must be"), ([0], "^hidden must be")],
     "layer": [(TEXT, "^layer .*'nonsense'"), (3, "^layer must be .*got (3|int)"), ([], "^layer")],
     "loss": [(TEXT, "^loss ('nonsense' is not known|must be a function .*got 'nonsense')")],
@@ -75,6 +76,22 @@ IN_OTHER_WORDS = {
     "monotone": [
         ([1], "^monotone has 1 values, but there are 5 features"),
         ([2] * 5, "^monotone must be 1, -1 or 0 for each feature, got 2"),
+    ],
+    "parts": [
+        (TEXT, "^parts must be .*got 'nonsense'"),
+        (3, "^parts must be .*got 3"),
+        ([], "^parts must be a list of at least one ranker"),
+        ([3], "^parts must be rankers of ours other than Blend, got 3 as 'int'"),
+        ([("a", TEXT)], "^parts must be rankers of ours .*got 'nonsense' as 'a'"),
+    ],
+    "weights": [
+        (TEXT, "^weights 'nonsense' is not known"),
+        ([1.0], "^weights has 1 values, but there are 2 parts"),
+        ([-1.0, 2.0], r"^weights must be one of .*got \[-1.0, 2.0\]"),
+        ([NAN, 2.0], "^weights must be one of"),
+        ([0, 0], "^weights must be one of .*all zero"),
+        (3, "^weights must be one of .*got 3"),
+        (None, "^weights must be one of .*got None"),
     ],
     "target": [
         (TEXT, "^measure 'nonsense' is not known"),

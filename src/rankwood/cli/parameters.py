@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from rankwood.errors import ParameterError, UnknownName
+from rankwood.models.blend import names_of_parts
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.parameters import Parameter, declared_parameters
 from rankwood.rankers.save import estimators
@@ -20,6 +21,8 @@ _PANEL = "Parameters of the model"
 # The estimator whose documentation is the help of an option; by default the first one with the parameter.
 _SPEAKERS = {"min_gain": "BROOF", "n_trees": "BROOF", "seed": "AdaRank"}
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
+_RANKERS = ("parts", "gate")  # parameters of Blend that are written as calls of rankers
+_NUMBERS = "weights"  # a name, or numbers with commas between them
 
 
 def with_parameters(
@@ -67,8 +70,77 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
             raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
-        values[name] = _value(name, value) if isinstance(value, str) else value
+        values[name] = _read_text(name, value) if isinstance(value, str) else value
     return values
+
+
+def _read_text(name: str, text: str) -> Any:
+    """The value of a parameter as it was typed."""
+    if name in _RANKERS:
+        rankers = read_rankers(name, text)
+        return rankers if name == "parts" else rankers[0][1]
+    if name == _NUMBERS and "," in text:
+        return [_value(name, part.strip()) for part in text.split(",")]
+    return _value(name, text)
+
+
+def read_rankers(name: str, text: str) -> list[tuple[str, Any]]:
+    """Names and rankers from a text such as "RandomForest, boosting=GBRT(n_trees=50)".
+
+    A ranker is written as its name, or as a call with parameters by name. Nothing is executed.
+    """
+    try:
+        call = ast.parse(f"Blend({text})", mode="eval").body
+    except (SyntaxError, ValueError):
+        call = None
+    if not isinstance(call, ast.Call) or not (call.args or call.keywords):
+        raise _unreadable(name, text)
+    rankers = [_ranker(name, text, node) for node in call.args]
+    kinds = [type(ranker).__name__ for ranker in rankers]
+    pairs = list(zip(names_of_parts([None] * len(kinds), kinds), rankers, strict=True))
+    for keyword in call.keywords:
+        pairs.append((str(keyword.arg), _ranker(name, text, keyword.value)))
+    return pairs
+
+
+def _ranker(name: str, text: str, node: ast.expr) -> Any:
+    """The ranker that a node of the syntax tree describes: a name, or a call of a name."""
+    called = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(called, ast.Name):
+        raise _unreadable(name, text)
+    if called.id not in estimators():
+        raise UnknownName(f"ranker in {name}", called.id, estimators())
+    given: dict[str, Any] = {}
+    if isinstance(node, ast.Call):
+        if node.args:
+            raise _unreadable(name, text)
+        for keyword in node.keywords:
+            given[str(keyword.arg)] = _argument(name, text, keyword.value)
+    if not isinstance(given.get(_BASE), Ranker):
+        return estimators()[called.id](**read(called.id, given))
+    known = _parameters(estimators()[called.id])
+    for parameter in given:  # those of base stand within the call of base
+        if parameter not in known:
+            raise UnknownName(f"parameter of {called.id}", parameter, known)
+    return estimators()[called.id](**given)
+
+
+def _argument(name: str, text: str, node: ast.expr) -> Any:
+    """The value of a parameter within a call: a number, a text, a list, or a ranker."""
+    is_ranker = isinstance(node, ast.Name) and node.id in estimators()
+    if is_ranker or isinstance(node, ast.Call):
+        return _ranker(name, text, node)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise _unreadable(name, text) from None
+
+
+def _unreadable(name: str, text: str) -> ParameterError:
+    return ParameterError(
+        f"{name} must be written as names of rankers, perhaps with parameters, such as "
+        f"\"RandomForest, boosting=GBRT(n_trees=50)\"; got '{text}'."
+    )
 
 
 def _base(name: Any, given: dict[str, Any], default: str) -> Any:

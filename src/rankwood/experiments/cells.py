@@ -40,7 +40,7 @@ from rankwood.experiments.sizes import (
 )
 from rankwood.experiments.tuning import tune
 from rankwood.measures.measure import parse_measure
-from rankwood.rankers.base import learned_model
+from rankwood.rankers.base import learned_model, weights_by_name
 from rankwood.training.checkpoint import plain_parameters
 
 PARTS = ("train", "vali", "test")
@@ -181,12 +181,15 @@ def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
-    """The history of a fitted model's rounds, and its size."""
+    """The history of a fitted model's rounds, the weights that its score is composed with, and its size."""
     facts: dict[str, Any] = {"history": _history(model)}
     for name in ("best_iteration_", "stopped_because_", "oob_ndcg_"):
         value = getattr(model, name, None)
         if value is not None:
             facts[name.rstrip("_")] = value
+    weights = weights_by_name(model)
+    if weights:
+        facts["weights"] = weights
     learned = learned_model(model)
     for name in ("n_trees", "n_leaves"):
         if hasattr(learned, name):

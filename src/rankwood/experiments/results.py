@@ -58,6 +58,9 @@ class CellRecord:
     sizes: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
     )  # measure -> rounds, trees, valid, cost, where sizes were chosen or costs counted
+    weights: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by name, of what a score is composed of: grades' models (OrdinalRanker), parts (Blend)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,20 @@ class RunResults:
                         | {"test": _mean(tested)}
                     )
         return rows
+
+    def weights(self, algorithm: str) -> dict[tuple[str, int], Mapping[str, float]]:
+        """The weights that an algorithm's score is composed with, by fold and repetition, then by name.
+
+        ``OrdinalRanker`` has those of its cumulative models and a constant, ``Blend`` those of its parts; for other
+        rankers the result is empty.
+        """
+        if algorithm not in self.algorithms:
+            raise UnknownName("algorithm of this run", algorithm, self.algorithms)
+        return {
+            (cell.fold, cell.repetition): cell.weights
+            for cell in self.cells
+            if cell.algorithm == algorithm and cell.weights
+        }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -305,6 +322,7 @@ def _cell_record(record: Mapping[str, Any]) -> CellRecord:
         warnings=record.get("warnings", []),
         error=record.get("error", ""),
         sizes=record.get("sizes", {}),
+        weights=record.get("weights", {}),
     )
 
 

@@ -21,6 +21,7 @@ from rankwood.experiments.settings import (
     check_kind,
     check_names,
     checked,
+    is_table_of_estimators,
 )
 from rankwood.experiments.toml_positions import Path, Section, TomlSource
 from rankwood.models.early_exit import EarlyExit
@@ -249,7 +250,8 @@ def _check_reach(section: Section, algorithm: Algorithm, name: str) -> None:
     values: Any = algorithm.parameters
     for part in outer:
         values = values.get(part) if isinstance(values, dict) else None
-        if not isinstance(values, dict) or "kind" not in values:
+        is_known = isinstance(values, dict) and ("kind" in values or is_table_of_estimators(values))
+        if not is_known:
             message = f"there is no estimator '{part}' to tune. Give {part} = {{ kind = \"…\" }}."
             raise section.source.error((*section.path, "tune", *name.split(".")), message)
 

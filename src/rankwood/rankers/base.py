@@ -198,6 +198,14 @@ class Ranker(DeclaredEstimator):
         """The driver of the fit's loop; ``options`` are those of ``Rounds``."""
         return Rounds(self._reporter(total, done, unit=unit), done=done, **options)
 
+    def _estimates_out_of_bag(self) -> bool:
+        """Whether a fit sets ``oob_scores_``: scores of the training rows by what has not seen them."""
+        return False
+
+    def _weights_by_name(self) -> dict[str, float]:
+        """The weights that a score is composed with, where they are a few and have names."""
+        return {}
+
     def _as_chosen(self) -> dict[str, Any]:
         """Parameters that give the model there is, with nothing left to be chosen on validation data."""
         return self._with_trees(self.forest_.n_trees)
@@ -314,6 +322,16 @@ def stages_of(model: Any) -> ModelStages:
 def learns_kind(estimator: Ranker, kind: str) -> bool:
     """Whether the models of the estimator are of this kind, as model files name kinds."""
     return estimator._model == f"{kind}_"
+
+
+def estimates_out_of_bag(estimator: Ranker) -> bool:
+    """Whether the estimator has ``oob_scores_`` once it is fitted."""
+    return estimator._estimates_out_of_bag()
+
+
+def weights_by_name(estimator: Ranker) -> dict[str, float]:
+    """The weights that a fitted estimator composes a score with: of the grades' models, or of the parts of a blend."""
+    return estimator._weights_by_name()
 
 
 def chosen_parameters(estimator: Ranker, n_trees: int | None = None) -> dict[str, Any]:

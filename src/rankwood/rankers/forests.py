@@ -187,6 +187,9 @@ class ForestRanker(Ranker):
         """The features that a node looks at."""
         return FeatureChoice(self.features_per_node)
 
+    def _estimates_out_of_bag(self) -> bool:
+        return self.bag is not None
+
     @property
     def oob_scores_(self) -> Floats:
         """For each training row the mean of the trees that have not seen it; NaN where there are none."""

@@ -29,6 +29,7 @@ from rankwood.rankers.base import (
     BuiltOnBase,
     Ranker,
     chosen_parameters,
+    estimates_out_of_bag,
     fit_to_bins,
     learned_model,
 )
@@ -262,6 +263,14 @@ class OrdinalRanker(BuiltOnBase, Ranker):
     def _learned(self) -> OrdinalModel:
         model: OrdinalModel = super()._learned
         return model
+
+    def _estimates_out_of_bag(self) -> bool:
+        return estimates_out_of_bag(self._base())
+
+    def _weights_by_name(self) -> dict[str, float]:
+        """Those of T_c = P(y ≤ c), and the constant (Mohan 2010, Table 3.2)."""
+        names = [f"P(y ≤ {grade:g})" for grade in self.grades_[:-1].tolist()]
+        return dict(zip([*names, "constant"], self.weights_.tolist(), strict=True))
 
     def _new_base(self) -> Ranker:
         return RandomForest()

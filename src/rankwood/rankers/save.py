@@ -43,6 +43,8 @@ _RECORDED = (
     "n_rounds_",
     "objective_",
     "layers_",
+    "learned_on_",
+    "held_out_",
 )
 
 

@@ -305,6 +305,9 @@ class BROOF(Ranker):
             EarlyStopping(None if self.stop is None else self.patience, is_minimised(measure)),
         )
 
+    def _estimates_out_of_bag(self) -> bool:
+        return True
+
     def _as_chosen(self) -> dict[str, Any]:
         return {"n_rounds": self.best_iteration_, "stop": None}
 

@@ -298,6 +298,9 @@ class DeepForest(Ranker):
             )
         return measure
 
+    def _estimates_out_of_bag(self) -> bool:
+        return True
+
     def _as_chosen(self) -> dict[str, Any]:
         return {"max_layers": self.cascade_.n_layers, "patience": None}
 
