@@ -235,7 +235,11 @@ class OneFeatureGrower:
         """A tree of ``grow_tree``; where its root is not split, one with each other feature at the root in turn."""
         tree = self._grow_freely(targets, weights, choice, constraint)
         n_features = len(self._matrix.columns)
-        possible = np.arange(n_features) if choice.probability is None else np.flatnonzero(choice.probability)
+        possible = (
+            np.arange(n_features)
+            if choice.probability is None
+            else np.flatnonzero(choice.probability)
+        )
         for feature in np.random.default_rng(constraint).permutation(possible).tolist():
             if tree.n_leaves > 1:
                 break

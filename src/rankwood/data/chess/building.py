@@ -172,7 +172,9 @@ def _play(least: int, most: int, least_pieces: int, largest_lead: float) -> Play
     if least > most:
         raise ParameterError(f"least_plies is {least}, which is more than most_plies, {most}.")
     if not 0 <= largest_lead < math.inf:
-        raise ParameterError(f"largest_lead must be a number of pawns from 0 on, got {largest_lead}.")
+        raise ParameterError(
+            f"largest_lead must be a number of pawns from 0 on, got {largest_lead}."
+        )
     return Play(
         least,
         most,
