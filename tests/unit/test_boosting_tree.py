@@ -454,8 +454,56 @@ def test_the_front_on_other_data(data, other, tmp_path):
     assert (tmp_path / "front.svg").read_text().startswith("<?xml")
     with pytest.raises(DataError, match="a plot must end in"):
         front.plot(tmp_path / "front.txt")
-    with pytest.raises(ModelError, match="GBRT has no front"):
-        size_quality_front(rw.GBRT(2).fit(data))
+    with pytest.raises(ModelError, match="RandomForest has no front"):
+        size_quality_front(rw.RandomForest(2).fit(data))
+
+
+BOOSTED = {
+    "LambdaMART": rw.LambdaMART(15, max_leaves=4, min_leaf=3),
+    "NDCGBoost": rw.NDCGBoost(15, max_leaves=2, min_leaf=3),
+    "RankBoost": rw.RankBoost(15),
+    "Exp3P": rw.Exp3P(BASES["LambdaMART"], n_rounds=15),
+    "InitializedGBRT": rw.InitializedGBRT(5, 10, min_leaf=3),
+    "stopped": rw.LambdaMART(60, max_leaves=4, min_leaf=3, early_stopping=5),
+}
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_the_front_of_any_boosted_ranker(name, data, other):
+    model = BOOSTED[name].fit(data, valid=other)
+    front = size_quality_front(model, other)
+    valid = front.columns["valid"]
+    assert valid == sorted(set(valid))
+    assert valid[-1] == max(model.history_[: len(model.history_)])
+    assert "train" not in front.columns
+    every = size_quality_front(model, other, every_length=True)
+    assert every.columns["trees"][-1] == model.forest_.n_trees
+    for point, value in zip(every.points, every.on_data, strict=True):
+        scores = model.forest_.take_trees(slice(0, point.n_trees)).predict(other)
+        measure = tie_averaged(parse_measure(model.measure))
+        assert value == pytest.approx(measure.per_query(scores, other).mean(), abs=1e-9)
+
+
+def test_without_validation_data_every_length_is_on_the_front(data):
+    front = size_quality_front(rw.LambdaMART(5, max_leaves=2, min_leaf=3).fit(data), data)
+    assert front.columns["trees"] == [1, 2, 3, 4, 5]
+    assert list(front.columns) == ["trees", "data"]
+
+
+def test_the_growth_of_a_search_is_that_of_its_rounds(data):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=80).fit(data)
+    growth = model.tree_.growth()
+    assert growth["round"] == list(range(1, model.n_rounds_ + 1))
+    assert growth["models"][-1] == 80
+    assert sum(growth["length"]) == 80
+    for number, models, depth in zip(
+        *(growth[name] for name in ("round", "models", "depth")), strict=True
+    ):
+        if (
+            number < model.n_rounds_
+        ):  # the last one may be cut off; no leader has run out of constraints
+            assert number <= depth < 2 * number
+            assert depth >= (np.sqrt(2 * models + 7) - 1) / 2
 
 
 def test_refitting_keeps_the_length(data, other):
