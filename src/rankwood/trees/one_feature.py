@@ -171,6 +171,8 @@ class OneFeatureGrower:
         self._ones = read_only(np.ones(n_rows))
         self._pairs = np.empty((0, 2))  # products and weights by row, for trees of more leaves
         self._space: GrowthSpace | None = None
+        self._nodes = np.recarray(0, GROWN)  # of the tree that is grown
+        self._uniform = Policies(features=FeatureChoice(1)).candidates(matrix.columns.shape[0], 1.0)
 
     @property
     def grows_stumps(self) -> bool:
@@ -224,10 +226,12 @@ class OneFeatureGrower:
         space, pairs = self._scratch()
         given = self._ones if weights is None else read_only(weights)
         squares = pair_up(read_only(targets), given, pairs)
-        candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
-        nodes = np.recarray(2 * limits.max_leaves + 1, GROWN)
+        candidates = self._uniform
+        if probability is not None:
+            candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
+        nodes = self._nodes
         n_nodes = grow_one_feature(matrix, pairs, squares, limits, candidates, nodes, space)
-        return self._tree(nodes[: int(n_nodes)], space.rows)
+        return self._tree(nodes.view(GROWN, np.ndarray)[: int(n_nodes)], space.rows)
 
     def _redraw_freely(
         self, targets: Floats, weights: Floats | None, choice: FeatureChoice, constraint: int
@@ -284,6 +288,7 @@ class OneFeatureGrower:
         """Space for trees of more than two leaves, made when the first is grown."""
         n_features, n_rows = self._matrix.columns.shape
         if self._space is None:
+            self._nodes = np.recarray(2 * self._stump_limits.max_leaves + 1, GROWN)
             self._pairs = np.empty((n_rows, 2))
             self._space = GrowthSpace(
                 np.empty(n_rows, np.uint32),
@@ -299,26 +304,26 @@ class OneFeatureGrower:
         return self._space, self._pairs
 
     def _tree(self, nodes: Any, rows: Array) -> Tree:
-        """The grown nodes as a tree, with the leaf of every row."""
-        left, right = nodes.left.astype(np.int32), nodes.right.astype(np.int32)
+        """The grown nodes as a tree, with the leaf of every row; its arrays are copies."""
+        left, right = nodes["left"].astype(np.int32), nodes["right"].astype(np.int32)
         is_inner = left > 0
         leaf_of_row = np.empty(rows.size, np.int32)
-        begin, end = np.ascontiguousarray(nodes.begin), np.ascontiguousarray(nodes.end)
+        begin, end = nodes["begin"].copy(), nodes["end"].copy()
         mark_leaves(rows, begin, end, left, leaf_of_row)
-        feature = np.where(is_inner, nodes.feature, -1).astype(np.int32)
-        code = np.where(is_inner, nodes.code, 0).astype(np.uint8)
-        weight = nodes.weight + self._policies.l2
-        value = np.divide(nodes.product, weight, out=np.zeros(left.size), where=weight > 0)
+        feature = np.where(is_inner, nodes["feature"], -1).astype(np.int32)
+        code = np.where(is_inner, nodes["code"], 0).astype(np.uint8)
+        weight = nodes["weight"] + self._policies.l2
+        value = np.divide(nodes["product"], weight, out=np.zeros(left.size), where=weight > 0)
         return Tree(
             feature,
             thresholds_of(self._matrix, feature, code),
             code,
             left,
             right,
-            np.where(nodes.missing_left == 1, left, right).astype(np.int32),
+            np.where(nodes["missing_left"] == 1, left, right).astype(np.int32),
             value,
-            nodes.weight.astype(np.float64),
-            np.where(is_inner, nodes.gain, 0.0),
+            nodes["weight"].copy(),
+            np.where(is_inner, nodes["gain"], 0.0),
             leaf_of_row,
         )
 
