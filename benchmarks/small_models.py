@@ -1,17 +1,75 @@
 """Test quality by the most trees a model may have: for plain boosting, bandit boosting and the search.
 
 Of every method the model of at most so many trees that is best on the validation data is taken, and measured on the
-test data; ties of scores are averaged on all parts.
+test data; ties of scores are averaged on all parts. ``run_cells`` fits many of them on several processes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import rankwood as rw
 from benchmarks.common import RESULTS
+
+
+def run_cells(
+    cells: Sequence[Any], work: Callable[[Any], dict[str, Any]], processes: int
+) -> list[dict[str, Any]]:
+    """What ``work`` gives for each cell, in their order; on several processes, with a line as each is done.
+
+    Ctrl-C gives those that are done.
+    """
+    start = time.perf_counter()
+    found: dict[int, dict[str, Any]] = {}
+    numbered = [(number, cell, work) for number, cell in enumerate(cells)]
+    try:
+        if processes <= 1:
+            for one in map(_work_on, numbered):
+                _note(found, one, cells, start)
+        else:
+            with multiprocessing.get_context("spawn").Pool(min(processes, len(cells))) as pool:
+                for one in pool.imap_unordered(_work_on, numbered):
+                    _note(found, one, cells, start)
+    except KeyboardInterrupt:
+        print("interrupted: what follows is what is known so far")
+    return [found[number] for number in sorted(found)]
+
+
+def _work_on(task: tuple[int, Any, Callable[[Any], dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
+    number, cell, work = task
+    start = time.perf_counter()
+    result = work(cell)
+    return number, {**result, "cell_seconds": time.perf_counter() - start}
+
+
+def _note(
+    found: dict[int, dict[str, Any]], one: tuple[int, Any], cells: Sequence[Any], start: float
+) -> None:
+    number, result = one
+    found[number] = result
+    taken, whole = result["cell_seconds"], time.perf_counter() - start
+    print(
+        f"{len(found):3} of {len(cells)} after {whole:4.0f} s: {cells[number]} {taken:.0f} s",
+        flush=True,
+    )
+
+
+def chosen(model: Any, test: rw.RankingData, measure: str) -> dict[str, float]:
+    """Trees, validation and test measure of the model that validates best among all lengths."""
+    n_trees, forest = _best(model, 10**9)
+    if isinstance(model, rw.BoostingTree):
+        valid = float(model.tree_.values[model.family_.best()])
+    else:
+        valid = float(max(model.history_))
+    return {
+        "trees": n_trees,
+        "valid": valid,
+        "test": value_of(forest.predict(test), test, measure),
+    }
 
 
 def curve(model: Any, test: rw.RankingData, measure: str, limits: Sequence[int]) -> list[float]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.importance import importance
     from rankwood.evaluation.significance import compare_values
     from rankwood.experiments.design import factorial_of_run
+    from rankwood.experiments.fronts import run_fronts
     from rankwood.experiments.report import write_report
     from rankwood.experiments.results import read_run
     from rankwood.experiments.runner import run_experiment
@@ -120,6 +121,7 @@ _MODULE_OF = {
     "read_table": "rankwood.data.tables.ranking",
     "refit": "rankwood.rankers.save",
     "run_experiment": "rankwood.experiments.runner",
+    "run_fronts": "rankwood.experiments.fronts",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.rankers.save",
     "select_similar": "rankwood.studies.transfer",
@@ -189,6 +191,7 @@ __all__ = [
     "read_table",
     "refit",
     "run_experiment",
+    "run_fronts",
     "sample_queries",
     "save",
     "select_similar",

@@ -15,7 +15,10 @@ import pytest
 pytest.importorskip("chess")
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 needs_engine = pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")
-SMALL = ("--opening", "E97", "--positions", 4, "--nodes", 2000, "--seed", 1, "--most-plies", 5)
+SMALL = (
+    *("--opening", "E97", "--positions", 4, "--nodes", 2000, "--seed", 1),
+    *("--least-plies", 4, "--most-plies", 5),
+)
 
 
 def test_the_command_explains_itself(rankwood):
@@ -47,6 +50,7 @@ def test_a_collection_is_built_and_can_be_inspected(rankwood):
         (["--engine", "no-such-engine"], "apt install stockfish"),
         (["--opening", "B48"], "Did you mean 'B84'"),
         (["--nodes", "5", "--time", "1"], "both given"),
+        (["--relevant", "1.5"], "relevant must be above 0 and at most 1, got 1.5"),
         (["--opening", "lines.txt"], "lines.txt, line 2: 'Ke7' is not a legal move"),
     ],
 )
@@ -63,7 +67,8 @@ def test_mistakes_are_told_in_one_message(rankwood, options, message):
 def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path):
     program = "import sys; from rankwood.cli.main import main; sys.exit(main(sys.argv[1:]))"
     # Nodes for about a second each, and far more positions than there is patience for.
-    options = ["--positions", "500", "--nodes", "200000", "--most-plies", "4", "--seed", "1"]
+    options = ["--positions", "500", "--nodes", "200000", "--seed", "1"]
+    options += ["--least-plies", "2", "--most-plies", "4"]
     child = subprocess.Popen(
         [sys.executable, "-c", program, "data", "chess", "moves.txt", *options],
         cwd=tmp_path,

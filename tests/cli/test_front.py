@@ -96,6 +96,72 @@ def test_a_search_can_be_inspected_scored_and_evaluated(folder, capsys):
     assert main(["evaluate", path, str(folder / "test.txt"), "-m", "ndcg@10"]) == 0
 
 
+def test_the_front_of_plain_boosting(folder, capsys):
+    options = ("--n-trees", "12", "--max-leaves", "4")
+    assert train(folder, "LambdaMART", *options) == 0
+    capsys.readouterr()
+    path, out = str(folder / "LambdaMART.rankwood"), folder / "short.rankwood"
+    limits = ["--max-trees", "5", "--out", str(out)]
+    assert main(["front", path, "--data", str(folder / "test.txt"), *limits, "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["trees", "valid", "data"]
+    trees = [int(line.split()[0]) for line in lines[2:]]
+    assert rw.load(out).n_trees == max(length for length in trees if length <= 5)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run with three boosted rankers and one that is not, which keeps models and fronts."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    base = {"kind": "LambdaMART", "max_leaves": 2, "min_leaf": 3}
+    algorithms = [
+        {"name": "plain", "kind": "LambdaMART", "n_trees": 8, "max_leaves": 2, "min_leaf": 3},
+        {"name": "search", "kind": "BoostingTree", "base": base, "budget": 30},
+        {"name": "bandit", "kind": "Exp3P", "base": base, "n_rounds": 8},
+        {"name": "forest", "kind": "RandomForest", "n_trees": 3},
+    ]
+    data = {"generate": {"queries": 40, "docs": 10, "features": 6}, "folds": 3}
+    settings = {"keep_models": True, "fronts": True}
+    tables = {"data": data, "run": settings, "measures": {"primary": "ndcg@10"}}
+    rw.run_experiment({**tables, "algorithm": algorithms}, out=folder, jobs=0)
+    return folder
+
+
+def test_a_run_has_the_curves_of_its_boosted_rankers(run, capsys):
+    plot = run.parent / "curves.svg"
+    assert main(["front", str(run), "--plot", str(plot)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "ndcg@10[ties=average]"
+    assert lines[1].split() == ["trees", "plain", "search", "bandit"]
+    assert [int(line.split()[0]) for line in lines[2:5]] == [1, 2, 3]
+    assert "<svg" in plot.read_text()
+    assert main(["front", str(run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (growth, *_) = found["growth"]["search"].values()
+    assert sum(growth["length"]) == 30
+    fronts = rw.run_fronts(run)
+    models = [rw.load(path) for path in sorted((run / "models").glob("plain~*"))]
+    assert len(models) == 3
+    at_one = next(point["plain"] for point in found["points"])
+    tests = [rw.size_quality_front(model).points[0].n_trees for model in models]
+    assert tests == [1, 1, 1]
+    assert fronts.curves["plain"][0] == at_one
+    assert len(list((run / "models").glob("*.rankwood"))) == 12
+
+
+def test_what_a_run_cannot_show_is_told(run, tmp_path, capsys):
+    assert main(["front", str(run), "--data", "test.txt"]) == 2
+    assert "which --data has no meaning for" in capsys.readouterr().err
+    assert main(["front", str(tmp_path)]) == 2
+    assert "holds no run" in capsys.readouterr().err
+    data = {"generate": {"queries": 12, "docs": 5, "features": 4}, "split": [0.6, 0.2, 0.2]}
+    tables = {"data": data, "measures": {"primary": "ndcg"}}
+    forest = {"name": "forest", "kind": "RandomForest", "n_trees": 2}
+    rw.run_experiment({**tables, "algorithm": [forest]}, out=tmp_path / "bare", jobs=0)
+    assert main(["front", str(tmp_path / "bare")]) == 2
+    assert "fronts = true under [run]" in capsys.readouterr().err
+
+
 WRONG = {
     "another model": (["front", "{other}"], "has no front"),
     "a plot of no kind": (["front", "{path}", "--plot", "front.txt"], "--plot must end in"),
@@ -107,8 +173,8 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_mistakes_are_named(folder, case, capsys):
     arguments, message = WRONG[case]
-    other = folder / "gbrt.rankwood"
-    rw.save(rw.GBRT(1).fit(rw.make_ranking(5, 5, 6, seed=1)), other)
+    other = folder / "forest.rankwood"
+    rw.save(rw.RandomForest(1).fit(rw.make_ranking(5, 5, 6, seed=1)), other)
     places = {"path": folder / "BoostingTree.rankwood", "other": other}
     assert main([argument.format(**places) for argument in arguments]) == 2
     assert message in capsys.readouterr().err

@@ -14,6 +14,7 @@ class Model:
     f_hat: float
     round: int
     tried: int = 0
+    in_vain: int = 0  # tried since the last success
 
     @property
     def n(self) -> int:
@@ -40,13 +41,20 @@ def maximal_for_some_c(points):
     return found
 
 
-def select(models, n_constraints):
+def can_be_extended(model, n_constraints, max_length=None):
+    """Whether constraints are left: of endless ones, whether the last hundred were not all in vain."""
+    if max_length is not None and model.depth >= max_length:
+        return False
+    return model.in_vain < 100 if n_constraints is None else model.tried < n_constraints
+
+
+def select(models, n_constraints, exponent=0.5, max_length=None):
     """(a): the active models that are maximal for some c > 0; one per n."""
-    scale = math.sqrt(len(models))
+    scale = len(models) ** exponent
     active = [
         number
         for number, model in enumerate(models)
-        if n_constraints is None or model.tried < n_constraints
+        if can_be_extended(model, n_constraints, max_length)
     ]
     points = [(math.exp(-models[number].n / scale), models[number].f_hat) for number in active]
     maximal = [active[place] for place in maximal_for_some_c(points)]
@@ -71,7 +79,7 @@ def leader_of(models):
     )
 
 
-def search(start, fit, n_constraints, budget):
+def search(start, fit, n_constraints, budget, exponent=0.5, max_length=None):
     """The models, and (round, hypotheses, depth of the leader, whether a leader ran out) after every whole round.
 
     ``fit(model, place)`` gives f of the model's extension under its constraint number ``place``, or None.
@@ -85,17 +93,18 @@ def search(start, fit, n_constraints, budget):
         model = models[number]
         f = fit(number, model.tried)
         model.tried += 1
+        model.in_vain = model.in_vain + 1 if f is None else 0
         log.append(number)
         if f is not None:
             models.append(Model(number, model.depth + 1, f, max(model.f_hat, f), round_number))
 
     def is_active(number):
-        return n_constraints is None or models[number].tried < n_constraints
+        return can_be_extended(models[number], n_constraints, max_length)
 
     round_number, ran_out = 0, False
     try:
         while True:
-            selected = select(models, n_constraints)
+            selected = select(models, n_constraints, exponent, max_length)
             if not selected:
                 break
             round_number += 1

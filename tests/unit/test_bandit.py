@@ -73,6 +73,15 @@ def test_one_feature_in_use_at_a_time(data):
     assert len(set(stumps.feature[stumps.feature >= 0].tolist())) > 2
 
 
+def test_the_reward_may_be_another_measure(data, other):
+    one = rw.Exp3P(BASES["GBRT"], n_rounds=20, reward="p@1").fit(data, valid=other)
+    two = rw.Exp3P(BASES["GBRT"], n_rounds=20, measure="p@1").fit(data, valid=other)
+    assert np.array_equal(one.probabilities_, two.probabilities_)
+    assert one.history_ != two.history_  # of ndcg@10 and of p@1
+    with pytest.raises(DataError, match=r"needs. Pass qid, or reward='rmse'"):
+        rw.Exp3P(rw.GBRT(), reward="p@1", measure="rmse").fit(data.features, data.labels)
+
+
 def test_early_stopping_keeps_the_best_rounds(data, other):
     model = rw.Exp3P(BASES["GBRT"], n_rounds=60, early_stopping=5).fit(data, valid=other)
     assert model.forest_.n_trees == model.best_iteration_ < 60

@@ -93,6 +93,90 @@ def test_the_search_may_look_at_validation_data(data, other):
         model.fit(data)
 
 
+def test_models_are_chosen_by_a_measure_of_its_own(data, other):
+    options = {"measure": "ndcg@10", "select_by": "p@3"}
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=50, **options).fit(data, valid=other)
+    plain_one = rw.BoostingTree(BASES["LambdaMART"], budget=50).fit(data, valid=other)
+    assert np.array_equal(model.tree_.f, plain_one.tree_.f)  # f is the same
+    assert np.array_equal(model.tree_.parent, plain_one.tree_.parent)
+    assert averaged(model, other, "p@3") == pytest.approx(model.tree_.valid.max())
+    assert model.family_.measure == "p@3"
+    both = rw.BoostingTree(BASES["LambdaMART"], budget=20, evaluate_on="valid", **options)
+    both.fit(data, valid=other)
+    assert averaged(both.family_.model(both.front()[1].model), other) == both.front()[1].f
+    with pytest.raises(ParameterError, match="select_by='p@3' chooses on validation data"):
+        model.fit(data)
+
+
+def query_level(seed):
+    """Data in which four of six features are constant within queries."""
+    data = rw.make_ranking(30, 12, 6, seed=seed)
+    features = data.features.copy()
+    random = np.random.default_rng(seed)
+    of_query = random.integers(0, 6, (data.n_queries, 4)).astype(np.float32)
+    features[:, [0, 2, 3, 5]] = of_query[data.query_of_row]
+    return rw.RankingData(features, data.labels, data.query_ids)
+
+
+OF_DOCUMENTS = {1, 4}
+SEARCHES = {
+    "uniform": lambda base: rw.BoostingTree(base, budget=40),
+    "bandit": lambda base: rw.BoostingTree(base, budget=40, constraints="bandit"),
+    "Exp3.P": lambda base: rw.Exp3P(base, n_rounds=30),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("name", ["LambdaMART", "LambdaMART, 4 leaves", "NDCGBoost"])
+def test_no_tree_divides_queries_at_its_root(search, name):
+    model = SEARCHES[search](BASES[name]).fit(query_level(5))
+    forest = model.forest_ if search == "Exp3.P" else model.family_.trees
+    assert forest.n_trees > 10
+    assert set(forest.feature[forest.tree_offsets[:-1]].tolist()) <= OF_DOCUMENTS
+    gains = forest.gain[forest.feature >= 0]
+    assert gains.min() > 1e-9 * gains.max()
+    if search != "Exp3.P":
+        assert len(model.tree_) == 41  # failures are not part of the budget
+        assert (model.n_failed_ > 0) == (name != "LambdaMART, 4 leaves")
+
+
+def test_features_that_pay_are_drawn_more_often(data, other):
+    for name in ("LambdaMART", "LambdaMART, 4 leaves"):
+        options = {"budget": 60, "constraints": "bandit", "exploration": 0.05, "smoothing": 0.0}
+        by_bandit = rw.BoostingTree(BASES[name], **options).fit(data, valid=other)
+        assert len(by_bandit.tree_) == 61
+        of_parent = {}
+        for number in range(1, 61):
+            parent = int(by_bandit.tree_.parent[number])
+            of_parent.setdefault(parent, []).append(int(by_bandit.tree_.constraint[number]))
+        assert all(len(set(used)) == len(used) for used in of_parent.values())
+        uniform = rw.BoostingTree(BASES[name], budget=60).fit(data, valid=other)
+        assert by_bandit.tree_ != uniform.tree_
+
+
+@pytest.mark.parametrize("name", ["LambdaMART", "LambdaMART, 4 leaves"])
+def test_a_search_by_bandit_goes_on_from_its_checkpoint(name, data, tmp_path):
+    options = {"budget": 50, "constraints": "bandit", "exploration": 0.1}
+    whole = rw.BoostingTree(BASES[name], **options).fit(data)
+    path = tmp_path / "checkpoint"
+    stopped = rw.BoostingTree(
+        BASES[name], checkpoint=path, callbacks=[at(31, KeyboardInterrupt())], **options
+    )
+    stopped.fit(data)
+    resumed = rw.BoostingTree(BASES[name], checkpoint=path, **options).fit(data)
+    assert resumed.tree_ == whole.tree_
+    assert resumed.n_failed_ == whole.n_failed_
+
+
+def test_models_stay_below_the_longest_length(data):
+    model = rw.BoostingTree(BASES["LambdaMART, 4 leaves"], budget=60, max_length=3).fit(data)
+    assert model.tree_.depth.max() == 3
+    assert len(model.tree_) == 61
+    wide = rw.BoostingTree(BASES["LambdaMART, 4 leaves"], budget=60, exponent=0.1).fit(data)
+    deep = rw.BoostingTree(BASES["LambdaMART, 4 leaves"], budget=60, exponent=1.0).fit(data)
+    assert wide.tree_ != deep.tree_
+
+
 def plain(base, data, n_trees):
     length = "n_trees" if "n_trees" in base.get_params() else "n_rounds"
     return type(base)(**{**base.get_params(), length: n_trees}).fit(data).forest_
@@ -370,8 +454,56 @@ def test_the_front_on_other_data(data, other, tmp_path):
     assert (tmp_path / "front.svg").read_text().startswith("<?xml")
     with pytest.raises(DataError, match="a plot must end in"):
         front.plot(tmp_path / "front.txt")
-    with pytest.raises(ModelError, match="GBRT has no front"):
-        size_quality_front(rw.GBRT(2).fit(data))
+    with pytest.raises(ModelError, match="RandomForest has no front"):
+        size_quality_front(rw.RandomForest(2).fit(data))
+
+
+BOOSTED = {
+    "LambdaMART": rw.LambdaMART(15, max_leaves=4, min_leaf=3),
+    "NDCGBoost": rw.NDCGBoost(15, max_leaves=2, min_leaf=3),
+    "RankBoost": rw.RankBoost(15),
+    "Exp3P": rw.Exp3P(BASES["LambdaMART"], n_rounds=15),
+    "InitializedGBRT": rw.InitializedGBRT(5, 10, min_leaf=3),
+    "stopped": rw.LambdaMART(60, max_leaves=4, min_leaf=3, early_stopping=5),
+}
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_the_front_of_any_boosted_ranker(name, data, other):
+    model = BOOSTED[name].fit(data, valid=other)
+    front = size_quality_front(model, other)
+    valid = front.columns["valid"]
+    assert valid == sorted(set(valid))
+    assert valid[-1] == max(model.history_[: len(model.history_)])
+    assert "train" not in front.columns
+    every = size_quality_front(model, other, every_length=True)
+    assert every.columns["trees"][-1] == model.forest_.n_trees
+    for point, value in zip(every.points, every.on_data, strict=True):
+        scores = model.forest_.take_trees(slice(0, point.n_trees)).predict(other)
+        measure = tie_averaged(parse_measure(model.measure))
+        assert value == pytest.approx(measure.per_query(scores, other).mean(), abs=1e-9)
+
+
+def test_without_validation_data_every_length_is_on_the_front(data):
+    front = size_quality_front(rw.LambdaMART(5, max_leaves=2, min_leaf=3).fit(data), data)
+    assert front.columns["trees"] == [1, 2, 3, 4, 5]
+    assert list(front.columns) == ["trees", "data"]
+
+
+def test_the_growth_of_a_search_is_that_of_its_rounds(data):
+    model = rw.BoostingTree(BASES["LambdaMART"], budget=80).fit(data)
+    growth = model.tree_.growth()
+    assert growth["round"] == list(range(1, model.n_rounds_ + 1))
+    assert growth["models"][-1] == 80
+    assert sum(growth["length"]) == 80
+    for number, models, depth in zip(
+        *(growth[name] for name in ("round", "models", "depth")), strict=True
+    ):
+        if (
+            number < model.n_rounds_
+        ):  # the last one may be cut off; no leader has run out of constraints
+            assert number <= depth < 2 * number
+            assert depth >= (np.sqrt(2 * models + 7) - 1) / 2
 
 
 def test_refitting_keeps_the_length(data, other):

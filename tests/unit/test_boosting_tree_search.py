@@ -25,9 +25,9 @@ def made_up(seed, rise=0.1, fails=0.0):
     return fit
 
 
-def run(fit, n_constraints, budget):
+def run(fit, n_constraints, budget, **limits):
     """The search on made-up models; what it says at the end of each round."""
-    models = Models(n_constraints)
+    models = Models(n_constraints, **limits)
     models.add(-1, 0.0)
     rounds, log = [], []
 
@@ -38,7 +38,7 @@ def run(fit, n_constraints, budget):
         if len(log) >= budget:
             return models, rounds, "spent"
         f = fit(model, models.tried[model])
-        models.use_constraint(model)
+        models.use_constraint(model, f is not None)
         log.append(model)
         if f is not None:
             models.add(model, f)
@@ -85,6 +85,39 @@ def test_the_search_equals_its_slow_twin(seed, n_constraints, fails):
     assert models.tried == [model.tried for model in expected]
     assert models.round_of_model == [model.round for model in expected]
     assert rounds == [entry[:3] for entry in expected_rounds]
+
+
+LIMITS = (
+    {"exponent": 0.0},
+    {"exponent": 0.3},
+    {"exponent": 1.0},
+    {"max_length": 1},
+    {"max_length": 4},
+    {"exponent": 0.7, "max_length": 6},
+)
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("n_constraints", [2, None])
+def test_exponent_and_cap_are_those_of_the_slow_twin(limits, n_constraints):
+    fit = made_up(2, fails=0.2)
+    models, rounds, _ = run(fit, n_constraints, 80, **limits)
+    expected, expected_rounds = reference.search(0.0, fit, n_constraints, 80, **limits)
+    assert models.parent == [model.parent for model in expected]
+    assert models.tried == [model.tried for model in expected]
+    assert rounds == [entry[:3] for entry in expected_rounds]
+    assert max(models.depth) <= limits.get("max_length", 80)
+
+
+def test_a_model_that_fails_a_hundred_times_is_given_up():
+    # The empty model and the first below it allow hypotheses, the others none, whatever the constraint.
+    def fit(model, place):
+        return 0.5 - 0.1 * place if model < 2 and place < 3 else None
+
+    models, _, reason = run(fit, None, 10_000)
+    assert reason == RAN_OUT
+    assert len(models) == 7
+    assert models.tried == [103, 103] + [100] * 5
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -30,11 +30,19 @@ pytestmark = pytest.mark.jit_only  # no kernels of its own
 chess = pytest.importorskip("chess")
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 needs_engine = pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")
-SMALL = {"opening": "B84", "positions": 5, "nodes": 2000, "seed": 3, "most_plies": 6}
+SMALL = {
+    "opening": "B84",
+    "positions": 5,
+    "nodes": 2000,
+    "seed": 3,
+    "least_plies": 4,
+    "most_plies": 6,
+}
 CHILD = """
 import sys
 from rankwood.datasets import build_chess
-build_chess(sys.argv[1], opening="B84", positions=5, nodes=2000, seed=3, most_plies=6)
+small = dict(positions=5, nodes=2000, seed=3, least_plies=4, most_plies=6)
+build_chess(sys.argv[1], opening="B84", **small)
 """
 
 
@@ -67,7 +75,7 @@ def is_engine(pid: int) -> bool:
 
 def test_every_legal_move_is_a_row(built):
     data = rw.read_letor(built)
-    _, positions = read_description(description_path(built))
+    facts, positions = read_description(description_path(built))
     assert data.n_queries == len(positions) == 5
     assert data.n_features == 71
     for position, (query, rows) in zip(positions, data.iter_queries(), strict=True):
@@ -76,7 +84,31 @@ def test_every_legal_move_is_a_row(built):
         assert data.doc_ids[rows].tolist() == sorted(m.uci() for m in board.legal_moves)
         assert not board.is_game_over()
         gaps = max(position.scores.values()) - np.array(list(position.scores.values()))
-        assert (data.labels[rows] == 4).tolist() == (gaps <= 10).tolist()
+        assert (data.labels[rows] == 4).tolist() == (10 * gaps <= facts["pawn"]).tolist()
+    share = np.mean(data.labels > 0)
+    assert 0.25 <= share < 0.25 + 10 / data.n_documents
+
+
+@needs_engine
+def test_the_engine_may_be_taken_at_its_word(tmp_path):
+    build_chess(tmp_path / "moves.txt", **{**SMALL, "positions": 1}, pawn=100)
+    facts, (position,) = read_description(tmp_path / "moves.json")
+    gaps = max(position.scores.values()) - np.array(list(position.scores.values()))
+    assert facts["pawn"] == 100
+    labels = rw.read_letor(tmp_path / "moves.txt").labels
+    assert (labels == 4).tolist() == (gaps <= 10).tolist()
+
+
+@needs_engine
+def test_decided_positions_and_endgames_are_left_out(tmp_path):
+    small = {"positions": 1, "nodes": 2000, "least_plies": 0, "most_plies": 0}
+    won = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"  # Black has no queen
+    bare = "4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 w - - 0 1"
+    for opening, allowed in ((won, {"largest_lead": 50}), (bare, {"least_pieces": 0})):
+        with pytest.raises(RunError, match="or allow for fewer pieces"):
+            build_chess(tmp_path / "moves.txt", opening=opening, **small)
+        Path(tmp_path / "moves.txt.partial").unlink()
+        build_chess(tmp_path / "moves.txt", opening=opening, **small, **allowed)
 
 
 def test_positions_follow_from_their_lines(built):
@@ -255,6 +287,7 @@ def test_positions_that_run_out_are_told(tmp_path):
             nodes=2000,
             least_plies=0,
             most_plies=1,
+            least_pieces=0,
         )
 
 
@@ -287,6 +320,13 @@ def test_a_collection_needs_a_file_with_room_for_a_description(name):
         ({"positions": 0}, "positions"),
         ({"seed": -1}, "seed"),
         ({"least_plies": 5, "most_plies": 4}, "least_plies is 5, which is more than most_plies, 4"),
+        ({"least_pieces": -1}, "least_pieces"),
+        (
+            {"largest_lead": float("nan")},
+            "largest_lead must be a number of pawns from 0 on, got nan",
+        ),
+        ({"pawn": 0}, "pawn"),
+        ({"relevant": 25}, "relevant must be above 0 and at most 1, got 25\\. It is a share"),
     ],
 )
 def test_bad_options_are_named(tmp_path, options, message):
@@ -297,7 +337,9 @@ def test_bad_options_are_named(tmp_path, options, message):
 @needs_engine
 def test_seconds_instead_of_nodes_and_a_table_instead_of_text(tmp_path):
     path = tmp_path / "moves.parquet"
-    build_chess(path, opening="e4 e5", positions=2, seconds=0.05, most_plies=4, seed=1)
+    build_chess(
+        path, opening="e4 e5", positions=2, seconds=0.05, least_plies=2, most_plies=4, seed=1
+    )
     data = rw.read_table(path, doc="doc_id")
     assert data.n_queries == 2
     assert data.feature_names[:2] == ("a1", "b1")

@@ -11,6 +11,7 @@ from rankwood.data.chess.features import (
     SQUARES,
     labels_of_scores,
     move_features,
+    pawn_of_share,
     position_of_features,
 )
 from rankwood.errors import DataError
@@ -100,6 +101,25 @@ def test_labels_at_every_bound():
     # pawns: ≤ 0.1 → 4, ≤ 0.2 → 3, < 0.3 → 2, < 0.5 → 1, else 0
     expected = [4, 4, 3, 3, 2, 2, 1, 1, 0, 0, 0]
     assert labels_of_scores([35 - gap for gap in gaps]).tolist() == expected
+
+
+def test_labels_by_another_pawn():
+    gaps = [0, 20, 21, 40, 41, 59, 60, 99, 100]
+    assert labels_of_scores([-gap for gap in gaps], 200).tolist() == [4, 4, 3, 3, 2, 2, 1, 1, 0]
+    assert labels_of_scores([0, -15, -16, -75, -76], 151).tolist() == [4, 4, 3, 1, 0]
+
+
+@pytest.mark.parametrize("relevant", [0.01, 0.25, 0.5, 1.0])
+def test_a_pawn_is_chosen_by_the_share_of_relevant_moves(relevant):
+    random = np.random.default_rng(3)
+    scores = [random.integers(-900, 300, 30).tolist() for _ in range(20)]
+    pawn = pawn_of_share(scores, relevant)
+
+    def share(value):
+        return np.mean([label > 0 for one in scores for label in labels_of_scores(one, value)])
+
+    assert share(pawn) >= relevant
+    assert pawn == 1 or share(pawn - 1) < relevant
 
 
 def test_every_mate_is_as_good_as_any_other():

@@ -21,7 +21,7 @@ FOLDER = Path(rw.__file__).parent / "data" / "chess" / "collections"
 
 def test_both_openings_together():
     data = rw.datasets.chess()
-    assert data.n_queries == 600
+    assert data.n_queries == 1040
     assert data.n_features == 71
     assert data.feature_names[64:] == (
         "piece", "from_file", "from_rank", "to_file", "to_rank", "is_capture", "captured"
@@ -34,19 +34,30 @@ def test_both_openings_together():
 def test_the_parts_are_the_whole_by_position(opening):
     whole = rw.datasets.chess(opening)
     parts = [rw.datasets.chess(opening, part) for part in ("train", "vali", "test")]
-    assert [part.n_queries for part in parts] == [180, 60, 60]
+    assert [part.n_queries for part in parts] == [312, 104, 104]
     queries = [query for part in parts for query in part.queries.tolist()]
     assert queries == whole.queries.tolist()
     assert sum(part.n_documents for part in parts) == whole.n_documents
     both = rw.datasets.chess(part="vali")
     assert set(parts[1].queries.tolist()) < set(both.queries.tolist())
-    assert both.n_queries == 120
+    assert both.n_queries == 208
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_the_data_follow_from_the_positions_and_their_scores(opening):
     positions = list(rw.datasets.chess_positions(opening).values())
-    assert ranking_data(positions) == rw.datasets.chess(opening)
+    pawn = rw.datasets.chess_provenance(opening)["pawn"]
+    assert ranking_data(positions, pawn) == rw.datasets.chess(opening)
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_a_quarter_of_the_moves_is_relevant_in_balanced_middle_games(opening):
+    labels = rw.datasets.chess(opening).labels
+    assert (labels > 0).mean() == pytest.approx(0.25, abs=0.003)
+    for position in rw.datasets.chess_positions(opening).values():
+        pieces = sum(letter in "nbrqNBRQ" for letter in position.fen.split()[0])
+        assert pieces >= 7
+        assert abs(max(position.scores.values())) < 500  # the longer search may see more
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
@@ -62,7 +73,7 @@ def test_the_provenance_agrees_with_the_data(opening):
 
 def test_no_board_is_there_twice():
     positions = rw.datasets.chess_positions()
-    assert len({tuple(p.fen.split()[:2]) for p in positions.values()}) == len(positions) == 600
+    assert len({tuple(p.fen.split()[:2]) for p in positions.values()}) == len(positions) == 1040
 
 
 def test_every_legal_move_is_there_and_no_game_is_over():
@@ -86,7 +97,7 @@ def test_python_chess_is_not_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "chess", None)  # importing it fails now
     position = rw.datasets.chess_positions("E97")["E97-1"]
     assert len(rw.datasets.board_text(position.fen, {"engine": position.best_moves})) > 100
-    assert rw.datasets.chess("E97").n_queries == 300
+    assert rw.datasets.chess("E97").n_queries == 520
 
 
 def test_the_files_are_small_and_those_that_were_described():
@@ -94,7 +105,7 @@ def test_the_files_are_small_and_those_that_were_described():
     assert {file.name for file in files} == {
         "README.md", "chess-B84.json", "chess-B84.txt.gz", "chess-E97.json", "chess-E97.txt.gz"
     }  # fmt: skip
-    assert sum(file.stat().st_size for file in files) < 1_000_000
+    assert sum(file.stat().st_size for file in files) < 1_250_000
     told = (FOLDER / "README.md").read_text()
     for file in files:
         if file.suffix == ".gz":

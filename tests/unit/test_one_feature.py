@@ -1,4 +1,4 @@
-"""Growing under a constraint: the same trees as the general grower gives with one feature per node."""
+"""Growing under a constraint: the same trees as a slow twin gives, and stumps as the general grower gives them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from rankwood.trees.grower import grow_tree
 from rankwood.trees.one_feature import OneFeatureGrower, in_data_order
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import as_matrix
+from tests.reference import one_feature as reference
 
 EXACT = ("feature", "threshold", "code", "left", "right", "missing", "leaf_of_row")
 CLOSE = ("value", "cover", "gain")
 
 
-def problem(seed, *, n_rows=600, with_missing=False, with_weights=True):
+def problem(seed, *, n_rows=600, max_bins=40, with_missing=False, with_weights=True):
     random = np.random.default_rng(seed)
     features = random.normal(size=(n_rows, 7)).astype(np.float32)
     features[:, 3] = np.round(features[:, 3])
@@ -27,7 +28,7 @@ def problem(seed, *, n_rows=600, with_missing=False, with_weights=True):
     targets = np.nan_to_num(features[:, 0]) + random.normal(size=n_rows)
     weights = random.random(n_rows) + 0.1 if with_weights else None
     data = rw.RankingData(features, np.zeros(n_rows))
-    binned = bin_data(data, max_bins=40)
+    binned = bin_data(data, max_bins=max_bins)
     return as_matrix(binned.codes, binned.bins), targets, weights
 
 
@@ -40,37 +41,117 @@ def assert_same(one, other):
         )  # the grower rounds to whole numbers
 
 
+def assert_is_twin(tree, nodes):
+    """The tree has the nodes, splits and rows of the slow twin's."""
+    assert tree.n_nodes == len(nodes)
+    for number, node in enumerate(nodes):
+        if not node.children:
+            assert tree.feature[number] == -1
+            assert (tree.leaf_of_row[node.rows] == number).all()
+            continue
+        gain, feature, code, missing_left = node.split
+        assert (tree.feature[number], tree.code[number]) == (feature, code)
+        assert [tree.left[number], tree.right[number]] == node.children
+        assert tree.missing[number] == node.children[0 if missing_left else 1]
+        assert tree.gain[number] == pytest.approx(gain, rel=1e-8)
+
+
 GROWTHS = {
     "plain": {},
     "l2": {"l2": 3.0},
-    "min_leaf": {"growth": {"min_leaf": 40}},
-    "min_weight": {"growth": {"min_weight": 30.0}},
-    "min_gain": {"growth": {"min_gain": 5.0}},
-    "max_depth": {"growth": {"max_depth": 2}},
+    "min_leaf": {"min_leaf": 40},
+    "min_weight": {"min_weight": 30.0},
+    "min_gain": {"min_gain": 5.0},
+    "max_depth": {"max_depth": 2},
     "missing left": {"missing": "left"},
     "missing right": {"missing": "right"},
-    "own child": {"missing": "own_child"},
-    "monotone": {"direction": np.array([1, 0, 0, 0, -1, 0, 0])},
 }
+OF_POLICIES = ("l2", "missing")
 
 
 @pytest.mark.parametrize("name", GROWTHS)
 @pytest.mark.parametrize("with_missing", [False, True])
 @pytest.mark.parametrize("with_weights", [False, True])
-def test_trees_are_those_of_the_grower_with_one_feature_per_node(name, with_missing, with_weights):
-    case = dict(GROWTHS[name])
-    growth = Growth(**{"max_leaves": 8, **case.pop("growth", {})})
-    matrix, targets, weights = problem(1, with_missing=with_missing, with_weights=with_weights)
+def test_trees_are_those_of_the_slow_twin(name, with_missing, with_weights):
+    case = GROWTHS[name]
+    growth = {key: value for key, value in case.items() if key not in OF_POLICIES}
+    others = {key: value for key, value in case.items() if key in OF_POLICIES}
+    matrix, targets, weights = problem(
+        1, n_rows=150, max_bins=8, with_missing=with_missing, with_weights=with_weights
+    )
+    grower = OneFeatureGrower(matrix, Policies(Growth(**{"max_leaves": 8, **growth}), **others))
+    given = np.ones(150) if weights is None else weights
+    for constraint in range(4):
+        expected = reference.grow(
+            matrix.columns.tolist(),
+            matrix.n_bins.tolist(),
+            targets.tolist(),
+            given.tolist(),
+            reference.Limits(**case),
+            constraint,
+        )
+        assert_is_twin(grower.tree(targets, weights, constraint), expected)
+
+
+OF_THE_GENERAL_GROWER = {
+    "own child": {"missing": "own_child"},
+    "monotone": {"direction": np.array([1, 0, 0, 0, -1, 0, 0])},
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_GENERAL_GROWER)
+def test_other_policies_are_left_to_the_general_grower(name):
+    case = OF_THE_GENERAL_GROWER[name]
+    growth = Growth(max_leaves=8)
+    matrix, targets, weights = problem(1, with_missing=True)
     grower = OneFeatureGrower(matrix, Policies(growth, **case))
     for constraint in range(12):
-        expected = grow_tree(
-            matrix,
-            targets,
-            Policies(growth, FeatureChoice(1), **case),
-            weights=weights,
-            stream=constraint,
-        )
-        assert_same(grower.tree(targets, weights, constraint), expected)
+        policies = Policies(growth, FeatureChoice(1), **case)
+        expected = grow_tree(matrix, targets, policies, weights=weights, stream=constraint)
+        tree = grower.tree(targets, weights, constraint)
+        if expected.n_leaves > 1:
+            assert_same(tree, expected)
+        else:  # the root's feature cannot split, and is drawn again
+            assert tree.n_leaves > 1
+
+
+def of_whole_queries(seed, n_queries=40):
+    """Rows whose targets sum to 0 in every query, with features 0 to 4 of queries, and 5 to 6 of documents."""
+    random = np.random.default_rng(seed)
+    query = np.repeat(np.arange(n_queries), random.integers(3, 12, n_queries))
+    features = random.integers(0, 5, (query.size, 7)).astype(np.float32)
+    features[:, :5] = random.integers(0, 9, (n_queries, 5))[query]
+    weights = random.random(query.size) + 0.1
+    forces = random.normal(size=query.size) * 10.0 ** random.uniform(-6, 0, n_queries)[query]
+    forces -= (np.bincount(query, forces) / np.bincount(query))[query]
+    binned = bin_data(rw.RankingData(features, np.zeros(query.size)))
+    return as_matrix(binned.codes, binned.bins), forces / weights, weights
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_queries_are_not_split_from_each_other(seed):
+    # Such a split gains nothing: what sums to 0 in every query sums to 0 on both sides.
+    matrix, targets, weights = of_whole_queries(seed)
+    grower = OneFeatureGrower(matrix, Policies(Growth(max_leaves=8)))
+    for constraint in range(30):
+        tree = grower.tree(targets, weights, constraint)
+        assert tree.n_leaves == 8
+        assert tree.feature[0] >= 5  # another feature was drawn
+        assert tree.gain[tree.feature >= 0].min() > 1e-12 * (weights * targets**2).sum()
+    stumps = OneFeatureGrower(matrix, Policies(Growth(max_leaves=2)))
+    leaves = [stumps.stump(targets, weights, feature).n_leaves for feature in range(7)]
+    assert leaves == [1, 1, 1, 1, 1, 2, 2]
+    monotone = Policies(Growth(max_leaves=8), direction=np.array([0] * 6 + [1]))
+    freely = OneFeatureGrower(matrix, monotone)
+    for constraint in range(10):
+        assert freely.tree(targets, weights, constraint).feature[0] >= 5
+
+
+def test_features_of_no_probability_are_not_drawn_again():
+    matrix, targets, weights = of_whole_queries(1)
+    grower = OneFeatureGrower(matrix, Policies(Growth(max_leaves=8)))
+    probability = np.array([0.5, 0.3, 0.0, 0.0, 0.2, 0.0, 0.0])
+    assert grower.tree(targets, weights, 3, probability).n_leaves == 1
 
 
 @pytest.mark.parametrize("with_missing", [False, True])
@@ -88,18 +169,23 @@ def test_stumps_are_those_of_the_grower_on_the_given_feature(with_missing):
 
 
 def test_features_are_drawn_by_probability():
-    matrix, targets, weights = problem(3)
+    matrix, targets, weights = problem(3, n_rows=150, max_bins=8)
     probability = np.array([0.0, 0.0, 0.7, 0.0, 0.3, 0.0, 0.0])
     growth = Growth(max_leaves=6)
     grower = OneFeatureGrower(matrix, Policies(growth))
     used = set()
-    for constraint in range(20):
+    for constraint in range(6):
         tree = grower.tree(targets, weights, constraint, probability)
-        choice = FeatureChoice(1, probability)
-        expected = grow_tree(
-            matrix, targets, Policies(growth, choice), weights=weights, stream=constraint
+        expected = reference.grow(
+            matrix.columns.tolist(),
+            matrix.n_bins.tolist(),
+            targets.tolist(),
+            weights.tolist(),
+            reference.Limits(max_leaves=6),
+            constraint,
+            probability.tolist(),
         )
-        assert_same(tree, expected)
+        assert_is_twin(tree, expected)
         used |= set(tree.feature[tree.feature >= 0].tolist())
     assert used == {2, 4}
 

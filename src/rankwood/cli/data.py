@@ -87,8 +87,23 @@ def chess_command(
     seconds: Annotated[
         float | None, option("Seconds per position, instead of nodes.", "--time")
     ] = None,
-    least_plies: Annotated[int, option("Half-moves played from the opening, at least.", min=0)] = 4,
-    most_plies: Annotated[int, option("The same, at most.", min=0)] = 24,
+    least_plies: Annotated[int, option("Half-moves played from the opening, at least.", min=0)] = 8,
+    most_plies: Annotated[int, option("The same, at most.", min=0)] = 40,
+    least_pieces: Annotated[
+        int, option("Knights, bishops, rooks and queens of a position, at least.", min=0)
+    ] = 7,
+    largest_lead: Annotated[
+        float, option("Pawns that a side may be ahead, at most, as the engine counts them.", min=0)
+    ] = 1.5,
+    pawn: Annotated[
+        int | None,
+        option(
+            "Centipawns that are a pawn of the labels; chosen by --relevant if left out.", min=1
+        ),
+    ] = None,
+    relevant: Annotated[
+        float, option("The share of moves whose label is above 0, if --pawn is left out.")
+    ] = 0.25,
     timeout: Annotated[
         float, option("Seconds until an engine that does not answer is replaced.", min=0.1)
     ] = 60.0,
@@ -97,9 +112,10 @@ def chess_command(
 ) -> None:
     """Build a move-ordering collection: every legal move of chess positions, labelled by an engine.
 
-    Positions are reached from an opening by seeded play among moves that are not bad. Labels tell how far a move is
-    behind the best: 4 within 0.1 pawns, 3 within 0.2, 2 below 0.3, 1 below 0.5, else 0. A description with positions,
-    scores and provenance is written beside OUT, ending in .json.
+    Positions are balanced middle games, reached from an opening by seeded play among good moves. Labels tell how far a
+    move is behind the best: 4 within 0.1 pawns, 3 within 0.2, 2 below 0.3, 1 below 0.5, else 0. Engines do not agree on
+    what a pawn is worth, so it is chosen such that a quarter of the moves has a label above 0; --pawn 100 takes the
+    engine's word. A description with positions, scores and provenance is written beside OUT, ending in .json.
 
     Whatever interrupts it, the same command goes on where it stopped. Needs the extra chess and an engine.
 
@@ -120,6 +136,10 @@ def chess_command(
                 seed=seed,
                 least_plies=least_plies,
                 most_plies=most_plies,
+                least_pieces=least_pieces,
+                largest_lead=largest_lead,
+                pawn=pawn,
+                relevant=relevant,
                 timeout=timeout,
                 progress=progress,
             )

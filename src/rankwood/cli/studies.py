@@ -46,6 +46,7 @@ from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
+    from rankwood.experiments.fronts import RunFronts
     from rankwood.studies.cost_curve import Front, QualityCostCurve
 
 StudyCheckpoint = Annotated[
@@ -293,7 +294,7 @@ def cost_curve_command(
     _show_points(curve, as_json)
 
 
-def _show_points(result: QualityCostCurve | Front, as_json: bool) -> None:
+def _show_points(result: QualityCostCurve | Front | RunFronts, as_json: bool) -> None:
     if as_json:
         printing.show_json(result.to_dict())
         return
@@ -571,7 +572,12 @@ def _factors_of_run(texts: list[str]) -> dict[str, list[str]]:
 @with_reading_options
 def front_command(
     model: Annotated[
-        str, argument("MODEL", "A BoostingTree, as rankwood train --model BoostingTree writes it.")
+        str,
+        argument(
+            "MODEL",
+            "A BoostingTree or another boosted ranker, as rankwood train writes it; or the folder of a run whose file "
+            "says fronts = true.",
+        ),
     ],
     *,
     data: Annotated[
@@ -595,13 +601,16 @@ def front_command(
     as_json: Json = False,
     reading: Reading,
 ) -> None:
-    """Show what each further tree buys: the best models of a search, by their number of trees.
+    """Show what each further tree buys: the best models of a search or of boosting, by their number of trees.
 
-    Models were chosen in training, on the validation data where there were any; --data is only measured on.
+    Models were chosen in training, on the validation data where there were any; --data is only measured on. Of a run
+    the mean over its test parts is shown for every boosted ranker; --json also has the rounds of every search.
 
     Example: rankwood front search.rankwood --data test.txt.gz --plot front.svg
 
     Example: rankwood front search.rankwood --max-trees 20 --out small.rankwood
+
+    Example: rankwood front runs/table-3 --plot figure-9.svg
     """
     from rankwood.rankers.save import load, n_features_of, save
     from rankwood.studies.cost_curve import size_quality_front
@@ -610,17 +619,57 @@ def front_command(
         raise ParameterError(f"--plot must end in {', '.join(PLOTS)}, got '{plot}'.")
     if max_trees is not None and out is None:
         raise ParameterError("--max-trees says which model --out writes: pass --out too.")
+    if Path(model).is_dir():
+        _show_run_fronts(model, data, out, every_length, plot, as_json)
+        return
     loaded = load(model)
     further = None if data is None else reading(data, n_features=n_features_of(loaded))
     front = size_quality_front(loaded, further, every_length=every_length)
     if plot is not None:
         front.plot(plot)
     if out is not None:
-        family = getattr(loaded, "family_", loaded)
-        save(family.model(family.best(max_trees)), out)
+        save(_best_of_front(loaded, max_trees), out)
     if not as_json:
         printing.say(front.measure)
     _show_points(front, as_json)
+
+
+def _best_of_front(model: Any, max_trees: int | None) -> Any:
+    """The best model of at most so many trees."""
+    from rankwood.studies.cost_curve import size_quality_front
+
+    family = getattr(model, "family_", model)
+    if hasattr(family, "best"):
+        return family.model(family.best(max_trees))
+    lengths = [point.n_trees for point in size_quality_front(model).points]
+    allowed = [length for length in lengths if max_trees is None or length <= max_trees]
+    return model.forest_.take_trees(slice(0, max(allowed, default=0)))
+
+
+def _show_run_fronts(
+    folder: str,
+    data: str | None,
+    out: Path | None,
+    every_length: bool,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """The curves of a run's boosted rankers."""
+    from rankwood.experiments.fronts import run_fronts
+
+    given = {"--data": data, "--out": out, "--every-length": every_length or None}
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(
+                f"{folder} is the folder of a run, which {name} has no meaning for. Pass the file of a model, such as "
+                f"one under {folder}/models."
+            )
+    fronts = run_fronts(folder)
+    if plot is not None:
+        fronts.plot(plot)
+    if not as_json:
+        printing.say(fronts.measure)
+    _show_points(fronts, as_json)
 
 
 @with_reading_options

@@ -9,8 +9,10 @@ A worker keeps one fold at a time in a ``FoldCache``, read once and binned once 
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import resource
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -28,7 +30,7 @@ from rankwood.data.normalise import normalise_per_query
 from rankwood.data.reading import ReadOptions, read_data
 from rankwood.data.splits import sample_queries, split_queries
 from rankwood.dtypes import Array, Floats
-from rankwood.errors import DataError, RankwoodWarning
+from rankwood.errors import DataError, ModelError, RankwoodWarning
 from rankwood.evaluation.evaluate import MeasureResult, evaluate
 from rankwood.experiments.settings import Algorithm, Cell, DataSource, build, max_bins_of, prepare
 from rankwood.experiments.sizes import (
@@ -39,8 +41,10 @@ from rankwood.experiments.sizes import (
     sized_scores,
 )
 from rankwood.experiments.tuning import tune
-from rankwood.measures.measure import parse_measure
+from rankwood.measures.measure import is_minimised, parse_measure
 from rankwood.rankers.base import learned_model, weights_by_name
+from rankwood.rankers.save import save
+from rankwood.studies.cost_curve import size_quality_front
 from rankwood.training.checkpoint import plain_parameters
 
 PARTS = ("train", "vali", "test")
@@ -62,6 +66,8 @@ class Task:
     seed: int
     threads: int | None
     keeps_scores: bool
+    keeps_model: bool = False
+    with_front: bool = False
 
     def record(self) -> dict[str, Any]:
         """What is known of the cell before it is run."""
@@ -80,13 +86,14 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What became of a cell: its record, its values by query, and the documents' scores if they are kept."""
+    """What became of a cell: its record, its values by query, and the documents' scores and model if they are kept."""
 
     cell: Cell
     record: dict[str, Any]
     queries: list[str] = field(default_factory=list)
     values: Mapping[str, Floats] = field(default_factory=dict)  # by measure
     documents: Mapping[str, Any] | None = None  # query, document, label, score
+    model: bytes | None = None  # a model file
 
     @property
     def is_done(self) -> bool:
@@ -134,6 +141,11 @@ def _work(task: Task, cache: FoldCache, outcome: Outcome) -> None:
     outcome.values = {text: one.per_query for text, one in result.items()}
     if task.keeps_scores:
         outcome.documents = _documents(test, scored.scores[task.measures[0]])
+    if task.keeps_model:
+        outcome.model = _model_file(model)
+    if task.with_front:
+        with clock.stage("front"):
+            record |= _front(model, test)
     del record["stage"]
 
 
@@ -195,6 +207,27 @@ def _model_facts(model: Any) -> dict[str, Any]:
         if hasattr(learned, name):
             facts[name] = int(getattr(learned, name))
     return facts
+
+
+def _model_file(model: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.rankwood"
+        save(model, path)
+        return path.read_bytes()
+
+
+def _front(model: Any, test: RankingData) -> dict[str, Any]:
+    """Quality by number of trees, and of a search its growth; nothing of models that have no such front."""
+    try:
+        front = size_quality_front(model, test)
+    except ModelError:
+        return {}
+    found: dict[str, Any] = {"front": {"measure": front.measure, **front.columns}}
+    family = getattr(model, "family_", None)
+    if family is not None:
+        is_falling = is_minimised(parse_measure(model.measure))
+        found["growth"] = family.explored.growth(is_minimised=is_falling)
+    return found
 
 
 def _history(model: Any) -> dict[str, list[float | None]]:

@@ -27,7 +27,17 @@ TESTS = ("wilcoxon", "t", "randomization")
 CORRECTIONS = ("holm", "bonferroni", "none")
 _KEYS = {
     "data": DATA_KEYS,
-    "run": ("name", "repetitions", "seed", "jobs", "threads", "keep_scores", "out"),
+    "run": (
+        "name",
+        "repetitions",
+        "seed",
+        "jobs",
+        "threads",
+        "keep_scores",
+        "keep_models",
+        "fronts",
+        "out",
+    ),
     "measures": ("primary", "also", "preset", "size", "size_every", "costs"),
     "compare": ("baseline", "tests", "correction"),
 }
@@ -149,6 +159,8 @@ def _experiment(
         jobs=run.whole("jobs", None),
         threads=run.whole("threads", None, least=1),
         keep_scores=run.truth("keep_scores", True),
+        keep_models=run.truth("keep_models", False),
+        fronts=run.truth("fronts", False),
         baseline=baseline,
         tests=tests,
         correction=correction,

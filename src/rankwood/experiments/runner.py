@@ -214,6 +214,8 @@ def _task(plan: Plan, cell: Cell) -> Task:
         seed=experiment.seed_of(cell),
         threads=plan.threads,
         keeps_scores=experiment.keep_scores and cell.repetition == 1,
+        keeps_model=experiment.keep_models,
+        with_front=experiment.fronts,
     )
 
 

@@ -115,6 +115,8 @@ class Experiment:
     jobs: int | None = None
     threads: int | None = None
     keep_scores: bool = True
+    keep_models: bool = False
+    fronts: bool = False  # measure every boosted ranker by its number of trees
     baseline: str | None = None
     tests: tuple[str, ...] = ("wilcoxon", "t")
     correction: str = "holm"

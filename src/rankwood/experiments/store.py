@@ -10,6 +10,7 @@ file. The record has all that is needed to know what was done, on what data, and
     cells/RF~Fold1~1.parquet         a finished cell: measures by query, its record in the metadata
     cells/RF~Fold2~1.json            a failed one: its record, with the traceback
     scores/RF~Fold1.parquet          documents with labels and scores, of repetition 1
+    models/RF~Fold1~1.rankwood       the model, where the experiment keeps models
     replaced/…                       cells whose settings or data have changed since
     lock                             held by the process that is writing
 """
@@ -41,11 +42,12 @@ from rankwood.experiments.sizes import WHOLE
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
 
-RECORD, FILE, CELLS, SCORES, REPLACED, LOCK = (
+RECORD, FILE, CELLS, SCORES, MODELS, REPLACED, LOCK = (
     "record.json",
     "run.toml",
     "cells",
     "scores",
+    "models",
     "replaced",
     "lock",
 )
@@ -75,7 +77,7 @@ class RunFolder:
 
     def remove_unfinished(self) -> None:
         """Remove the unfinished files of a killed process; the run must be locked."""
-        for name in ("", CELLS, SCORES):
+        for name in ("", CELLS, SCORES, MODELS):
             for path in (self.path / name).glob(".*.part"):
                 path.unlink(missing_ok=True)
 
@@ -127,9 +129,18 @@ class RunFolder:
         """Where the documents' scores are."""
         return self.path / SCORES / f"{_name(algorithm, fold)}.parquet"
 
+    def model_path(self, cell: Cell) -> Path:
+        """Where a cell's model is, if it was kept."""
+        name = _name(cell.algorithm, cell.fold, cell.repetition)
+        return self.path / MODELS / f"{name}.rankwood"
+
     def write(self, outcome: Outcome) -> None:
-        """Write the outcome of a cell; the scores first, since the file of a finished cell implies them."""
+        """Write the outcome of a cell; scores and model first, since the file of a finished cell implies them."""
         with explained_writing(self.path):
+            if outcome.model is not None:
+                (self.path / MODELS).mkdir(exist_ok=True)
+                with atomic_path(self.model_path(outcome.cell)) as temporary:
+                    temporary.write_bytes(outcome.model)
             if outcome.documents is not None:
                 path = self.scores_path(outcome.cell.algorithm, outcome.cell.fold)
                 _write_table(path, outcome.documents, {})

@@ -243,6 +243,28 @@ class ExploredTree:
         """The values that models are chosen by: the measure on the validation data, else ``f``."""
         return self.f if np.isnan(self.valid).all() else self.valid
 
+    def growth(self, *, is_minimised: bool = False) -> dict[str, list[int]]:
+        """How the search grew, round by round: Figure 12 of Kocsis, György & Bán (2013).
+
+        ``round`` is its number, ``models`` counts the hypotheses at its end (t_r), ``length`` those that it added, and
+        ``depth`` is the number of hypotheses of the leading model at its end.
+        """
+        worths = np.where(
+            np.isnan(self.f_hat), -np.inf, -self.f_hat if is_minimised else self.f_hat
+        )
+        growth: dict[str, list[int]] = {"round": [], "models": [], "length": [], "depth": []}
+        leader, before = 0, 0
+        for number in range(1, int(self.round.max(initial=0)) + 1):
+            for model in np.flatnonzero(self.round == number).tolist():
+                if (worths[model], self.depth[model]) > (worths[leader], self.depth[leader]):
+                    leader = model
+            models = int((self.round <= number).sum()) - 1
+            values = (number, models, models - before, int(self.depth[leader]))
+            for column, value in zip(growth.values(), values, strict=True):
+                column.append(value)
+            before = models
+        return growth
+
     def __repr__(self) -> str:
         deepest = int(self.depth.max(initial=0))
         return f"<ExploredTree of {len(self):,} models, the longest of {deepest:,} hypotheses>"

@@ -274,6 +274,11 @@ def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, Boosting
     return estimator._loss(train), estimator._plan(train)
 
 
+def trees_after(estimator: RoundRanker, n_rounds: int) -> int:
+    """How many trees the estimator's model has after ``n_rounds`` rounds."""
+    return estimator._trees_of(n_rounds)
+
+
 class GBRT(CostAware):
     """Boosted trees for squared loss: each tree fits what the ones before left of the labels (Friedman 2001).
 

@@ -41,6 +41,7 @@ _RECORDED = (
     "stopped_because_",
     "n_iter_",
     "n_rounds_",
+    "n_failed_",
     "objective_",
     "layers_",
     "learned_on_",

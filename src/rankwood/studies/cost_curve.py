@@ -1,10 +1,10 @@
-"""Quality by cost or size: ``quality_cost_curve`` of a model's trees, ``size_quality_front`` of a search's models."""
+"""Quality by cost or size: ``quality_cost_curve`` of a model's trees, ``size_quality_front`` of a boosted ranker's."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from rankwood.errors import DataError, ModelError
 from rankwood.evaluation.plots import PlotLine, known_formats, line_plot, plot_format
 from rankwood.evaluation.results import Result, Tables
 from rankwood.measures.compute import mean_value, tie_averaged
-from rankwood.measures.measure import Measure, parse_measure
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.early_exit import EarlyExit, Journey, forest_of
 from rankwood.models.family import Family, FrontPoint
+from rankwood.models.forest import Forest
+from rankwood.rankers.boosted import RoundRanker, trees_after
 
 COST_LABEL = "mean cost of a document"
 _POINTS = 20  # of a curve, by default
@@ -174,26 +176,30 @@ class Front(Result):
     Parameters
     ----------
     measure
-        What all values are of.
+        What all values are of, but those on training data where ``searched_by`` names another.
     searched_on
         The data that the search measured models on: "train" or "valid".
     points
         The models, the shortest first.
     on_data
         Their values on further data; None where there were none.
+    searched_by
+        The measure that the search compared models by, where that is another one.
     """
 
     measure: str
     searched_on: str
     points: tuple[FrontPoint, ...]
     on_data: tuple[float, ...] | None = None
+    searched_by: str | None = None
 
     @property
     def columns(self) -> dict[str, list[float]]:
         """Numbers of trees, then values by the data they were measured on."""
         columns: dict[str, list[float]] = {"trees": [point.n_trees for point in self.points]}
-        if self.searched_on != "valid":
-            columns["train"] = [point.f for point in self.points]
+        f = [point.f for point in self.points]
+        if self.searched_on != "valid" and not all(math.isnan(value) for value in f):
+            columns["train" if self.searched_by is None else f"train {self.searched_by}"] = f
         valid = [point.valid for point in self.points]
         if not all(math.isnan(value) for value in valid):
             columns["valid"] = valid
@@ -240,16 +246,27 @@ class Front(Result):
 def size_quality_front(
     model: Any, data: RankingData | None = None, *, every_length: bool = False
 ) -> Front:
-    """The best models of a fitted ``BoostingTree`` by their number of trees, and their values on further data.
+    """The best models of a fitted boosted ranker by their number of trees, and their values on further data.
 
-    The models were chosen in training; ``data`` are only used to measure them. By default the front has the models that
-    beat every shorter one by the measure they were chosen by; with ``every_length`` it has the best of each length.
+    A ``BoostingTree`` chooses among the models of its search; of any other boosted ranker the models are its first
+    trees, 1, 2, and so on. The models were chosen in training, on the validation data where there were any; ``data``
+    are only used to measure them, ties averaged. By default the front has the models that beat every shorter one by the
+    measure they were chosen by; with ``every_length``, or without any such measure, it has the best of each length.
     """
     family = getattr(model, "family_", model)
-    if not isinstance(family, Family):
-        raise ModelError(
-            f"{type(model).__name__} has no front: only a fitted BoostingTree keeps models of many lengths."
-        )
+    if isinstance(family, Family):
+        return _front_of_search(model, family, data, every_length)
+    if isinstance(model, RoundRanker) and not model.forest_.average:
+        return _front_of_rounds(model, data, every_length)
+    raise ModelError(
+        f"{type(model).__name__} has no front: only BoostingTree and other boosted rankers, such as LambdaMART, have "
+        "models of many lengths."
+    )
+
+
+def _front_of_search(
+    model: Any, family: Family, data: RankingData | None, every_length: bool
+) -> Front:
     points = tuple(point for point in family.front if every_length or point.is_better)
     measure = tie_averaged(parse_measure(family.measure))
     on_data = None
@@ -257,4 +274,39 @@ def size_quality_front(
         scores = (family.model(point.model).predict(data) for point in points)
         on_data = tuple(mean_value(measure, values, data) for values in scores)
     searched_on = str(getattr(model, "evaluate_on", "train"))
-    return Front(str(measure), searched_on, points, on_data)
+    searched_by = str(tie_averaged(parse_measure(getattr(model, "measure", family.measure))))
+    other = None if searched_by == str(measure) else searched_by
+    return Front(str(measure), searched_on, points, on_data, other)
+
+
+def _front_of_rounds(model: RoundRanker, data: RankingData | None, every_length: bool) -> Front:
+    """The first trees of a ranker as models; the one after round k has number k."""
+    measure = parse_measure(model.measure)
+    forest = model.forest_
+    sign = -1.0 if is_minimised(measure) else 1.0
+    points: list[FrontPoint] = []
+    highest = -math.inf
+    number = 0
+    while (n_trees := trees_after(model, number + 1)) <= forest.n_trees:
+        valid = float(model.history_[number]) if number < len(model.history_) else math.nan
+        is_better = math.isnan(valid) or sign * valid > highest
+        highest = max(highest, -math.inf if math.isnan(valid) else sign * valid)
+        number += 1
+        if every_length or is_better:
+            points.append(FrontPoint(n_trees, number, math.nan, valid, is_better))
+    averaged = tie_averaged(measure) if "ties" in measure.form.options else measure
+    on_data = None
+    if data is not None:
+        scores = staged_scores(forest, data, [point.n_trees for point in points])
+        on_data = tuple(mean_value(averaged, values, data) for values in scores)
+    return Front(str(averaged), "train", tuple(points), on_data)
+
+
+def staged_scores(forest: Forest, data: RankingData, lengths: Sequence[int]) -> Iterator[Floats]:
+    """The scores by the first so many trees, for each of the ascending ``lengths``; every tree is scored once."""
+    totals = np.full(data.n_documents, forest.base)
+    before = 0
+    for length in lengths:
+        totals = totals + (forest.take_trees(slice(before, length)).predict(data) - forest.base)
+        before = length
+        yield checks.read_only(totals)

@@ -1,8 +1,12 @@
 """``OneFeatureGrower``: trees whose nodes search one feature each, so that a step costs one column and not all.
 
 A constraint is a number. The feature of a node is a hash of it and of the node's path from the root, as ``grow_tree``
-draws it with ``features_per_node=1``. For a stump the feature may be given. The trees are those of ``grow_tree``, up to
-the rounding of sums.
+draws it with ``features_per_node=1``. Where the feature cannot split the node, another one is drawn, until one can or
+none is left. For a stump the feature may be given.
+
+Lambdas sum to 0 in every query, so a split of whole queries gains exactly nothing, and what is computed is a rounding
+error. It is judged against ``Σ weight · target²`` of the node, Σ λ² / h for Newton's targets: the node's own score is
+about 0 as well, and no scale for it.
 
 Packing targets pays off where many features are searched. Here it would cost more than everything else, so sums are
 in float64. Rows are always added in the same order, so sums do not depend on the number of threads.
@@ -10,11 +14,13 @@ in float64. Rows are always added in the same order, so sums do not depend on th
 Terms
     product   target times weight of a row
     sums      of a node's rows by bin: products, weights, rows
+    squares   the sum of weight times target squared; no split gains more
     copies    four histograms that take turns, so that an addition need not wait for the one before to the same bin
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +37,15 @@ from rankwood.trees.leaves import mark_leaves
 from rankwood.trees.partition import child_position, partition_rows, read_codes
 from rankwood.trees.policies import MISSING_RULES, UNLIMITED, FeatureChoice, Policies
 from rankwood.trees.splitting import best_cut, forbid_few_rows, is_tried, score_cut
-from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix, combine, mix
+from rankwood.trees.workspace import (
+    GO_LEFT,
+    GO_RIGHT,
+    NO_SPLIT,
+    Matrix,
+    combine,
+    mix,
+    uniform,
+)
 
 _ROWS_PER_BLOCK = 1 << 16  # of a column: blocks depend on the rows alone, not on the threads
 
@@ -56,7 +70,9 @@ PRODUCT, WEIGHT, ROWS = 0, 1, 2  # columns of the sums by bin
 # Entries of a split, which ``split_sums`` fills.
 GAIN, CODE, MISSING_LEFT, LEFT_PRODUCT, LEFT_WEIGHT, ALL_PRODUCT, ALL_WEIGHT = 0, 1, 2, 3, 4, 5, 6
 SIZE_OF_SPLIT = 7
-NOISE = 1e-11  # of the children's score: a smaller gain is a rounding error
+NOISE = 1e-11  # of the node's squares: a smaller gain is a rounding error
+PACKED_NOISE = 1e-9  # the same for trees of ``grow_tree``, which rounds targets to whole numbers
+REDRAW = 3  # what a node's path is hashed with when its feature is drawn again; children use 0 to 2
 
 
 class TreeLimits(NamedTuple):
@@ -92,7 +108,7 @@ class GrowthSpace(NamedTuple):
     sums: Array  # float64 (256, 3)
     cuts: Cuts
     split: Array  # float64 (SIZE_OF_SPLIT)
-    keys: Array  # float64 (features), for drawing by probability
+    keys: Array  # float64 (features): the least is drawn next, infinite ones never
     chosen: Array  # int64 (1): the node's feature
 
 
@@ -123,7 +139,7 @@ class OneFeatureGrower:
 
     The constraint replaces what ``policies`` say of features; ``present`` marks the rows to use, if not all. In that
     case, and with separate children for missing values, monotone features or random thresholds, ``grow_tree`` grows
-    the trees, which is slower.
+    the trees, which is slower, and only the feature of the root is drawn again.
     """
 
     def __init__(
@@ -155,6 +171,8 @@ class OneFeatureGrower:
         self._ones = read_only(np.ones(n_rows))
         self._pairs = np.empty((0, 2))  # products and weights by row, for trees of more leaves
         self._space: GrowthSpace | None = None
+        self._nodes = np.recarray(0, GROWN)  # of the tree that is grown
+        self._uniform = Policies(features=FeatureChoice(1)).candidates(matrix.columns.shape[0], 1.0)
 
     @property
     def grows_stumps(self) -> bool:
@@ -176,7 +194,7 @@ class OneFeatureGrower:
         split_sums(self._sums, n_bins, self._stump_limits, self._cuts, self._split)
         gain, code, goes_left, product, weight, all_product, all_weight = self._split.tolist()
         l2 = self._policies.l2
-        if code == NO_SPLIT:
+        if code == NO_SPLIT or gain <= NOISE * sum_squares(read_only(targets), given):
             mean = all_product / (all_weight + l2) if all_weight > 0 else 0.0
             return Tree.leaf(mean, all_weight, column.size)
         products = np.array([all_product, product, all_product - product])
@@ -203,21 +221,44 @@ class OneFeatureGrower:
         """The tree under a constraint; ``probability`` draws the nodes' features non-uniformly."""
         choice = FeatureChoice(1, probability)
         if not self._is_plain:
-            return self._grow_freely(targets, weights, choice, constraint)
+            return self._redraw_freely(targets, weights, choice, constraint)
         matrix, limits = self._matrix, self._limits(constraint)
         space, pairs = self._scratch()
         given = self._ones if weights is None else read_only(weights)
-        pair_up(0, len(pairs), read_only(targets), given, pairs)
-        candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
-        nodes = np.recarray(2 * limits.max_leaves + 1, GROWN)
-        n_nodes = grow_one_feature(matrix, pairs, limits, candidates, nodes, space)
-        return self._tree(nodes[: int(n_nodes)], space.rows)
+        squares = pair_up(read_only(targets), given, pairs)
+        candidates = self._uniform
+        if probability is not None:
+            candidates = Policies(features=choice).candidates(matrix.columns.shape[0], 1.0)
+        nodes = self._nodes
+        n_nodes = grow_one_feature(matrix, pairs, squares, limits, candidates, nodes, space)
+        return self._tree(nodes.view(GROWN, np.ndarray)[: int(n_nodes)], space.rows)
+
+    def _redraw_freely(
+        self, targets: Floats, weights: Floats | None, choice: FeatureChoice, constraint: int
+    ) -> Tree:
+        """A tree of ``grow_tree``; where its root is not split, one with each other feature at the root in turn."""
+        tree = self._grow_freely(targets, weights, choice, constraint)
+        n_features = len(self._matrix.columns)
+        possible = (
+            np.arange(n_features)
+            if choice.probability is None
+            else np.flatnonzero(choice.probability)
+        )
+        for feature in np.random.default_rng(constraint).permutation(possible).tolist():
+            if tree.n_leaves > 1:
+                break
+            given = FeatureChoice(1, choice.probability, given=(feature,))
+            tree = self._grow_freely(targets, weights, given, constraint)
+        return tree
 
     def _grow_freely(
         self, targets: Floats, weights: Floats | None, choice: FeatureChoice, stream: int
     ) -> Tree:
+        given = self._ones if weights is None else read_only(weights)
+        noise = PACKED_NOISE * sum_squares(read_only(targets), given)
+        growth = self._policies.growth
         policies = Policies(
-            self._policies.growth,
+            dataclasses.replace(growth, min_gain=max(growth.min_gain, noise)),
             choice,
             self._policies.thresholds,
             self._policies.missing,
@@ -247,6 +288,7 @@ class OneFeatureGrower:
         """Space for trees of more than two leaves, made when the first is grown."""
         n_features, n_rows = self._matrix.columns.shape
         if self._space is None:
+            self._nodes = np.recarray(2 * self._stump_limits.max_leaves + 1, GROWN)
             self._pairs = np.empty((n_rows, 2))
             self._space = GrowthSpace(
                 np.empty(n_rows, np.uint32),
@@ -262,26 +304,26 @@ class OneFeatureGrower:
         return self._space, self._pairs
 
     def _tree(self, nodes: Any, rows: Array) -> Tree:
-        """The grown nodes as a tree, with the leaf of every row."""
-        left, right = nodes.left.astype(np.int32), nodes.right.astype(np.int32)
+        """The grown nodes as a tree, with the leaf of every row; its arrays are copies."""
+        left, right = nodes["left"].astype(np.int32), nodes["right"].astype(np.int32)
         is_inner = left > 0
         leaf_of_row = np.empty(rows.size, np.int32)
-        begin, end = np.ascontiguousarray(nodes.begin), np.ascontiguousarray(nodes.end)
+        begin, end = nodes["begin"].copy(), nodes["end"].copy()
         mark_leaves(rows, begin, end, left, leaf_of_row)
-        feature = np.where(is_inner, nodes.feature, -1).astype(np.int32)
-        code = np.where(is_inner, nodes.code, 0).astype(np.uint8)
-        weight = nodes.weight + self._policies.l2
-        value = np.divide(nodes.product, weight, out=np.zeros(left.size), where=weight > 0)
+        feature = np.where(is_inner, nodes["feature"], -1).astype(np.int32)
+        code = np.where(is_inner, nodes["code"], 0).astype(np.uint8)
+        weight = nodes["weight"] + self._policies.l2
+        value = np.divide(nodes["product"], weight, out=np.zeros(left.size), where=weight > 0)
         return Tree(
             feature,
             thresholds_of(self._matrix, feature, code),
             code,
             left,
             right,
-            np.where(nodes.missing_left == 1, left, right).astype(np.int32),
+            np.where(nodes["missing_left"] == 1, left, right).astype(np.int32),
             value,
-            nodes.weight.astype(np.float64),
-            np.where(is_inner, nodes.gain, 0.0),
+            nodes["weight"].copy(),
+            np.where(is_inner, nodes["gain"], 0.0),
             leaf_of_row,
         )
 
@@ -364,6 +406,15 @@ def add_up(copies, counts, sums):
 
 
 @kernel
+def sum_squares(targets, weights):
+    """The squares of all rows."""
+    squares = 0.0
+    for row in range(targets.size):
+        squares += weights[row] * targets[row] * targets[row]
+    return squares
+
+
+@kernel
 def mark_sides(first, last, column, code, missing_goes_left, leaf_of_row):
     """The leaf of the rows ``first`` to ``last`` of a stump: 1 on the left, 2 on the right."""
     codes = column[first:last]
@@ -411,7 +462,7 @@ def split_sums(sums, n_bins, limits, cuts, split):
             split[LEFT_PRODUCT] = cuts.products[code]
             split[LEFT_WEIGHT] = cuts.weights[code]
     split[GAIN] = best - parent
-    if split[CODE] == NO_SPLIT or split[GAIN] <= NOISE * best or split[GAIN] <= limits.min_gain:
+    if split[CODE] == NO_SPLIT or split[GAIN] <= limits.min_gain:
         split[GAIN] = 0.0
         split[CODE] = NO_SPLIT
     elif not has_missing:  # the rule, or the larger child, takes later ones
@@ -455,17 +506,62 @@ def cut_sums(sums, n_bins, missing_goes_left, split, n_rows, limits, least, cuts
 
 
 @kernel
-def pair_up(first, last, targets, weights, pairs):
-    """Product and weight of each row, side by side."""
-    for row in range(first, last):
-        pairs[row, PRODUCT] = targets[row] * weights[row]
+def pair_up(targets, weights, pairs):
+    """Product and weight of each row, side by side; returns the squares of all rows."""
+    squares = 0.0
+    for row in range(targets.size):
+        product = targets[row] * weights[row]
+        pairs[row, PRODUCT] = product
         pairs[row, WEIGHT] = weights[row]
+        squares += product * targets[row]
+    return squares
+
+
+@kernel
+def squares_of_node(pairs, rows, begin, end):
+    """The squares of a node, from products and weights."""
+    squares = 0.0
+    for place in range(begin, end):
+        row = rows[place]
+        if pairs[row, WEIGHT] > 0.0:
+            squares += pairs[row, PRODUCT] / pairs[row, WEIGHT] * pairs[row, PRODUCT]
+    return squares
+
+
+@kernel
+def sum_node(column, n_bins, pairs, rows, begin, end, flat, sums):
+    """Sums by bin of the rows of a node; only bins that the feature has are looked at."""
+    clear_copies(n_bins, flat)
+    add_node_rows(column, pairs, rows, begin, end, flat)
+    for code in range(n_bins):
+        add_copies(code, flat, sums)
+    add_copies(MISSING_BIN, flat, sums)
+
+
+@kernel
+def clear_copies(n_bins, flat):
+    """Set the sums of a feature's bins, and of missing values, to zero."""
+    for copy in range(N_COPIES):
+        start = copy * TRIPLE_STRIDE
+        for index in range(start, start + 3 * n_bins):
+            flat[index] = 0.0
+        for index in range(start + 3 * MISSING_BIN, start + 3 * MISSING_BIN + 3):
+            flat[index] = 0.0
+
+
+@kernel
+def add_copies(code, flat, sums):
+    """The sums of a bin from its copies."""
+    for part in range(3):
+        index = 3 * code + part
+        sums[code, part] = (flat[index] + flat[TRIPLE_STRIDE + index]) + (
+            flat[2 * TRIPLE_STRIDE + index] + flat[3 * TRIPLE_STRIDE + index]
+        )
 
 
 @kernel
 def add_node_rows(column, pairs, rows, begin, end, flat):
-    """Sums by bin of the rows of a node, in N_COPIES copies."""
-    clear_sums(flat)
+    """Add the rows of a node to N_COPIES copies of its sums by bin."""
     own = rows[begin:end]
     size = own.size // 4
     quarter = np.uint64(size)
@@ -492,13 +588,16 @@ def count_row(flat, start, column, pairs, row):
 
 
 @kernel
-def grow_one_feature(matrix, pairs, limits, candidates, nodes, space):
-    """Grow one tree, best leaf first; every node searches the feature that its path gives. Returns its size."""
+def grow_one_feature(matrix, pairs, squares, limits, candidates, nodes, space):
+    """Grow one tree, best leaf first; every node searches the feature that its path gives. Returns its size.
+
+    ``squares`` are those of all rows.
+    """
     for row in range(space.rows.size):
         space.rows[row] = row
     start = mix(np.uint64(limits.stream))
     add_leaf(nodes, 0, np.int64(0), np.int64(space.rows.size), start, np.int64(0), np.int64(0))
-    search_leaf(0, matrix, pairs, limits, candidates, nodes, space)
+    search_leaf(0, matrix, pairs, squares, limits, candidates, nodes, space)
     nodes.product[0] = space.split[ALL_PRODUCT]
     nodes.weight[0] = space.split[ALL_WEIGHT]
     n_nodes = 1
@@ -512,7 +611,7 @@ def grow_one_feature(matrix, pairs, limits, candidates, nodes, space):
         n_leaves += 1
         if n_leaves < limits.max_leaves:
             for child in (n_nodes - 2, n_nodes - 1):
-                search_leaf(child, matrix, pairs, limits, candidates, nodes, space)
+                search_leaf(child, matrix, pairs, squares, limits, candidates, nodes, space)
     return n_nodes
 
 
@@ -534,8 +633,8 @@ def add_leaf(nodes, node, begin, end, path, position, depth):
 
 
 @kernel
-def search_leaf(node, matrix, pairs, limits, candidates, nodes, space):
-    """Find the best cut of the leaf's feature; the leaf is open if there is one."""
+def search_leaf(node, matrix, pairs, squares, limits, candidates, nodes, space):
+    """Find the best cut of the leaf's feature, or of the first one drawn after it that has a cut; then it is open."""
     begin = nodes.begin[node]
     end = nodes.end[node]
     is_root = node == 0  # whose sums are needed in any case
@@ -548,17 +647,18 @@ def search_leaf(node, matrix, pairs, limits, candidates, nodes, space):
         nodes.path[node], nodes.position[node], n_features, candidates, space.keys, space.chosen
     )
     feature = space.chosen[0]
-    add_node_rows(matrix.columns[feature], pairs, space.rows, begin, end, space.copies)
-    copies, sums, split = space.copies, space.sums, space.split
-    for code in range(sums.shape[0]):
-        for part in range(3):
-            index = 3 * code + part
-            sums[code, part] = (copies[index] + copies[TRIPLE_STRIDE + index]) + (
-                copies[2 * TRIPLE_STRIDE + index] + copies[3 * TRIPLE_STRIDE + index]
-            )
-    split_sums(sums, matrix.n_bins[feature], limits, space.cuts, split)
+    split = space.split
+    is_found = search_feature(feature, begin, end, matrix, pairs, squares, limits, space)
+    if not is_found and not is_final:
+        order_others(nodes.path[node], feature, candidates.probability.size > 0, space.keys)
+        while not is_found:
+            feature = np.argmin(space.keys)
+            if space.keys[feature] == np.inf:
+                return
+            space.keys[feature] = np.inf
+            is_found = search_feature(feature, begin, end, matrix, pairs, squares, limits, space)
     nodes.feature[node] = feature
-    if split[CODE] == NO_SPLIT or is_final:
+    if is_final or not is_found:
         return
     nodes.gain[node] = split[GAIN]
     nodes.code[node] = np.int64(split[CODE])
@@ -566,6 +666,37 @@ def search_leaf(node, matrix, pairs, limits, candidates, nodes, space):
     nodes.left_product[node] = split[LEFT_PRODUCT]
     nodes.left_weight[node] = split[LEFT_WEIGHT]
     nodes.is_open[node] = 1
+
+
+@kernel
+def order_others(path, first, by_probability, keys):
+    """Fill ``keys`` such that taking the least again and again draws all features but the first without replacement.
+
+    A draw by probability has left its keys, which serve on; a uniform one has none.
+    """
+    if not by_probability:
+        again = combine(path, REDRAW)
+        for feature in range(keys.size):
+            keys[feature] = uniform(again, feature)
+    keys[first] = np.inf
+
+
+@kernel
+def search_feature(feature, begin, end, matrix, pairs, squares, limits, space):
+    """Fill ``space.split`` with the best cut of a feature in a node; returns whether there is one.
+
+    A gain above the noise of all rows is above that of the node, whose squares are only summed where it is not.
+    """
+    column = matrix.columns[feature]
+    n_bins = matrix.n_bins[feature]
+    sum_node(column, n_bins, pairs, space.rows, begin, end, space.copies, space.sums)
+    split_sums(space.sums, n_bins, limits, space.cuts, space.split)
+    if space.split[CODE] == NO_SPLIT:
+        return False
+    gain = space.split[GAIN]
+    if gain > NOISE * squares or end - begin == space.rows.size:
+        return gain > NOISE * squares
+    return gain > NOISE * squares_of_node(pairs, space.rows, begin, end)
 
 
 @kernel

@@ -1,7 +1,8 @@
 """``build_chess``: chess positions with every legal move scored by an engine, built in resumable steps.
 
 A build is a sequence of tries. Try number k plays from the opening with random numbers of its own, so it gives the
-same position whatever happened before it. A try is skipped if the game ends or if the position is known already.
+same position whatever happened before it. A try is skipped if the game ends, if the position is no middle game or
+decided, or if it is known already.
 Each position is appended to ``OUT.partial`` (``Partial``), one line of JSON each, and all are written to ``OUT`` and
 its description at the end. An interrupted build continues from its partial file and gives the same bytes.
 """
@@ -9,6 +10,7 @@ its description at the end. An interrupted build continues from its partial file
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -21,10 +23,12 @@ from rankwood._core import checks, random
 from rankwood._core.files import explained_writing
 from rankwood.data.chess.collection import ChessPosition, description_path, write_collection
 from rankwood.data.chess.engine import Effort, Engine, find_engine, python_chess
+from rankwood.data.chess.features import pawn_of_share, piece_codes
 from rankwood.errors import DataError, ParameterError, RunError, UnknownName
 
 DEFAULT_NODES = 100_000  # searches a middle game position about 7 half-moves deep
 _MOST_TRIES_IN_VAIN = 200
+_KNIGHT_TO_QUEEN = range(2, 6)  # codes of pieces
 
 Progress = Callable[[int, int, float], Any]
 
@@ -49,8 +53,12 @@ def build_chess(
     nodes: int | None = None,
     seconds: float | None = None,
     seed: int = 0,
-    least_plies: int = 4,
-    most_plies: int = 24,
+    least_plies: int = 8,
+    most_plies: int = 40,
+    least_pieces: int = 7,
+    largest_lead: float = 1.5,
+    pawn: int | None = None,
+    relevant: float = 0.25,
     timeout: float = 60.0,
     progress: Progress | None = None,
 ) -> list[ChessPosition]:
@@ -73,6 +81,15 @@ def build_chess(
         Same opening, engine, nodes and seed: same bytes.
     least_plies, most_plies
         How many half-moves are played from the end of the opening's line.
+    least_pieces
+        Knights, bishops, rooks and queens that a position has at least; with fewer it is no middle game.
+    largest_lead
+        By how many pawns (100 centipawns of the engine) a side may be ahead at most; else the position is decided.
+    pawn
+        Centipawns of the engine that are a pawn of the labels. None chooses the least for which the share ``relevant``
+        of all moves has a label above 0: engines do not agree on what a pawn is worth.
+    relevant
+        That share; a quarter in Kocsis, György & Bán (2013).
     timeout
         Seconds after which an engine that does not answer is started again.
     progress
@@ -90,33 +107,43 @@ def build_chess(
         read_opening(opening),
         _effort(nodes, seconds),
         checks.whole_number("seed", seed, 0),
-        _play(least_plies, most_plies),
+        _play(least_plies, most_plies, least_pieces, largest_lead),
     )
+    if pawn is not None:
+        checks.whole_number("pawn", pawn, 1)
+    if not 0 < relevant <= 1:
+        raise ParameterError(
+            f"relevant must be above 0 and at most 1, got {relevant}. It is a share of moves, such as 0.25."
+        )
     with Engine(find_engine(engine), timeout=timeout) as running:
         settings = _settings(rules, running)
         with Partial(path, settings) as partial:
             _fill(partial, rules, running, count, progress)
             built = partial.positions[:count]
-            write_collection(path, settings, built)
+            if pawn is None:
+                pawn = pawn_of_share((list(each.scores.values()) for each in built), relevant)
+            write_collection(path, settings, built, pawn)
             partial.remove()
     return built
 
 
 @dataclass(frozen=True)
 class Play:
-    """How play continues after the opening: random choice among good moves.
+    """How play continues after the opening: random choice among good moves, into a balanced middle game.
 
     Each side plays one of the engine's ``n_moves`` best moves after a search of ``nodes``: with equal probability any
-    of those at most ``largest_gap`` centipawns worse than the best, but at least the first ``n_always``, since a short
-    search may be confident and wrong, and games would hardly differ. Play lasts ``least`` to ``most`` half-moves.
+    of those at most ``largest_gap`` centipawns worse than the best. Play lasts ``least`` to ``most`` half-moves. A
+    position counts if it has at least ``least_pieces`` knights, bishops, rooks and queens, and if the same search finds
+    no side more than ``largest_lead`` centipawns ahead.
     """
 
-    least: int = 4
-    most: int = 24
-    n_moves: int = 8
-    n_always: int = 3
-    largest_gap: int = 100
+    least: int = 8
+    most: int = 40
+    n_moves: int = 6
+    largest_gap: int = 50
     nodes: int = 5_000
+    least_pieces: int = 7
+    largest_lead: int = 150
 
 
 @dataclass(frozen=True)
@@ -139,12 +166,21 @@ def _effort(nodes: int | None, seconds: float | None) -> Effort:
     return Effort(nodes=checks.whole_number("nodes", DEFAULT_NODES if nodes is None else nodes, 1))
 
 
-def _play(least: int, most: int) -> Play:
+def _play(least: int, most: int, least_pieces: int, largest_lead: float) -> Play:
     least = checks.whole_number("least_plies", least, 0)
     most = checks.whole_number("most_plies", most, 0)
     if least > most:
         raise ParameterError(f"least_plies is {least}, which is more than most_plies, {most}.")
-    return Play(least, most)
+    if not 0 <= largest_lead < math.inf:
+        raise ParameterError(
+            f"largest_lead must be a number of pawns from 0 on, got {largest_lead}."
+        )
+    return Play(
+        least,
+        most,
+        least_pieces=checks.whole_number("least_pieces", least_pieces, 0),
+        largest_lead=round(100 * largest_lead),
+    )
 
 
 def _settings(rules: ChessRules, engine: Engine) -> dict[str, Any]:
@@ -195,14 +231,15 @@ def _check_progress(in_vain: int, n_positions: int) -> None:
     if in_vain >= _MOST_TRIES_IN_VAIN:
         raise RunError(
             f"the last {in_vain} games led to no new position; {n_positions:,} were found. "
-            "Ask for fewer, let play go on longer (most_plies), or give more opening lines."
+            "Ask for fewer, let play go on longer (most_plies), give more opening lines, or allow for fewer pieces "
+            "(least_pieces) and a greater lead (largest_lead)."
         )
 
 
 def played_positions(
     rules: ChessRules, engine: Engine, first: int = 0
 ) -> Iterator[tuple[int, Any, tuple[str, ...]]]:
-    """Each try from number ``first`` on: its number, its position (None if the game ended) and its moves."""
+    """Each try from number ``first`` on: its number, its position (None if it does not count) and its moves."""
     number = first
     while True:
         rng = random.stream(rules.seed, "chess", number)
@@ -212,9 +249,20 @@ def played_positions(
             if board.is_game_over():
                 break
             board.push_uci(_choose(rules.play, engine, board, rng))
-        is_over = board.is_game_over()
-        yield number, None if is_over else board, tuple(move.uci() for move in board.move_stack)
+        counts = _is_balanced_middle_game(rules.play, engine, board)
+        yield number, board if counts else None, tuple(move.uci() for move in board.move_stack)
         number += 1
+
+
+def _is_balanced_middle_game(play: Play, engine: Engine, board: Any) -> bool:
+    """Whether the game goes on, with enough pieces on the board and no side far ahead."""
+    if board.is_game_over():
+        return False
+    n_pieces = sum(abs(code) in _KNIGHT_TO_QUEEN for code in piece_codes(board.fen()))
+    if n_pieces < play.least_pieces:
+        return False
+    scores = engine.scores(board, Effort(nodes=play.nodes), 1)
+    return abs(max(scores.values())) <= play.largest_lead
 
 
 def board_after(line: OpeningLine) -> Any:
@@ -230,8 +278,7 @@ def _choose(play: Play, engine: Engine, board: Any, rng: Any) -> str:
     best_first = sorted(scores, key=lambda move: (-scores[move], move))[: play.n_moves]
     least = scores[best_first[0]] - play.largest_gap
     n_near = sum(scores[move] >= least for move in best_first)
-    n_candidates = min(len(best_first), max(n_near, play.n_always))
-    return best_first[int(rng.integers(n_candidates))]
+    return best_first[int(rng.integers(n_near))]
 
 
 class Partial:

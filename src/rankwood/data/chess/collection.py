@@ -13,7 +13,7 @@ import numpy as np
 import rankwood
 from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
-from rankwood.data.chess.features import FEATURE_NAMES, labels_of_scores, move_features
+from rankwood.data.chess.features import FEATURE_NAMES, PAWN, labels_of_scores, move_features
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.text import read_letor
 from rankwood.data.reading import COMPRESSION_SUFFIXES, write_data
@@ -38,13 +38,14 @@ def chess(opening: str | None = None, part: str | None = None) -> RankingData:
         20 %), or None for all.
 
     Query ids are those of ``chess_positions``, document ids are moves in UCI notation such as ``e2e4``. Labels run
-    from 4 (within a tenth of a pawn of the best move) to 0 (half a pawn worse, or more). The 71 features are the 64
-    squares as the side to move sees them, then the move; they have names.
+    from 4 (within a tenth of a pawn of the best move) to 0 (half a pawn worse, or more); what a pawn is worth to the
+    engine was chosen such that a quarter of the moves has a label above 0. The 71 features are the 64 squares as the
+    side to move sees them, then the move; they have names.
 
     Examples
     --------
     >>> chess("B84", "test")
-    RankingData(2,369 documents, 60 queries, 71 features)
+    RankingData(3,952 documents, 104 queries, 71 features)
     """
     chosen = [_load(name) for name in _openings(opening)]
     if part is not None:
@@ -108,15 +109,19 @@ class ChessPosition:
 
 
 def write_collection(
-    path: str | Path, settings: dict[str, Any], positions: list[ChessPosition]
+    path: str | Path, settings: dict[str, Any], positions: list[ChessPosition], pawn: int = PAWN
 ) -> None:
-    """Write ranking data to ``path`` and the description beside it, each atomically."""
-    data = ranking_data(positions)
+    """Write ranking data to ``path`` and the description beside it, each atomically.
+
+    ``pawn`` is what a pawn is worth in the engine's centipawns, for the labels.
+    """
+    data = ranking_data(positions, pawn)
     counts = {str(label): int((data.labels == label).sum()) for label in range(5)}
     facts = {
         "made_by": f"rankwood {rankwood.__version__}",
         **settings,
         "labels": _LABELS,
+        "pawn": pawn,
         "n_positions": data.n_queries,
         "n_moves": data.n_documents,
         "n_moves_of_label": counts,
@@ -146,12 +151,12 @@ def description_path(path: str | Path) -> Path:
     return path.with_suffix(".json")
 
 
-def ranking_data(positions: list[ChessPosition]) -> RankingData:
-    """A query per position and a document per legal move, with its label."""
+def ranking_data(positions: list[ChessPosition], pawn: int = PAWN) -> RankingData:
+    """A query per position and a document per legal move, with its label; a pawn is worth ``pawn`` centipawns."""
     moves = [list(position.scores) for position in positions]
     return RankingData(
         np.concatenate([move_features(p.fen, m) for p, m in zip(positions, moves, strict=True)]),
-        np.concatenate([labels_of_scores(list(p.scores.values())) for p in positions]),
+        np.concatenate([labels_of_scores(list(p.scores.values()), pawn) for p in positions]),
         [p.query for p, m in zip(positions, moves, strict=True) for _ in m],  # type: ignore[arg-type]
         [move for m in moves for move in m],  # type: ignore[arg-type]
         feature_names=FEATURE_NAMES,

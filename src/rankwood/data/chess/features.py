@@ -11,8 +11,9 @@ Terms
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -36,9 +37,11 @@ _FLIP = 56  # square ^ 56 is the same file seen from the other side
 _MOVE = re.compile(r"([a-h][1-8])([a-h][1-8])[qrbn]?")
 _PLACEMENT = re.compile(r"[pnbrqkPNBRQK1-8]+(/[pnbrqkPNBRQK1-8]+){7}")
 
-# The largest gap to the best move, in centipawns, that still earns the label: ≤ 0.1 pawns is 4, ≤ 0.2 is 3,
-# < 0.3 is 2, < 0.5 is 1 (György and Kocsis's boosting tree, section on chess).
-_LARGEST_GAP = ((4, 10), (3, 20), (2, 29), (1, 49))
+PAWN = 100  # centipawns
+# The gap to the best move, in hundredths of a pawn, that still earns the label: ≤ 0.1 pawns is 4, ≤ 0.2 is 3,
+# < 0.3 is 2, < 0.5 is 1 (Kocsis, György & Bán 2013, section 4.6).
+_LARGEST = ((4, 10), (3, 20))
+_BELOW = ((2, 30), (1, 50))
 
 
 def move_features(position: str, moves: Sequence[str]) -> Features:
@@ -64,10 +67,20 @@ def move_features(position: str, moves: Sequence[str]) -> Features:
     return np.array(rows, FEATURE).reshape(len(rows), len(FEATURE_NAMES))
 
 
-def labels_of_scores(centipawns: Sequence[int]) -> Floats:
-    """The label of each move of a position, from 4 for the best to 0, by its whole-number score."""
+def labels_of_scores(centipawns: Sequence[int], pawn: int = PAWN) -> Floats:
+    """The label of each move of a position, from 4 for the best to 0, by its whole-number score.
+
+    ``pawn`` is what a pawn is worth in the engine's centipawns: engines do not agree on it.
+    """
     best = max(centipawns)
-    return np.array([_label_of_gap(best - score) for score in centipawns], float)
+    return np.array([_label_of_gap(100 * (best - score), pawn) for score in centipawns], float)
+
+
+def pawn_of_share(scores: Iterable[Sequence[int]], relevant: float) -> int:
+    """The least whole number of centipawns per pawn that gives the share ``relevant`` of all moves a label above 0."""
+    gaps = np.concatenate([max(of_moves) - np.asarray(of_moves) for of_moves in scores])
+    n_relevant = max(1, math.ceil(relevant * gaps.size))
+    return 2 * int(np.sort(gaps)[n_relevant - 1]) + 1  # label 1 is a gap below half a pawn
 
 
 def position_of_features(row: Sequence[float]) -> str:
@@ -117,8 +130,12 @@ def squares_of(move: str) -> tuple[int, int]:
     return SQUARES.index(match[1]), SQUARES.index(match[2])
 
 
-def _label_of_gap(gap: int) -> int:
-    return next((label for label, largest in _LARGEST_GAP if gap <= largest), 0)
+def _label_of_gap(gap: int, pawn: int) -> int:
+    """The label of a gap in hundredths of centipawns."""
+    for label, largest in _LARGEST:
+        if gap <= largest * pawn:
+            return label
+    return next((label for label, limit in _BELOW if gap < limit * pawn), 0)
 
 
 def _width(row: str) -> int:

@@ -8,6 +8,7 @@ Terms
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from rankwood.measures.measure import is_minimised, parse_measure
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.boosted import RoundRanker
-from rankwood.rankers.parameters import Real, parameter
+from rankwood.rankers.parameters import OrNone, Real, parameter
 from rankwood.rankers.search.steps import (
     BASE_DOC,
     BaseBooster,
@@ -40,8 +41,8 @@ from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import Rounds
 from rankwood.trees.grower import Tree
 
-NOTHING_LEFT = "no hypothesis was found under a hundred constraints"
-_MOST_DRAWS = 100  # of constraints, for one hypothesis
+NOTHING_LEFT = "no hypothesis was found under a hundred constraints, or on any feature"
+_MOST_DRAWS = 100  # of constraints, for one tree
 
 
 @dataclass(eq=False)
@@ -111,19 +112,31 @@ class BanditDraws:
         self, booster: BaseBooster, bandit: Bandit, scores: Floats, weights: Any
     ) -> tuple[Tree, float] | None:
         """A hypothesis under a drawn constraint; where it allows none, under the next one."""
-        probabilities = bandit.probabilities
-        for attempt in range(_MOST_DRAWS):
-            number = weights.number * _MOST_DRAWS + attempt
-            if booster.grower.grows_stumps:
-                random = stream(self.seed, "bandit", number).random()
-                feature = np.searchsorted(np.cumsum(probabilities), random, side="right")
-                constraint = Constraint(min(int(feature), probabilities.size - 1))
-            else:
-                constraint = Constraint(stream_number(self.seed, "bandit", number), probabilities)
+        constraints = self._features if booster.grower.grows_stumps else self._numbers
+        for constraint in constraints(weights.number, bandit.probabilities):
             hypothesis = booster.step(scores, weights, booster.fit(weights, constraint))
             if hypothesis is not None:
                 return hypothesis
         return None
+
+    def _features(self, number: int, probabilities: Floats) -> Iterator[Constraint]:
+        """Features for a stump, drawn in proportion to their probabilities, each at most once."""
+        random = stream(self.seed, "bandit", number * _MOST_DRAWS)
+        left = probabilities.copy()
+        for _ in range(left.size):
+            sums = np.cumsum(left)
+            if sums[-1] <= 0.0:  # what is left is never drawn
+                return
+            feature = int(np.searchsorted(sums, random.random() * sums[-1], side="right"))
+            feature = min(feature, int(np.flatnonzero(left)[-1]))
+            yield Constraint(feature)
+            left[feature] = 0.0
+
+    def _numbers(self, number: int, probabilities: Floats) -> Iterator[Constraint]:
+        """Numbers for trees, whose nodes draw their features by the probabilities."""
+        for attempt in range(_MOST_DRAWS):
+            draw = number * _MOST_DRAWS + attempt
+            yield Constraint(stream_number(self.seed, "bandit", draw), probabilities)
 
 
 class Exp3P(BuiltOnBooster, RoundRanker):
@@ -142,7 +155,7 @@ class Exp3P(BuiltOnBooster, RoundRanker):
     """
 
     _signature = (
-        "base n_rounds exploration smoothing measure early_stopping seed n_threads progress "
+        "base n_rounds exploration smoothing measure reward early_stopping seed n_threads progress "
         "callbacks checkpoint"
     )
 
@@ -160,9 +173,16 @@ class Exp3P(BuiltOnBooster, RoundRanker):
     )
     measure: str = parameter(
         default="ndcg@10",
-        doc="""Whose change on the training data is the reward, as a mean over all orders of documents with equal
-        scores; also what is looked at on the validation data. rmse is to fall, the others are to rise.""",
+        doc="""What is looked at on the validation data, and the reward unless ``reward`` says otherwise. rmse is to
+        fall, the others are to rise.""",
         check=check_tie_averaged,
+        kw_only=True,
+    )
+    reward: str | None = parameter(
+        default=None,
+        doc="""The measure whose change on the training data is the reward, as a mean over all orders of documents with
+        equal scores; None is ``measure``.""",
+        check=OrNone(check_tie_averaged),
         kw_only=True,
     )
     seed: int = parameter(default=0, kw_only=True)
@@ -170,10 +190,11 @@ class Exp3P(BuiltOnBooster, RoundRanker):
     warm_start = False  # the model does not contain what the bandit has learned
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        measure = tie_averaged(parse_measure(self.measure))
+        measure = tie_averaged(parse_measure(self.reward or self.measure))
         if train.data.query_ids is None and measure.name != "rmse":
             raise DataError(
-                f"the training data have no query ids, which {measure.name} needs. Pass qid, or measure='rmse'."
+                f"the training data have no query ids, which {measure.name} needs. "
+                f"Pass qid, or {'measure' if self.reward is None else 'reward'}='rmse'."
             )
         self._booster = booster_of(self._base(), train, self.n_threads)
         sign = -1.0 if is_minimised(measure) else 1.0

@@ -21,10 +21,12 @@ from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoi
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
+from rankwood.rankers.search.bandit import Bandit
 from rankwood.rankers.search.models import Constraints, MeasuredRows, ScoredModels
 from rankwood.rankers.search.steps import (
     BASE_DOC,
     BuiltOnBooster,
+    Constraint,
     booster_of,
     check_base,
     check_tie_averaged,
@@ -67,6 +69,8 @@ class BoostingTree(BuiltOnBooster, Ranker):
         The explored tree: parent, depth, f, f̂, constraint, round and validation measure of every model.
     n_rounds_
         Rounds that were begun.
+    n_failed_
+        Constraints that were tried without finding a hypothesis; they are not part of the budget.
     stopped_because_
         Why there are no more models.
     feature_importances_
@@ -74,8 +78,8 @@ class BoostingTree(BuiltOnBooster, Ranker):
     """
 
     _signature = (
-        "base budget evaluate_on measure max_trees n_constraints free_steps cache_mb seed n_threads progress callbacks "
-        "checkpoint"
+        "base budget evaluate_on measure max_trees n_constraints free_steps cache_mb select_by constraints exploration "
+        "smoothing exponent max_length seed n_threads progress callbacks checkpoint"
     )
     _model = "family_"
 
@@ -84,7 +88,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
     )
     budget: int = parameter(
         default=5000,
-        doc="Weak hypotheses to fit; those tried without success count.",
+        doc="Weak hypotheses to fit. Constraints under which there is none are counted apart, as ``n_failed_``.",
         check=Whole(1),
     )
     evaluate_on: str = parameter(
@@ -94,8 +98,9 @@ class BoostingTree(BuiltOnBooster, Ranker):
     )
     measure: str = parameter(
         default="ndcg@10",
-        doc="""What models are compared by, as a mean over all orders of documents with equal scores; rmse is to fall,
-        the others are to rise. The best models are chosen on the validation data where there are any.""",
+        doc="""f, what the search compares models by, as a mean over all orders of documents with equal scores; rmse is
+        to fall, the others are to rise. The best models are chosen on the validation data where there are any, by
+        ``select_by``.""",
         check=check_tie_averaged,
     )
     max_trees: int | None = parameter(
@@ -120,6 +125,39 @@ class BoostingTree(BuiltOnBooster, Ranker):
         doc="""Room for scores of models, in MiB; others are added up again when they are needed. The result does not
         depend on it.""",
         check=Real("[0, inf)"),
+    )
+    select_by: str | None = parameter(
+        default=None,
+        doc="""What the best models are chosen by on the validation data, likewise averaged; None is ``measure``.""",
+        check=OrNone(check_tie_averaged),
+        kw_only=True,
+    )
+    constraints: str = parameter(
+        default="uniform",
+        doc="""How the feature of a node is drawn: all alike ("uniform"), or by the probabilities of Exp3.P ("bandit"),
+        which features gain by the change of ``measure`` that a hypothesis with them brought.""",
+        check=OneOf(("uniform", "bandit")),
+        kw_only=True,
+    )
+    exploration: float = parameter(
+        default=0.3, doc="λ of Exp3.P, as for ``Exp3P``.", check=Real("[0, 1]"), kw_only=True
+    )
+    smoothing: float = parameter(
+        default=0.1, doc="η of Exp3.P, as for ``Exp3P``.", check=Real("[0, inf)"), kw_only=True
+    )
+    exponent: float = parameter(
+        default=0.5,
+        doc="""Of t in ``h(n) = exp(-n / t^exponent)``, which weighs the length n of models against their measure; t
+        is the number of models. A larger one prefers better models to shorter ones.""",
+        check=Real("[0, 1]"),
+        kw_only=True,
+    )
+    max_length: int | None = parameter(
+        default=None,
+        doc="""Models of so many hypotheses are not extended any more; None is no limit. Where only small models are
+        wanted, the whole budget goes to them.""",
+        check=OrNone(Whole(1)),
+        kw_only=True,
     )
     seed: int = parameter(default=0, doc="What the constraints follow from.", kw_only=True)
     n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
@@ -156,6 +194,10 @@ class BoostingTree(BuiltOnBooster, Ranker):
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         if self.evaluate_on == "valid" and valid is None:
             raise ParameterError("evaluate_on='valid' needs validation data: pass valid= to fit.")
+        if self.select_by is not None and valid is None:
+            raise ParameterError(
+                f"select_by='{self.select_by}' chooses on validation data: pass valid= to fit, or leave select_by out."
+            )
         booster = booster_of(self._base(), train, self.n_threads)
         models = self._models(booster, train, valid)
         n_features = train.data.n_features
@@ -164,17 +206,21 @@ class BoostingTree(BuiltOnBooster, Ranker):
             n_features, stumps, self.n_constraints, bool(self.free_steps), self.seed
         )
         checkpoint = Checkpoint(self, train, valid)
-        run = SearchRun(models, constraints, train)
+        bandit = None
+        if self.constraints == "bandit":
+            bandit = Bandit(np.zeros(n_features), float(self.exploration), float(self.smoothing))
+        search = Models(constraints.count, float(self.exponent), self.max_length)
+        run = SearchRun(models, constraints, train, search, bandit)
         reason = run.start(checkpoint.load(*_ARRAYS))
         if reason is None:
             save = checkpoint.saver(run.save)
-            rounds = self._rounds(
-                self.budget, len(run.log), unit="model", save=save, all_done=SPENT
-            )
+            n_done = _n_models(run.log) - 1
+            rounds = self._rounds(self.budget, n_done, unit="model", save=save, all_done=SPENT)
             reason = run.search(rounds)
         self.stopped_because_ = reason
         self.n_rounds_ = run.models.n_rounds
-        measure = parse_measure(self.measure)
+        self.n_failed_ = sum(new == _FAILED for _, new in run.log)
+        measure = parse_measure(self.select_by or self.measure)
         self.family_ = Family.of(
             run.forest(), run.explored(), str(measure), is_minimised(measure), self.max_trees
         )
@@ -182,15 +228,21 @@ class BoostingTree(BuiltOnBooster, Ranker):
     def _models(self, booster: Any, train: TrainingSet, valid: RankingData | None) -> ScoredModels:
         """The parts that models are measured on."""
         measure = tie_averaged(parse_measure(self.measure))
+        choosing = None
         codes = in_data_order(train.matrix).columns
         parts = [_part("the training data have", codes, measure, train.data, self.n_threads)]
         if valid is not None:
             codes = codes_of(valid, train, self.n_threads)
             parts.append(_part("valid has", codes, measure, valid, self.n_threads))
+            choosing = parts[1].measure
+            if self.select_by is not None:
+                select_by = tie_averaged(parse_measure(self.select_by))
+                choosing = _part("valid has", codes, select_by, valid, self.n_threads).measure
         return ScoredModels(
             booster,
             parts[0],
             None if valid is None else parts[1],
+            choosing,
             self.evaluate_on == "valid",
             -1.0 if is_minimised(measure) else 1.0,
             int(self.cache_mb * 2**20),
@@ -218,18 +270,19 @@ def _part(
 
 @dataclass(eq=False)
 class SearchRun:
-    """A search in progress. Its log has, for each unit of the budget, the model that was extended and the new one."""
+    """A search in progress. Its log has, for each constraint, the model that was extended and the new one."""
 
     scored: ScoredModels
     constraints: Constraints
     train: TrainingSet
-    models: Models = field(init=False)
+    models: Models
+    bandit: Bandit | None = None  # that draws the features; None: all alike
     log: list[tuple[int, int]] = field(default_factory=list)  # (model, new model or _FAILED)
     _rounds: Rounds = field(init=False)
     _whole: tuple[int, int] = (0, 0)  # entries of the log, and rounds, up to the last whole round
+    _used: dict[int, list[int]] = field(default_factory=dict)  # features of stumps, by model
 
     def __post_init__(self) -> None:
-        self.models = Models(self.constraints.count)
         self.scored.parent = self.models.parent
 
     def start(self, saved: Resumed | None) -> str | None:
@@ -246,23 +299,46 @@ class SearchRun:
         self._rounds = rounds
         with rounds.keep_on_interrupt(INTERRUPTED):
             selected = boosting_tree(self.models, self._end_round)
-            for _, model in zip(rounds, selected, strict=False):
-                self._extend(model)
-                rounds.report(len(self.log), *self._best_so_far())
-            rounds.stop(RAN_OUT)
+            for number in rounds:
+                if not any(self._extend(model) for model in selected):  # up to the next hypothesis
+                    rounds.stop(RAN_OUT)
+                    break
+                rounds.report(number + 1, *self._best_so_far())
         return rounds.stopped_because
 
-    def _extend(self, model: int) -> None:
-        """Use one constraint of a model: fit a hypothesis and measure the new model."""
+    def _extend(self, model: int) -> bool:
+        """Use one constraint of a model: fit a hypothesis and measure the new model; says whether there is one."""
         models, scored = self.models, self.scored
-        constraint = self.constraints.of(model, models.tried[model])
+        constraint = self._next_constraint(model)
         extended = scored.extend(model, models.depth[model], constraint)
-        models.use_constraint(model)
+        models.use_constraint(model, extended is not None)
         new = _FAILED
         if extended is not None:
             tree, factor, scores = extended
-            new = models.add(model, scored.add(tree, factor, constraint, scores))
+            new = models.add(model, scored.add(tree, factor, constraint.value, scores))
+            self._learn(model, new)
+        self._used.setdefault(model, []).append(constraint.value)
         self.log.append((model, new))  # last: Ctrl-C before it undoes the step
+        return extended is not None
+
+    def _next_constraint(self, model: int) -> Constraint:
+        """The constraint that is tried next, with the bandit's probabilities where it draws."""
+        index, bandit = self.models.tried[model], self.bandit
+        if bandit is None:
+            return Constraint(self.constraints.of(model, index))
+        probabilities = bandit.probabilities
+        if self.constraints.of_stumps:
+            used = self._used.get(model, ())
+            return Constraint(self.constraints.by_probability(model, index, probabilities, used))
+        return Constraint(self.constraints.of(model, index), probabilities)
+
+    def _learn(self, parent: int, new: int) -> None:
+        """Reward the features of a new model's hypothesis with the change of the measure."""
+        if self.bandit is None:
+            return
+        reward = self.models.worth[new] - self.models.worth[parent]
+        feature = self.scored.trees[new - 1].feature
+        self.bandit.learn(np.unique(feature[feature >= 0]), reward if math.isfinite(reward) else 0)
 
     def _best_so_far(self) -> tuple[float, dict[str, float]]:
         """The best measure so far, and the round, the models and the length of the best."""
@@ -338,10 +414,13 @@ class SearchRun:
         worths = [scored.worth(value) for value in scored.measured]
         models.add(-1, worths[0])
         for model, new in arrays["attempts"].tolist():
-            models.use_constraint(model)
+            if self.bandit is not None:
+                self._used.setdefault(model, []).append(self._next_constraint(model).value)
+            models.use_constraint(model, new != _FAILED)
             if new != _FAILED:
                 models.n_rounds = int(arrays["rounds"][new])
                 models.add(model, worths[new])
+                self._learn(model, new)
             self.log.append((model, new))
         models.n_rounds = int(arrays["state"][0])
         self._whole = len(self.log), models.n_rounds

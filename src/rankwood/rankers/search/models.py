@@ -1,7 +1,9 @@
 """The models of a search: their hypotheses, scores and measures.
 
 Scores of a model are kept while there is room, else added up again along its path, from the nearest ancestor whose
-scores are kept. Both ways add the same numbers in the same order: the room changes speed only.
+scores are kept. Both ways add the same numbers in the same order: the room changes speed only. The targets of the next
+hypothesis are kept likewise, because nearly half of all steps extend a model that was extended before, and because
+LambdaRank's take longer than a tree under a constraint.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,13 +22,52 @@ from rankwood._core.threads import run_blocks
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.measures.compute import RepeatedMeasure
 from rankwood.measures.ranking import Ranking
-from rankwood.rankers.search.steps import FREE, BaseBooster, Constraint
+from rankwood.rankers.search.steps import FREE, BaseBooster, Constraint, Weights
 from rankwood.training.rounds import add_leaf_values
 from rankwood.trees.grower import Tree
 from rankwood.trees.leaves import route
 
 _LEAST_ROWS = 20_000  # per thread: fewer find their leaves faster than a thread starts
 _NO_ROWS = np.zeros(0, np.int32)
+_SHARE_OF_TARGETS = 0.25  # of the room; scores have the rest
+
+
+class _HasSize(Protocol):
+    @property
+    def n_bytes(self) -> int:
+        """Memory it takes."""
+
+
+Kept = TypeVar("Kept", bound=_HasSize)
+
+
+class Recent(Generic[Kept]):
+    """What is known of some models, by their numbers; what was not used for the longest time makes room."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._used = 0
+        self._kept: OrderedDict[int, Kept] = OrderedDict()
+
+    def __contains__(self, model: int) -> bool:
+        return model in self._kept
+
+    def get(self, model: int) -> Kept | None:
+        """What is kept of the model, which counts as used; None where nothing is."""
+        found = self._kept.get(model)
+        if found is not None:
+            self._kept.move_to_end(model)
+        return found
+
+    def keep(self, model: int, value: Kept) -> None:
+        """Keep a value; where it is larger than the room, nothing is left."""
+        if model in self._kept:
+            self._used -= self._kept.pop(model).n_bytes
+        self._kept[model] = value
+        self._used += value.n_bytes
+        while self._used > self._room and self._kept:
+            _, dropped = self._kept.popitem(last=False)
+            self._used -= dropped.n_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +127,21 @@ class Constraints:
             return int(random.permutation(self.n_features)[index])
         return int(random.integers(1 << 62, size=index + 1)[index])
 
+    def by_probability(
+        self, model: int, index: int, probability: Floats, used: Collection[int]
+    ) -> int:
+        """The same for stumps whose features are drawn in proportion to ``probability``, without the ``used`` ones."""
+        if self.with_free and self.of(model, index) == FREE:
+            return FREE
+        left = probability.copy()
+        left[[feature for feature in used if feature != FREE]] = 0.0
+        if left.sum() <= 0.0:  # all that is left has no probability
+            left[:] = 1.0
+            left[[feature for feature in used if feature != FREE]] = 0.0
+        sums = np.cumsum(left)
+        random = stream(self.seed, f"constraints of {model}", index).random() * sums[-1]
+        return min(int(np.searchsorted(sums, random, side="right")), int(np.flatnonzero(left)[-1]))
+
 
 @dataclass(eq=False)
 class ScoredModels:
@@ -92,25 +150,36 @@ class ScoredModels:
     booster: BaseBooster
     train: MeasuredRows
     valid: MeasuredRows | None
+    choosing: RepeatedMeasure | None  # that models are chosen by on the validation data
     evaluates_valid: bool  # f is the measure on the validation data
     sign: float  # -1 where less of the measure is better
-    room: int  # bytes for scores
+    room: int  # bytes for scores and targets
     parent: list[int]  # of each model; the search's own list
     trees: list[Tree] = field(default_factory=list)  # of model 1, 2, …: its last hypothesis
     factors: list[float] = field(default_factory=list)
     constraints: list[int] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)  # f, the empty model's first
     on_valid: list[float] = field(default_factory=list)
-    _kept: OrderedDict[int, Scores] = field(default_factory=OrderedDict)
-    _used: int = 0
+    _kept: Recent[Scores] = field(init=False)
+    _targets: Recent[Weights] = field(init=False)
 
-    def extend(self, model: int, depth: int, constraint: int) -> tuple[Tree, float, Scores] | None:
+    def __post_init__(self) -> None:
+        for_targets = int(_SHARE_OF_TARGETS * self.room)
+        self._kept = Recent(self.room - for_targets)
+        self._targets = Recent(for_targets)
+
+    def extend(
+        self, model: int, depth: int, constraint: Constraint
+    ) -> tuple[Tree, float, Scores] | None:
         """One step from ``model``: a hypothesis, its weight and the new scores; None where there is no hypothesis."""
         scores = self.scores(model)
         whole = scores.train + self.booster.start
-        ranking = None if scores.ranking is None else scores.ranking.order
-        weights = self.booster.weights(whole, depth, ranking)
-        tree = self.booster.fit(weights, Constraint(constraint))
+        weights = self._targets.get(model)
+        if weights is None:
+            ranking = None if scores.ranking is None else scores.ranking.order
+            weights = self.booster.weights(whole, depth, ranking)
+            self._targets.keep(model, weights)
+        tree = self.booster.fit(weights, constraint)
         step = self.booster.step(whole, weights, tree)
         if step is None:
             return None
@@ -127,10 +196,13 @@ class ScoredModels:
     def measure(self, model: int, scores: Scores) -> float:
         """Note what a model is worth on all parts; its scores are sorted here, once."""
         valid = math.nan
-        if self.valid is not None and scores.valid is not None:
-            valid = self.valid.measure.value(scores.valid + self.booster.start)
+        f, ranking = math.nan, None
+        if self.valid is not None and self.choosing is not None and scores.valid is not None:
+            of_valid = scores.valid + self.booster.start
+            valid = f = self.choosing.value(of_valid)
+            if self.evaluates_valid and self.choosing is not self.valid.measure:
+                f = self.valid.measure.value(of_valid)
         self.on_valid.append(valid)
-        f, ranking = valid, None
         template = self.train.measure.template
         shares = template is not None and self.booster.shares_ranking(template)
         if shares or not self.evaluates_valid:
@@ -141,7 +213,7 @@ class ScoredModels:
             if shares and lists is not None:
                 ranking = lists.ranking()
         self.measured.append(f)
-        self._keep(model, dataclasses.replace(scores, ranking=ranking))
+        self._kept.keep(model, dataclasses.replace(scores, ranking=ranking))
         return self.worth(f)
 
     def worth(self, f: float) -> float:
@@ -158,14 +230,12 @@ class ScoredModels:
         if scores is None:
             valid = None if self.valid is None else np.zeros(self.valid.n_rows)
             scores = Scores(np.zeros(self.train.n_rows), valid)
-        else:
-            self._kept.move_to_end(model)
         for step in reversed(path):
             tree = self.trees[step - 1]
             known = dataclasses.replace(tree, leaf_of_row=self._leaves(tree, self.train))
             scores = self._moved(scores, known, self.factors[step - 1])
         if path:
-            self._keep(path[0], scores)
+            self._kept.keep(path[0], scores)
         return scores
 
     def _moved(self, scores: Scores, tree: Tree, factor: float) -> Scores:
@@ -190,13 +260,3 @@ class ScoredModels:
         threads = self.booster.plan.n_threads
         run_blocks(route, part.n_rows, part.codes, *nodes, n_threads=threads, least=_LEAST_ROWS)
         return leaf_of_row
-
-    def _keep(self, model: int, scores: Scores) -> None:
-        """Keep scores; those not used for the longest time make room. The empty model's cost nothing to make."""
-        if model in self._kept:
-            self._used -= self._kept.pop(model).n_bytes
-        self._kept[model] = scores
-        self._used += scores.n_bytes
-        while self._used > self.room and self._kept:
-            _, dropped = self._kept.popitem(last=False)
-            self._used -= dropped.n_bytes

@@ -54,6 +54,11 @@ class Weights:
     weights: Floats | None
     number: int  # of the tree in its model, from 0
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory it takes."""
+        return self.targets.nbytes + (0 if self.weights is None else self.weights.nbytes)
+
 
 @dataclass(frozen=True)
 class Constraint:

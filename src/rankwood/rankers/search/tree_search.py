@@ -4,6 +4,7 @@ Terms
     model      a sequence of weak hypotheses, by its number: 0 is the empty one; its parent has one hypothesis less
     worth      f, how good a model is; best is f̂, the greatest worth on the way from the empty model to it
     tried      constraints of a model that were used, whether or not they gave a hypothesis
+    in vain    those of them, since the last hypothesis, that gave none
     length     n, the model's hypotheses plus those tried below it
     leader     I, the model of the greatest best; of equal ones the deepest, then that of the greatest worth, the oldest
 """
@@ -16,6 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 RAN_OUT = "every constraint of every model was tried"
+MOST_IN_VAIN = (
+    100  # constraints; after that a model whose constraints have no end counts as out of them
+)
 _Entry = tuple[float, int, float, int]  # orders the models of one length: the least is first
 
 
@@ -24,11 +28,14 @@ class Models:
     """The models so far, and the bookkeeping that decides which of them to extend."""
 
     n_constraints: int | None  # of each model; None if there is no limit
+    exponent: float = 0.5  # of t in h(n) = exp(-n / t^exponent)
+    max_length: int | None = None  # models of so many hypotheses are not extended
     parent: list[int] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
     worth: list[float] = field(default_factory=list)
     best: list[float] = field(default_factory=list)
     tried: list[int] = field(default_factory=list)
+    in_vain: list[int] = field(default_factory=list)
     round_of_model: list[int] = field(default_factory=list)
     leader: int = -1
     n_rounds: int = 0  # begun, with the current one
@@ -47,23 +54,30 @@ class Models:
         self.worth.append(worth)
         self.best.append(worth if parent < 0 else max(self.best[parent], worth))
         self.tried.append(0)
+        self.in_vain.append(0)
         self.round_of_model.append(self.n_rounds)
         self._n_of_depth.extend([0] * (depth + 1 - len(self._n_of_depth)))
         self._n_of_depth[depth] += 1
-        self._put(model)
+        if self.is_active(model):
+            self._put(model)
         if self.leader < 0 or self._rank(model) > self._rank(self.leader):
             self.leader = model
         return model
 
-    def use_constraint(self, model: int) -> None:
-        """Count one more constraint of the model as tried."""
+    def use_constraint(self, model: int, is_found: bool = True) -> None:
+        """Count one more constraint of the model as tried; ``is_found`` says whether it gave a hypothesis."""
         self.tried[model] += 1
+        self.in_vain[model] = 0 if is_found else self.in_vain[model] + 1
         if self.is_active(model):
             self._put(model)
 
     def is_active(self, model: int) -> bool:
-        """Whether the model has constraints left."""
-        return self.n_constraints is None or self.tried[model] < self.n_constraints
+        """Whether the model has constraints left, and may grow."""
+        if self.max_length is not None and self.depth[model] >= self.max_length:
+            return False
+        if self.n_constraints is None:
+            return self.in_vain[model] < MOST_IN_VAIN
+        return self.tried[model] < self.n_constraints
 
     def leader_is_ahead(self) -> bool:
         """Whether the leader was made in this round, and no other model is as deep."""
@@ -72,9 +86,12 @@ class Models:
         return is_deepest and self.round_of_model[self.leader] == self.n_rounds
 
     def corners(self) -> list[int]:
-        """The active models that maximise ``best + c · exp(-length / √t)`` for some c > 0, the shortest first."""
+        """The active models that maximise ``best + c · h(length)`` for some c > 0, the shortest first.
+
+        ``h(n)`` is ``exp(-n / √t)`` in the paper; t is the number of models.
+        """
         points = []
-        scale = math.sqrt(len(self))
+        scale = len(self) ** self.exponent
         for length in sorted(self._of_length):
             entry = self._first(length)
             if entry is not None:
