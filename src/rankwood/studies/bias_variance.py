@@ -70,11 +70,11 @@ def bias_variance(
 ) -> BiasVariance:
     """Error, bias² and variance of the order of document pairs, over trainings on resampled queries.
 
-    For each training as many queries as there are are drawn with replacement. A query that is drawn twice has twice the
+    Each training sees queries drawn with replacement, as many as there are. A query that is drawn twice has twice the
     weight (``query_weights``), so that it never is in a bag, or a fold, and out of it at once: estimators of your own
-    must use the weights. Estimators that have a ``seed`` get another one in each training. All algorithms see the same samples and the
-    same pairs. Values are means over a query's pairs, then over queries (by their weights, if there are any), then
-    over folds.
+    must use the weights. Estimators that have a ``seed`` get another one in each training. All algorithms see the same
+    samples and the same pairs. Values are means over a query's pairs, then over queries (by their weights, if there are
+    any), then over folds.
 
     Parameters
     ----------
