@@ -27,7 +27,18 @@ from rankwood.experiments.toml_positions import Path, Section, TomlSource
 PARTS = ("train", "vali", "test")
 _ORIGINS = ("folds", "train", "data", "bundled", "generate")
 _READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
-KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", "binarise", *_READING)
+KEYS = (
+    *_ORIGINS,
+    "vali",
+    "test",
+    "split",
+    "seed",
+    "names",
+    "normalise",
+    "binarise",
+    "measure_on",
+    *_READING,
+)
 PATH_KEYS = ("folds", "train", "vali", "test", "data")
 _SHARES = [0.6, 0.2, 0.2]
 _GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
@@ -48,7 +59,18 @@ def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
         "reading": reading,
         "normalise": None if normalise == "none" else normalise,
         "binarise": _least_relevant(section),
+        "measure_on": section.one_of("measure_on", "test", ("test", "vali")),
     }
+    source = _source(section, origin, folder, common)
+    if source.measure_on == "vali" and not source.has_vali:
+        raise section.error("measure_on", 'is "vali", but there are no validation data.')
+    return source
+
+
+def _source(
+    section: Section, origin: str, folder: pathlib.Path, common: dict[str, Any]
+) -> DataSource:
+    """Where the folds are, from the origin that ``[data]`` names."""
     if origin == "folds":
         return DataSource(_fold_files(section, folder), **common)
     if origin == "train":

@@ -56,6 +56,7 @@ class DataSource:
     normalise: str | None = None
     binarise: float | None = None  # labels from this one on become 1, the others 0
     has_vali: bool = True
+    measure_on: str = "test"  # or "vali", for tables by which parameters are chosen
 
 
 @dataclass(frozen=True)
