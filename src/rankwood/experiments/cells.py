@@ -306,7 +306,10 @@ class FoldData:
         self.vali = read[1] if len(read) > 1 else None
 
     def test(self) -> RankingData:
-        """The test part; a file is read when this is first called."""
+        """The part that is measured, the test part unless ``measure_on`` says else; read when this is first called."""
+        if self._source.measure_on == "vali":
+            assert self.vali is not None
+            return self.vali
         if self._test is None:
             test = self._read(self._files["test"])
             self._test = self._prepared(self._as_wide_as_train(test), "test")

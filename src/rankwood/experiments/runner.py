@@ -285,11 +285,13 @@ def file_states(source: DataSource, known: FileStates) -> dict[str, dict[str, An
 
 def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
     """For each fold, a hash of everything that determines its data."""
-    common = {
+    common: dict[str, Any] = {
         "cut": source.cut,
         "reading": source.reading,
         "changes": [source.normalise, source.binarise, *source.sample],
     }
+    if source.measure_on != "test":
+        common["measure_on"] = source.measure_on
     whole = dict(source.whole)
     if "data" in whole:
         whole["data"] = states[whole["data"]]["sha256"]

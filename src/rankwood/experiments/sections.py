@@ -39,6 +39,7 @@ KEYS = (
     "normalise",
     "binarise",
     "sample",
+    "measure_on",
     *_READING,
 )
 PATH_KEYS = ("folds", "train", "vali", "test", "data")
@@ -62,7 +63,18 @@ def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
         "normalise": None if normalise == "none" else normalise,
         "binarise": _least_relevant(section),
         "sample": _sample(section),
+        "measure_on": section.one_of("measure_on", "test", ("test", "vali")),
     }
+    source = _source(section, origin, folder, common)
+    if source.measure_on == "vali" and not source.has_vali:
+        raise section.error("measure_on", 'is "vali", but there are no validation data.')
+    return source
+
+
+def _source(
+    section: Section, origin: str, folder: pathlib.Path, common: dict[str, Any]
+) -> DataSource:
+    """Where the folds are, from the origin that ``[data]`` names."""
     if origin == "folds":
         return DataSource(_fold_files(section, folder), **common)
     if origin == "train":

@@ -58,6 +58,7 @@ class DataSource:
     binarise: float | None = None  # labels from this one on become 1, the others 0
     sample: tuple[int, ...] = ()  # queries drawn of train, vali and test; empty: all
     has_vali: bool = True
+    measure_on: str = "test"  # or "vali", for tables by which parameters are chosen
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class OrdinalModel(ForestProperties):
         """T_c of each row as predicted: rows × K - 1, not forced into [0, 1] or into ascending order."""
         matrix = features_in_order(features, self.n_features, self.feature_names)
         probabilities: Floats = np.empty((len(matrix), self.tree_counts.size))
-        for grade, forest in enumerate(self._forests):
+        for grade, forest in enumerate(self.cumulative_forests):
             probabilities[:, grade] = forest.predict(matrix, n_threads=n_threads)
         return probabilities
 
@@ -181,7 +181,7 @@ class OrdinalModel(ForestProperties):
         return scores
 
     @functools.cached_property
-    def _forests(self) -> list[Forest]:
+    def cumulative_forests(self) -> list[Forest]:
         """T_c, one forest each."""
         ends = np.cumsum(self.tree_counts).tolist()
         parts = zip([0, *ends], ends, self.starts.tolist(), strict=False)
