@@ -56,12 +56,14 @@ NO_BETTER_OUT_OF_BAG = "early stopping: the out-of-bag measure has not improved"
 FIRST_KEPT = "; no round was ahead of the first forest by more than a standard error, so that it was kept alone"
 TREES_OF_A_STEP = 50  # a round of gradient or lambda, of which a tenth is taken
 TREES_OF_A_FOREST = 300  # a round of the others; the papers' number
+PATIENCE_OF_STEPS, PATIENCE_OF_FORESTS = 20, 5  # rounds; those of steps are smaller and many
 LEAST_QUERIES = 20  # fewer are not drawn as wholes
 BASES = {"forest": "best", "extra": "random"}  # the trees of a round, by their rule of thresholds
 _STOPPING = """Stop when the measure, on validation data ("valid") or out of bag ("oob"), has not improved for
-    ``patience`` rounds, and keep the rounds up to the best value. "auto" looks at the validation data where they are
-    given, and out of bag where not. None grows all rounds and keeps them. Whatever this says, a forest whose mean
-    error is 0.5 or more ends the rounds of absolute, median and height."""
+    ``patience`` rounds (None: 20 for gradient and lambda, 5 for the others), and keep the rounds up to the best value.
+    "auto" looks at the validation data where they are given, and out of bag where not; stop=None grows all rounds and
+    keeps them. The kinds that re-weight rows keep their first forest alone unless the best value is ahead of it by more
+    than a standard error, and a forest whose mean error is 0.5 or more ends their rounds, whatever ``stop`` says."""
 _LIMITS = "Where a tree ends, as for ``RandomForest``."
 _BAG = """What is drawn for a tree, with replacement: "row", "query" (whole queries) or "auto" (queries where there are
     20 or more of them, else rows); how much, as a share of them. A row's out-of-bag prediction is honest where whole
@@ -213,7 +215,7 @@ class BROOF(Ranker):
     stop: str | None = parameter(
         default="auto", doc=_STOPPING, check=OrNone(OneOf(("auto", "oob", "valid")))
     )
-    patience: int = parameter(default=10, doc=_STOPPING, check=Whole(1))
+    patience: int | None = parameter(default=None, doc=_STOPPING, check=OrNone(Whole(1)))
     measure: str = parameter(
         default="ndcg@10",
         doc="What rounds are judged by: any measure; rmse is to fall, the others are to rise.",
@@ -356,6 +358,12 @@ class BROOF(Ranker):
             return int(self.n_trees)
         return TREES_OF_A_STEP if is_additive(self.loss) else TREES_OF_A_FOREST
 
+    def _patience(self) -> int:
+        """Rounds without improvement that end the rounds."""
+        if self.patience is not None:
+            return int(self.patience)
+        return PATIENCE_OF_STEPS if is_additive(self.loss) else PATIENCE_OF_FORESTS
+
     def _forests(self, train: TrainingSet) -> RoundForests:
         folds = QueryFolds.deal(train, self.n_folds, self.seed) if self._has_folds else None
         named = (self.validation, self.update_weights)
@@ -411,7 +419,7 @@ class BROOF(Ranker):
             Combination.of(is_additive, n_rows),
             None if valid is None else Combination.of(is_additive, valid.n_documents),
             RoundJudge(measure, judged, valid, forests.present, stop, forests.n_threads),
-            EarlyStopping(None if stop is None else self.patience, is_minimised(measure)),
+            EarlyStopping(None if stop is None else self._patience(), is_minimised(measure)),
             guards_first=not is_additive,
         )
 
