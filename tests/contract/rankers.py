@@ -135,9 +135,11 @@ CONTRACTS: dict[str, Contract] = {
         exceptions={"a product of weights": "a pair has the product of its documents' weights"},
     ),
     "BROOF": Contract(
-        {"n_rounds": 3, "n_trees": 3, "max_leaves": 6},
+        {"n_rounds": 3, "n_trees": 3, "max_leaves": 6, "stop": None},
         {
-            "median": {"loss": "median", "validation": "train"},
+            "stops": {"stop": "auto", "patience": 1},
+            "extra": {"base": "extra", "bag": None, "validation": "train"},
+            "median": {"loss": "median", "validation": "train", "region": "position"},
             "lambda": {"loss": "lambda", "validation": "query-folds", "n_folds": 3},
             "absolute": {"loss": "absolute", "validation": "query-folds", "n_folds": 2},
         },

@@ -84,7 +84,7 @@ def test_out_of_bag_of_whole_queries_and_weights(parts):
 
 
 def test_out_of_bag_of_a_broof_is_its_record(parts, tmp_path):
-    model = rw.BROOF(n_rounds=3, n_trees=5, max_leaves=6).fit(parts["train"])
+    model = rw.BROOF(n_rounds=3, n_trees=5, max_leaves=6, stop=None).fit(parts["train"])
     rw.save(model, tmp_path / "m.rankwood")
     loaded = rw.load(tmp_path / "m.rankwood")
     curve = convergence(loaded, parts)["BROOF", "oob"]

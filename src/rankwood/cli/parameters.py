@@ -12,14 +12,19 @@ import typer
 
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.models.blend import names_of_parts
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import BuiltOnBase, Ranker
 from rankwood.rankers.parameters import Parameter, declared_parameters
 from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 
 _PANEL = "Parameters of the model"
-# The estimator whose documentation is the help of an option; by default the first one with the parameter.
-_SPEAKERS = {"min_gain": "BROOF", "n_trees": "BROOF", "seed": "AdaRank"}
+# The estimators whose documentation is the help of an option; by default the first one with the parameter.
+_SPEAKERS = {
+    "base": ("BoostingTree", "BROOF"),
+    "min_gain": ("BROOF",),
+    "seed": ("AdaRank",),
+    **dict.fromkeys(("target", "truncation", "normalise", "sigma"), ("LambdaMART",)),
+}
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
 _RANKERS = ("parts", "gate")  # parameters of Blend that are written as calls of rankers
 _NUMBERS = "weights"  # a name, or numbers with commas between them
@@ -60,7 +65,7 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     known = _parameters(estimators()[kind])
     given = {name: value for name, value in given.items() if value is not None}
     values = {}
-    if _BASE in known:
+    if issubclass(estimators()[kind], BuiltOnBase):
         others = {name: given.pop(name) for name in list(given) if name not in known}
         default = getattr(estimators()[kind], "_default_base", _DEFAULT_BASE)
         values[_BASE] = _base(given.pop(_BASE, None), others, default)
@@ -160,12 +165,15 @@ def _parameters(kind: type[Ranker]) -> dict[str, Parameter]:
 
 def _option(name: str, of_kinds: dict[str, Parameter]) -> inspect.Parameter:
     """The option of a parameter, with its defaults by estimator where they differ."""
-    speaker = _SPEAKERS.get(name, next(iter(of_kinds)))
-    text = str(of_kinds[speaker].doc).replace("[", r"\[")
+    speakers = _SPEAKERS.get(name, (next(iter(of_kinds)),))
+    texts = [str(of_kinds[speaker].doc).replace("[", r"\[") for speaker in speakers]
+    text = texts[0]
+    for speaker, other in zip(speakers[1:], texts[1:], strict=True):
+        text += f" {speaker}: {other}"
     defaults = {kind: str(declared.default) for kind, declared in of_kinds.items()}
     shown = "; ".join(f"{kind} {default}" for kind, default in defaults.items())
     if len(set(defaults.values())) == 1:
-        shown = defaults[speaker]
+        shown = defaults[speakers[0]]
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         metavar="VALUE",

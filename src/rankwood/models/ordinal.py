@@ -127,7 +127,8 @@ class OrdinalModel(ForestProperties):
     def first_trees(self, n_trees: int, *, averages: bool) -> OrdinalModel:
         """The model of the first ``n_trees`` trees of every T_c, or of their mean where T_c is one."""
         parts = [
-            forest.take_trees(slice(0, min(n_trees, forest.n_trees))) for forest in self._forests
+            forest.take_trees(slice(0, min(n_trees, forest.n_trees)))
+            for forest in self.cumulative_forests
         ]
         if averages:
             self._refuse_different_counts()
