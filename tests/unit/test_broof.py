@@ -14,7 +14,12 @@ from rankwood.errors import RankwoodWarning
 from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.targets import weak_learner_targets
 from rankwood.rankers.broof import strategies as parts
-from rankwood.rankers.broof.state import QueryFolds, RoundForests, is_clearly_positive
+from rankwood.rankers.broof.state import (
+    QueryFolds,
+    RoundForests,
+    RoundJudge,
+    is_clearly_positive,
+)
 from rankwood.training.bags import Bags, clipped_shares
 from rankwood.training.inputs import training_set
 from tests.reference import broof as slow
@@ -512,6 +517,24 @@ def test_rounds_are_kept_as_the_slow_twin_keeps_them(loss, stop, data, other):
         assert ("kept alone" in fitted.stopped_because_) == (kept < best)
         n_kept.append((kept, best))
     assert is_reweighting or all(kept == best for kept, best in n_kept)
+
+
+def test_values_of_queries_whose_rows_are_not_together(rng):
+    """Rows without a score are left out; the first row of a query may be one of them."""
+    grouped = rw.make_ranking(6, 5, 2, seed=1)
+    data = grouped.take_rows(rng.permutation(grouped.n_documents))
+    scores = np.where(rng.random(data.n_documents) < 0.4, np.nan, rng.random(data.n_documents))
+    scores[data.query_ids == data.queries[2]] = np.nan
+    judge = RoundJudge(rw.parse_measure("ndcg@3"), data, None, None, "oob", 1)
+    values = judge.values(scores, None)
+    for value, query in zip(values, data.queries, strict=True):
+        rows = np.flatnonzero((data.query_ids == query) & ~np.isnan(scores))
+        if rows.size == 0:
+            assert np.isnan(value)
+        else:
+            (expected,) = judge.measure.per_query(scores[rows], data.take_rows(rows))
+            assert value == expected
+    assert np.isnan(values).sum() >= 1
 
 
 def test_what_is_clearly_positive():
