@@ -22,9 +22,9 @@ From call to table, with ``learning_curve(estimators, data, test)``
     4. The values are arranged by algorithm, share and replicate in a ``LearningCurve``, a ``Result`` that prints a
        table, writes CSV and draws itself, as all results do (``rankwood.evaluation`` describes the class).
 
-``convergence``, ``best_sizes``, ``quality_cost_curve`` and ``size_quality_front`` take fitted models and only score. ``factorial``
-takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the library on a few
-rows, before a test run or in the build of a container.
+``convergence``, ``best_sizes``, ``quality_cost_curve`` and ``size_quality_front`` take fitted models and only score.
+``factorial`` takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the
+library on a few rows, before a test run or in the build of a container.
 
 Terms
     algorithm   an estimator with its name; it is cloned for every fit and never fitted itself
