@@ -175,6 +175,7 @@ KINDS = {
         **{"n_trees": 6, "max_leaves": 6, "min_leaf": 3},
         **{"forest_trees": 5, "forest_leaves": 8, "cost_batch": 3},
     },
+    "BROOF": {"n_rounds": 7, "n_trees": 4, "max_leaves": 6, "cost_batch": 3},
 }
 
 
@@ -299,7 +300,7 @@ def used_by(forest, first, last):
     return {int(feature) for feature in forest.feature[nodes] if feature >= 0}
 
 
-@pytest.mark.parametrize("name", ["GBRT", "LambdaMART", "InitializedGBRT", "AveragedGBRT"])
+@pytest.mark.parametrize("name", ["GBRT", "LambdaMART", "InitializedGBRT", "AveragedGBRT", "BROOF"])
 def test_after_a_first_tree_that_pays_nothing_new_is_worth_a_fortune(name, data):
     """With λ far above any gain no round buys a feature that no earlier one has used.
 
@@ -308,10 +309,12 @@ def test_after_a_first_tree_that_pays_nothing_new_is_worth_a_fortune(name, data)
     every_feature = {
         "AveragedGBRT": {"features_per_node": None, "subsample": 0.7},
         "InitializedGBRT": {"forest_features": None},
+        "BROOF": {"features_per_node": None},
     }.get(name, {})
     options = {"seed": 2, **every_feature}
     forest = make(name, feature_costs=np.ones(12), cost_weight=1e6, **options).fit(data).forest_
-    first = {"AveragedGBRT": 3, "InitializedGBRT": 3}.get(name, 1)  # trees that are blind together
+    blind = {"AveragedGBRT": 3, "InitializedGBRT": 3, "BROOF": 3}  # trees that grow side by side
+    first = blind.get(name, 1)
     assert used_by(forest, 0, forest.n_trees) == used_by(forest, 0, first)
     free = make(name, **options).fit(data).forest_
     assert used_by(free, 0, free.n_trees) > used_by(free, 0, first)
@@ -477,3 +480,15 @@ def test_what_trees_use_and_cost(data):
     assert {f for f, tree in enumerate(first_uses(forest)) if tree == 0} == slow.features_in_trees(
         forest, 1
     )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"validation": "query-folds", "n_folds": 2}, {"loss": "absolute"}, {"loss": "lambda"}],
+    ids=lambda options: next(iter(options.values())),
+)
+def test_every_kind_of_broof_pays(data, costs, options):
+    free = make("BROOF", **options).fit(data).forest_
+    aware = make("BROOF", feature_costs=costs, cost_weight=1.0, **options).fit(data).forest_
+    per_round = [cost_of_trees(forest, costs)[-1] / forest.n_trees for forest in (free, aware)]
+    assert per_round[1] < per_round[0]

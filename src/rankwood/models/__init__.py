@@ -30,6 +30,8 @@ Modules
     Forest); the models of a search over boosting sequences; a weighted sum of other models.
 ``early_exit``
     Scoring in which hopeless documents leave early.
+``stages``
+    What a model of trees is after each of its rounds.
 ``shapley``
     Exact contributions of features to scores.
 ``archive``, ``format``

@@ -22,6 +22,7 @@ from rankwood.dtypes import Floats
 from rankwood.errors import ModelError
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
+from rankwood.models.family import Family
 from rankwood.models.forest import Forest
 from rankwood.models.stages import ModelStages
 from rankwood.rankers.parameters import DeclaredEstimator, parameter
@@ -156,6 +157,11 @@ class Ranker(DeclaredEstimator):
         """The numbers of rounds that the model can be cut to; the last is its own."""
         check_is_fitted(self, self._model)
         forest = getattr(self, self._model)
+        if isinstance(forest, Family):
+            raise ModelError(
+                f"{type(self).__name__} keeps its best models of every length: rankwood.size_quality_front measures "
+                "them, and family_.model(family_.best(n)) is the best of at most n trees."
+            )
         if not isinstance(forest, Forest):
             raise ModelError(
                 f"{type(self).__name__} has no trees that were added round by round: it has one size only."

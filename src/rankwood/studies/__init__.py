@@ -4,6 +4,7 @@ What each function answers
     bias_variance       Is the error due to bias or to variance?           bias_variance.py
     learning_curve      Would more training queries help?                  learning_curve.py
     convergence         Would more trees, rounds or layers help?           convergence.py
+    best_sizes          How many rounds are best by each measure?          best_sizes.py
     quality_cost_curve  What do fewer trees or early exits cost and save?  cost_curve.py
     size_quality_front  How good is the best model of each size?           cost_curve.py
     factorial_design    What do two parameters do, and do they interact?   factorial.py
@@ -21,9 +22,9 @@ From call to table, with ``learning_curve(estimators, data, test)``
     4. The values are arranged by algorithm, share and replicate in a ``LearningCurve``, a ``Result`` that prints a
        table, writes CSV and draws itself, as all results do (``rankwood.evaluation`` describes the class).
 
-``convergence``, ``quality_cost_curve`` and ``size_quality_front`` take fitted models and only score. ``factorial``
-takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the library on a few
-rows, before a test run or in the build of a container.
+``convergence``, ``best_sizes``, ``quality_cost_curve`` and ``size_quality_front`` take fitted models and only score.
+``factorial`` takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the
+library on a few rows, before a test run or in the build of a container.
 
 Terms
     algorithm   an estimator with its name; it is cloned for every fit and never fitted itself

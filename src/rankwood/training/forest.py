@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies
 from rankwood.trees.workspace import Matrix
 
+Grown = tuple[Tree, Array | None]  # a tree, and how often each row was in its bag
 _MARGIN = 1.1  # over the gain of another tree's last split: a lower guess makes more splits that are discarded
 
 
@@ -112,21 +113,31 @@ class ForestState:
         checkpoint.write(self.trees.forest(), arrays)
 
 
-def _grow_in_batches(
-    plan: ForestPlan, state: ForestState
-) -> Generator[tuple[Tree, Array | None], None, None]:
-    """The trees that ``state`` lacks, in their order; with feature costs each batch waits for the one before."""
-    batch = plan.n_trees if plan.costs is None else plan.batch
-    while len(state.trees) < plan.n_trees:
-        begin = len(state.trees) // batch * batch  # a resumed fit may stand within a batch
-        grow = functools.partial(plan.grow, is_used=state.trees.used_before(begin))
-        numbers = range(len(state.trees), min(begin + batch, plan.n_trees))
-        yield from parallel_map_ordered(grow, numbers, plan.n_threads)
+def grow_in_batches(
+    grow: Callable[..., Grown],
+    numbers: range,
+    batch: int,
+    used_before: Callable[[int], Array],
+    n_threads: int,
+) -> Generator[Grown, None, None]:
+    """The trees of these numbers, in their order; each batch waits for the one before, and knows the features it used.
+
+    ``used_before`` gives the features that trees before a number use; the caller has added these trees by then.
+    """
+    while numbers:
+        begin = numbers[0] // batch * batch  # a resumed fit may stand within a batch
+        known = functools.partial(grow, is_used=used_before(begin))
+        now = range(numbers[0], min(begin + batch, numbers.stop))
+        yield from parallel_map_ordered(known, now, n_threads)
+        numbers = numbers[len(now) :]
 
 
 def grow_forest(plan: ForestPlan, state: ForestState, rounds: Rounds) -> None:
     """Grow the trees that ``state`` lacks; the order they are added in does not depend on threads."""
-    with contextlib.closing(_grow_in_batches(plan, state)) as grown:
+    batch = plan.n_trees if plan.costs is None else plan.batch
+    lacking = range(len(state.trees), plan.n_trees)
+    growing = grow_in_batches(plan.grow, lacking, batch, state.trees.used_before, plan.n_threads)
+    with contextlib.closing(growing) as grown:
         for _ in rounds:
             # The tree has no name here: it has a number per row, and a name would keep it while the next one grows.
             rounds.finish(state.add(*next(grown)))

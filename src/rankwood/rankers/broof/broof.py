@@ -47,6 +47,7 @@ from rankwood.rankers.broof.strategies import (
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
+from rankwood.training.costs import training_costs
 from rankwood.training.inputs import TrainingSet, directions
 from rankwood.training.rounds import NO_BETTER, Callback, EarlyStopping, Rounds
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
@@ -147,7 +148,8 @@ class BROOF(Ranker):
     _signature = (
         "loss n_rounds n_trees learning_rate validation update_weights initial_weights weighting normalize region "
         "n_folds stop patience measure max_leaves max_depth min_leaf min_gain features_per_node bag bag_share missing "
-        "monotone max_bins seed n_threads progress callbacks checkpoint base target truncation normalise sigma"
+        "monotone feature_costs cost_weight cost_scale cost_batch max_bins seed n_threads progress callbacks checkpoint "
+        "base target truncation normalise sigma"
     )
 
     loss: Any = parameter(
@@ -229,6 +231,10 @@ class BROOF(Ranker):
     bag_share: float = parameter(default=1.0, doc=_BAG, check=Real("(0, 1]"))
     missing: str = parameter(default="learned")
     monotone: Any = parameter(default=None)
+    feature_costs: Any = parameter(default=None)
+    cost_weight: float = parameter(default=0.01)
+    cost_scale: str = parameter(default="relative")
+    cost_batch: int = parameter(default=8)
     max_bins: int = parameter(default=255)
     seed: int = parameter(default=0)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
@@ -268,13 +274,14 @@ class BROOF(Ranker):
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)
-        checkpoint = Checkpoint(self, train, valid)
         forests = self._forests(train)
+        checkpoint = Checkpoint(self, train, valid, forests.costs)
         parts = self._parts(train, forests.present)
         state = self._state(train, valid, parts, forests)
         saved = checkpoint.load(*BroofState.arrays())
         if saved is not None:
             state.resume(saved, self._trees())
+            forests.use(saved.forest)
         rounds = self._rounds(
             self.n_rounds,
             state.n_rounds,
@@ -385,6 +392,8 @@ class BROOF(Ranker):
             any(choice == "train" or callable(choice) for choice in named),
             self.seed,
             resolve_threads(self.n_threads),
+            training_costs(self, train.data),
+            self.cost_batch,
         )
 
     def _most_draws(self, train: TrainingSet) -> float | None:
@@ -428,6 +437,12 @@ class BROOF(Ranker):
 
     def _as_chosen(self) -> dict[str, Any]:
         return {"n_rounds": self.best_iteration_, "stop": None}
+
+    def _trees_of(self, n_rounds: int) -> int:
+        return n_rounds * self._trees()
+
+    def _rounds_of(self, n_trees: int) -> int:
+        return n_trees // self._trees()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -16,7 +16,7 @@ import numpy as np
 
 from rankwood._core.checks import read_only
 from rankwood._core.random import stream
-from rankwood._core.threads import parallel_map_ordered, run_blocks
+from rankwood._core.threads import run_blocks
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats, Rows
@@ -26,7 +26,8 @@ from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, OutOfBag
 from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.forest import ForestBuilder, ForestPlan, Pace
+from rankwood.training.costs import TrainingCosts
+from rankwood.training.forest import ForestBuilder, ForestPlan, Pace, grow_in_batches
 from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import EarlyStopping, add_leaf_values
 from rankwood.trees.grower import Tree
@@ -352,7 +353,21 @@ class RoundForests:
     wants_training: bool
     seed: int
     n_threads: int
+    costs: TrainingCosts | None = None
+    batch: int = (
+        1  # trees of a round that grow without knowing which features the others of the batch use
+    )
     pace: Pace = field(default_factory=Pace)
+    used: set[int] = field(default_factory=set)  # features of the trees so far
+
+    def use(self, forest: Forest | Tree) -> None:
+        """Make the features of a forest, or tree, free for the trees to come."""
+        self.used.update(np.unique(forest.feature[forest.feature >= 0]).tolist())
+
+    def _is_used(self, _: int) -> Array:
+        """For each feature whether a tree so far splits on it."""
+        is_used: Array = np.isin(np.arange(self.train.data.n_features), list(self.used))
+        return is_used
 
     @property
     def present(self) -> Array | None:
@@ -380,10 +395,14 @@ class RoundForests:
         )
         numbers = range(first, first + self.n_trees)
         grow = plan.grow if self.folds is None else _InFolds(plan, self.folds, self.present).grow
-        with contextlib.closing(parallel_map_ordered(grow, numbers, self.n_threads)) as grown:
+        batch = numbers.stop if self.costs is None else self.batch
+        batches = grow_in_batches(grow, numbers, batch, self._is_used, self.n_threads)
+        with contextlib.closing(batches) as grown:
             for tree, counts in grown:
                 trees.add(tree)
                 growing.add(tree, counts)
+                if self.costs is not None:
+                    self.use(tree)
         return RoundForest(trees.forest(), *growing.predictions(self.present, self.n_trees))
 
     def _plan(self, targets: Floats, masses: Floats | None, drawn_by: Floats | None) -> ForestPlan:
@@ -408,6 +427,7 @@ class RoundForests:
             self.n_trees,
             self.seed,
             self.n_threads,
+            self.costs,
             pace=self.pace,
         )
 
@@ -426,9 +446,9 @@ class _InFolds:
             )
             self._plans.append(dataclasses.replace(plan, bags=bags))
 
-    def grow(self, number: int) -> tuple[Tree, Array]:
+    def grow(self, number: int, is_used: Array | None = None) -> tuple[Tree, Array]:
         """Tree ``number``, and 1 for the rows of the folds it may see: its held-out rows are those of the other."""
-        tree, _ = self._plans[number % self._folds.n_folds].grow(number)
+        tree, _ = self._plans[number % self._folds.n_folds].grow(number, is_used)
         return tree, self._folds.is_seen(number).astype(np.int32)
 
 
