@@ -109,7 +109,7 @@ class Experiment:
     jobs: int | None = None
     threads: int | None = None
     keep_scores: bool = True
-    baseline: str | None = None
+    baseline: str | tuple[str, ...] | None = None  # of several the strongest by each measure
     tests: tuple[str, ...] = ("wilcoxon", "t")
     correction: str = "holm"
     out: str | None = None
