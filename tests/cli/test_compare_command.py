@@ -37,6 +37,18 @@ def test_it_shows_what_the_library_finds(rankwood, files):
     assert json.loads(outcome.out) == json.loads(json.dumps(expected.to_dict()))
 
 
+def test_several_baselines(rankwood, files):
+    call = (*CALL[:2], "forest.rankwood", "boosted.rankwood", *CALL[3:])
+    outcome = rankwood(
+        *call, "--baseline", "first.txt", "--baseline", "forest", "-m", "map", "--html", "page.html"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "the strongest of first.txt, forest.rankwood" in outcome.out
+    page = Path("page.html").read_text()
+    assert "--baseline first.txt --baseline forest.rankwood" in page
+    assert "strongest" in page
+
+
 def test_three_systems_with_files(rankwood, files):
     outcome = rankwood(
         *("compare", "first.txt", "forest.rankwood", "boosted.rankwood", "--data", "test.txt"),

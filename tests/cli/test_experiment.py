@@ -57,6 +57,30 @@ def test_an_experiment_from_end_to_end(rankwood, file):
     assert Path("runs/run/run.toml").read_text() == FILE
 
 
+def test_the_strongest_of_several_baselines(rankwood, file):
+    more = """
+[[algorithm]]
+name = "stump"
+kind = "GBRT"
+n_trees = 1
+max_leaves = 2
+
+[compare]
+baseline = ["stump", "RF"]
+correction = "none"
+"""
+    Path(file).write_text(FILE.partition("[compare]")[0] + more)
+    outcome = rankwood("experiment", file)
+    assert outcome.code == 0, outcome.err
+    results = rw.read_run("runs/run")
+    assert results.baseline == ("stump", "RF")
+    means = {name: results.values(name, "ndcg@10").mean() for name in ("stump", "RF")}
+    assert max(means, key=means.get) == "RF"
+    assert "differs from the strongest of stump, RF (by ndcg@10 RF, map " in outcome.out
+    page = rw.write_report(results, "report.html").read_text()
+    assert "strongest of stump and RF by the measure (RF by ndcg@10" in page
+
+
 def test_the_same_command_again_goes_on(rankwood, file):
     assert rankwood("experiment", file, "--only", "RF", "--out", "here").code == 0
     outcome = rankwood("experiment", file, "--out", "here")

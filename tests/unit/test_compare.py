@@ -91,6 +91,22 @@ def test_without_a_baseline_each_measure_has_its_best(parts, systems):
     assert "auc, rmse: a value of all documents together" in str(found)
 
 
+def test_of_several_baselines_each_measure_has_its_strongest(parts, systems):
+    _, test = parts
+    # A constant score is the best by rmse of the two baselines, the noise by some order or other.
+    baselines = {"noise": systems["noise"] * 9, "constant": np.full(test.n_documents, 1.0)}
+    several = baselines | {"forest": systems["forest"]}
+    found = rw.compare(several, test, ["ndcg@5", "map", "rmse"], baseline=list(baselines))
+    for measure in ("ndcg@5", "map"):
+        values = {name: found.evaluations[name][measure].value for name in baselines}
+        assert found[measure].baseline == max(values, key=values.get)
+        assert found[measure].candidates == ("noise", "constant")
+    assert found["rmse"].baseline == "constant"  # a measure of all documents, the less the better
+    text = str(found)
+    assert f"baseline {found['ndcg@5'].baseline}: the strongest of noise, constant" in text
+    assert f"map: baseline {found['map'].baseline}: the strongest of noise, constant" in text
+
+
 def test_segments_have_tables_of_their_own(parts, systems):
     _, test = parts
     half = np.arange(test.n_queries) % 2

@@ -60,6 +60,12 @@ def read(tmp_path):
     return call
 
 
+def test_several_baselines(read):
+    several = GOOD.replace('baseline = "RF"', 'baseline = ["RF", "boosted", "RF"]')
+    assert read(several).baseline == ("RF", "boosted")
+    assert read(GOOD).baseline == "RF"
+
+
 def test_a_good_file(read):
     experiment = read(GOOD)
     assert [one.name for one in experiment.algorithms] == ["RF", "OrdinalRanker", "boosted"]
@@ -152,6 +158,14 @@ WRONG = [
         31,
         r"\[compare\] baseline: .* got 'RFF'. Did you mean 'RF'",
     ),
+    (
+        'baseline = "RF"',
+        'baseline = ["RF", "bosted"]',
+        31,
+        r"\[compare\] baseline: 'bosted' is no algorithm .* Did you mean 'boosted'",
+    ),
+    ('baseline = "RF"', "baseline = []", 31, r"\[compare\] baseline: is empty"),
+    ('baseline = "RF"', "baseline = 3", 31, r"\[compare\] baseline"),
     ('"wilcoxon", "t"', '"wilcoxen"', 32, r"\[compare\] tests: must be some of .* 'wilcoxen'"),
     ('"wilcoxon", "t"', "", 32, r"\[compare\] tests: is empty"),
     ('"holm"', '"homl"', 33, r"correction: .* Did you mean 'holm'"),

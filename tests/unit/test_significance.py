@@ -210,6 +210,21 @@ def test_without_a_baseline_the_best_is_it():
     assert pair.losses > pair.wins
 
 
+def test_of_several_baselines_the_strongest_counts():
+    values = three_systems()
+    values["D"] = values["B"] + 0.05
+    found = compare_values(values, ["A", "B"])
+    assert found.baseline == "B"
+    assert found.candidates == ("A", "B")
+    alone = compare_values(values, "B")
+    assert found.to_dict() == alone.to_dict() | {"candidates": ["A", "B"]}
+    assert "baseline B: the strongest of A, B" in str(found)
+    assert compare_values(values, ["A", "B"], higher_is_better=False).baseline == "A"
+    assert compare_values(values, ("A",)).to_dict() == compare_values(values, "A").to_dict()
+    lacking = values | {"B": np.full(100, np.nan)}
+    assert compare_values(lacking, ["A", "B"]).baseline == "A"
+
+
 def test_ties_with_the_best_do_not_depend_on_the_baseline():
     values = three_systems()
     values["D"] = values["B"].copy()
@@ -274,6 +289,9 @@ def test_same_seed_same_result():
         ({"A": [[1.0]], "B": [[1.0]]}, {}, DataError, "one dimension"),
         ({"A": ["x"], "B": [1.0]}, {}, DataError, "'A' are not numbers"),
         ({"A": [1.0], "B": [1.0]}, {"baseline": "a"}, UnknownName, "Did you mean|Known: A, B"),
+        ({"A": [1.0], "B": [1.0]}, {"baseline": ["A", "b"]}, UnknownName, "baseline 'b'"),
+        ({"A": [1.0], "B": [1.0]}, {"baseline": []}, ParameterError, "baseline must be a name"),
+        ({"A": [1.0], "B": [1.0]}, {"baseline": 3}, ParameterError, "baseline must be a name"),
         ({"A": [1.0], "B": [1.0]}, {"tests": ("wilcoxn",)}, UnknownName, "mean 'wilcoxon'"),
         ({"A": [1.0], "B": [1.0]}, {"tests": ()}, ParameterError, "tests is empty"),
         ({"A": [1.0], "B": [1.0]}, {"correction": "hommel"}, UnknownName, "correction 'hommel'"),

@@ -230,9 +230,10 @@ def compare_command(
         option("Such as ndcg@10 or map; may be repeated. The first decides.", "--measure", "-m"),
     ] = None,
     baseline: Annotated[
-        str | None,
+        list[str] | None,
         option(
-            "The model or score file that the others are compared with; the best by default.",
+            "The model or score file that the others are compared with; the best by default. May be repeated: the "
+            "strongest of these by each measure.",
             metavar="NAME",
         ),
     ] = None,
@@ -273,15 +274,15 @@ def compare_command(
 
     outputs = Outputs(csv=csv, html=html, as_json=as_json)
     names = _names(systems)
-    if baseline is not None:
-        baseline = _baseline(baseline, names)
+    baselines = [_baseline(given, names) for given in baseline or ()]
+    against = baselines[0] if len(baselines) == 1 else baselines or None
     loaded = {name: _model(path) for name, path in names.items()}
     judged_data, segments = read_data(data, by, reading, _widest(loaded))
     result = compare(
         {name: _scores(names[name], model, judged_data) for name, model in loaded.items()},
         judged_data,
         measure or _DEFAULT_MEASURES,
-        baseline=baseline,
+        baseline=against,
         preset=preset,
         by=segments,
         tests=tests or _DEFAULT_TESTS,
@@ -291,11 +292,11 @@ def compare_command(
         seed=seed,
         n_threads=reading.options["n_threads"],
     )
-    repeated = _repeated(systems, data, measure, baseline)
+    repeated = _repeated(systems, data, measure, baselines)
     outputs.show(
         result,
         csv=result.write_csv,
-        html=lambda page: _write_report(result, judged_data, page, baseline, repeated),
+        html=lambda page: _write_report(result, judged_data, page, against, repeated),
     )
 
 
@@ -365,19 +366,23 @@ def _scores(path: str, model: Any, data: RankingData) -> Any:
 
 
 def _repeated(
-    systems: Sequence[str], data: str, measures: Sequence[str] | None, baseline: str | None
+    systems: Sequence[str], data: str, measures: Sequence[str] | None, baselines: Sequence[str]
 ) -> str:
     """The call, to be typed again."""
     arguments = ["rankwood", "compare", *systems, "--data", data]
     for measure in measures or ():
         arguments += ["-m", measure]
-    if baseline is not None:
+    for baseline in baselines:
         arguments += ["--baseline", baseline]
     return shlex.join(arguments)
 
 
 def _write_report(
-    result: SystemComparison, data: RankingData, path: Path, baseline: str | None, command: str
+    result: SystemComparison,
+    data: RankingData,
+    path: Path,
+    baseline: str | Sequence[str] | None,
+    command: str,
 ) -> None:
     """The page of ``rankwood report``, for one fold and one repetition."""
     from rankwood import __version__

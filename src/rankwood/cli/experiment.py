@@ -5,7 +5,7 @@ A run that was stopped is continued: only the cells that are missing are run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from rankwood.cli.options import NoNotices, NoProgress, argument, option, switch
 from rankwood.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
+    from rankwood.evaluation.significance import Comparison
     from rankwood.experiments.results import RunResults
     from rankwood.experiments.runner import Plan
 
@@ -194,7 +195,11 @@ def show_results(results: RunResults) -> None:
     """A table with a row per algorithm: the mean of each measure, marked where it differs from the baseline."""
     import numpy as np
 
-    marks = {measure: _marks(results, measure) for measure in results.measures}
+    compared = {measure: _compared(results, measure) for measure in results.measures}
+    marks = {
+        measure: {} if each is None else {name: each.marks(name) for name in each.means}
+        for measure, each in compared.items()
+    }
     rows = []
     for algorithm in results.algorithms:
         done = [cell for cell in results.cells if cell.algorithm == algorithm]
@@ -207,12 +212,11 @@ def show_results(results: RunResults) -> None:
         spent = sum(sum(cell.seconds.values()) for cell in done)
         rows.append([*row, f"{len(done):,}", f"{spent:,.1f}"])
     printing.show_table(["algorithm", *results.measures, "cells", "seconds"], rows)
-    if results.baseline is not None and any(
-        any(by_algorithm.values()) for by_algorithm in marks.values()
-    ):
+    is_marked = any(any(by_algorithm.values()) for by_algorithm in marks.values())
+    if is_marked or any(each is not None and each.candidates for each in compared.values()):
         tests = " and ".join(results.tests)
         printing.say(
-            f"\nmarks: differs from {results.baseline} (p < 0.05, {results.correction}) by {tests}; "
+            f"\nmarks: differs from {_baselines(compared)} (p < 0.05, {results.correction}) by {tests}; "
             "+ is t, * is Wilcoxon, r is randomisation"
         )
 
@@ -255,24 +259,36 @@ def mean_of(results: RunResults, algorithm: str, measure: str) -> float:
     return float(np.mean(means)) if means else float("nan")
 
 
-def _marks(results: RunResults, measure: str) -> dict[str, str]:
-    """Marks by algorithm, where there is a baseline and values to compare."""
+def _baselines(compared: Mapping[str, Comparison | None]) -> str:
+    """What algorithms are compared with: one of them, or by measure the strongest of several."""
+    known = {measure: each for measure, each in compared.items() if each is not None}
+    first = next(iter(known.values()))
+    if not first.candidates:
+        return first.baseline
+    chosen = ", ".join(f"{measure} {each.baseline}" for measure, each in known.items())
+    return f"the strongest of {', '.join(first.candidates)} (by {chosen})"
+
+
+def _compared(results: RunResults, measure: str) -> Comparison | None:
+    """Every algorithm against the baseline, where there is one with values to compare."""
     import numpy as np
 
     from rankwood.evaluation.significance import compare_values
+    from rankwood.experiments.report.findings import is_lower_better
 
     values = {name: results.values(name, measure) for name in results.algorithms}
     known: dict[str, Any] = {name: v for name, v in values.items() if not np.isnan(v).all()}
-    if results.baseline not in known or len(known) < 2:
-        return {}
-    compared = compare_values(
+    baseline = results.baseline_among(known)
+    if baseline is None or len(known) < 2:
+        return None
+    return compare_values(
         known,
-        results.baseline,
+        baseline,
         tests=results.tests,
         correction=results.correction,
         n_bootstrap=0,
+        higher_is_better=not is_lower_better(measure),
     )
-    return {name: compared.marks(name) for name in known}
 
 
 def _counts(results: RunResults) -> str:

@@ -20,7 +20,14 @@ from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTexts, evaluate
 from rankwood.evaluation.paired_tests import TESTS
 from rankwood.evaluation.results import Result, Tables, show_number
-from rankwood.evaluation.significance import Comparison, compare_values, comparison_table, legend
+from rankwood.evaluation.significance import (
+    Comparison,
+    checked_baselines,
+    compare_values,
+    comparison_table,
+    legend,
+    strongest,
+)
 from rankwood.measures.measure import is_minimised, squeeze
 from rankwood.measures.ranking import check_scores, rank_rows
 
@@ -34,7 +41,7 @@ def compare(
     data: RankingData,
     measures: MeasureTexts = DEFAULT_MEASURES,
     *,
-    baseline: str | None = None,
+    baseline: str | Sequence[str] | None = None,
     preset: str | None = None,
     by: Any = None,
     tests: Sequence[str] = TESTS,
@@ -58,7 +65,8 @@ def compare(
     measures, preset, by
         As for ``evaluate``; the first measure decides which queries changed most.
     baseline
-        The system that others are compared with; by default the best by each measure.
+        The system that others are compared with; by default the best by each measure. Of several, the strongest of
+        them by each measure.
     tests, correction, level, n_resamples
         As for ``compare_values``.
     n_bootstrap
@@ -137,6 +145,9 @@ def _comparisons(
             values = {name: np.full(each.size, np.nan) for name, each in values.items()}
             if options["baseline"] is None:
                 more["baseline"] = _best_by_value(evaluations, index, is_minimised(measure))
+            elif not isinstance(options["baseline"], str):
+                among = {name: evaluations[name] for name in options["baseline"]}
+                more["baseline"] = _best_by_value(among, index, is_minimised(measure))
         comparisons[text] = compare_values(values, **{**options, **more})
     return comparisons
 
@@ -146,7 +157,7 @@ def _best_by_value(evaluations: Mapping[str, Evaluation], index: int, minimised:
     return min(of_name, key=lambda name: of_name[name] if minimised else -of_name[name])
 
 
-def _checked(systems: Any, baseline: str | None) -> dict[str, Any]:
+def _checked(systems: Any, baseline: str | Sequence[str] | None) -> dict[str, Any]:
     if not isinstance(systems, Mapping):
         raise ParameterError(
             "systems must be a mapping from names to models or scores, such as "
@@ -157,8 +168,7 @@ def _checked(systems: Any, baseline: str | None) -> dict[str, Any]:
             f"a comparison needs two systems or more, got {len(systems)}. Use evaluate for one."
         )
     named = {str(name): system for name, system in systems.items()}
-    if baseline is not None:
-        checks.one_of("baseline", baseline, named)
+    checked_baselines(baseline, named)
     return named
 
 
@@ -287,7 +297,13 @@ class SystemComparison(Result):
         }
 
     def _footnotes(self) -> list[str]:
-        return [*legend(next(iter(self.comparisons.values()))), *self.notes]
+        first, *others = self.comparisons
+        chosen = [
+            f"{text}: {strongest(self.comparisons[text])}"
+            for text in others
+            if self.comparisons[text].candidates
+        ]
+        return [*legend(self.comparisons[first]), *chosen, *self.notes]
 
     def _records(self) -> list[dict[str, Any]]:
         return self.rows()

@@ -7,7 +7,7 @@ corrected over all of a baseline's pairs, test by test; the statistics themselve
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,8 @@ class Comparison(Result):
 
     ``means`` are over the queries that every name has a value of; ``best`` has the best of them. ``tied_with_best`` are
     the names that do not differ significantly from ``best`` by the first of ``tests``, ``best`` among them. ``notes``
-    say what could not be computed.
+    say what could not be computed. ``candidates`` are the baselines of which the strongest was taken, if several were
+    named.
     """
 
     baseline: str
@@ -101,6 +102,7 @@ class Comparison(Result):
     correction: str
     level: float
     notes: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> PairResult:
         for pair in self.pairs:
@@ -135,8 +137,10 @@ class Comparison(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
         pairs = [pair.to_dict() | {"marks": self.marks(pair.name)} for pair in self.pairs]
+        candidates = {"candidates": list(self.candidates)} if self.candidates else {}
         return {
             "baseline": self.baseline,
+            **candidates,
             "best": self.best,
             "means": dict(self.means),
             "tied_with_best": [name for name in self.means if name in self.tied_with_best],
@@ -159,7 +163,7 @@ class Comparison(Result):
 
 def compare_values(
     values: Mapping[str, Any],
-    baseline: str | None = None,
+    baseline: str | Sequence[str] | None = None,
     *,
     tests: Sequence[str] = TESTS,
     correction: str = "holm",
@@ -176,7 +180,8 @@ def compare_values(
     values
         By name, one value per query, the same queries in the same order; NaN is left out pair by pair.
     baseline
-        What the others are compared with; by default the name with the best mean.
+        What the others are compared with; by default the name with the best mean. Of several names, the one of them
+        with the best mean: the strongest baseline.
     tests
         Some of "wilcoxon", "t", "randomization"; the first decides ties with the best.
     correction
@@ -208,13 +213,37 @@ def compare_values(
     level = checks.real_number("level", level, "(0, 1)")
     means = _means(named)
     best = max(named, key=lambda name: _or_least(comparer.sign * means[name]))
-    against = best if baseline is None else checks.one_of("baseline", baseline, named)
+    candidates = checked_baselines(baseline, named)
+    against = max(candidates or named, key=lambda name: _or_least(comparer.sign * means[name]))
     pairs = comparer.pairs(against, chosen)
     to_best = pairs if against == best else comparer.pairs(best, chosen[:1])
     tied = {best} | {pair.name for pair in to_best if not pair.adjusted[chosen[0]] < level}
     return Comparison(
-        against, best, means, pairs, tied, chosen, correction, level, tuple(_notes(pairs))
+        against,
+        best,
+        means,
+        pairs,
+        tied,
+        chosen,
+        correction,
+        level,
+        tuple(_notes(pairs)),
+        candidates if len(candidates) > 1 else (),
     )
+
+
+def checked_baselines(
+    baseline: str | Sequence[str] | None, known: Iterable[str]
+) -> tuple[str, ...]:
+    """The names that ``baseline`` gives, each once and each ``known``; none for None."""
+    if baseline is None:
+        return ()
+    names = [baseline] if isinstance(baseline, str) else baseline
+    if not isinstance(names, Sequence) or not names:
+        raise ParameterError(
+            f"baseline must be a name, or several of which the strongest counts; got {checks.plain(baseline)}."
+        )
+    return tuple(dict.fromkeys(checks.one_of("baseline", name, known) for name in names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,13 +421,20 @@ def _baseline_cells(comparison: Comparison) -> dict[str, str]:
     return cells | {"difference": "baseline"}
 
 
+def strongest(comparison: Comparison) -> str:
+    """Which baseline was taken, and of which."""
+    return f"baseline {comparison.baseline}: the strongest of {', '.join(comparison.candidates)}"
+
+
 def legend(comparison: Comparison) -> list[str]:
     """The lines that explain marks, intervals and p values."""
     marks = ", ".join(f"{MARKS[test]} by {_TEST_NAMES[test]}" for test in comparison.tests)
     corrected = (
         "" if comparison.correction == "none" else f", {comparison.correction.title()}-corrected"
     )
+    chosen = [strongest(comparison)] if comparison.candidates else []
     return [
+        *chosen,
         f"marks: differs from the baseline, {marks} (p < {comparison.level:g}{corrected}); "
         f"=: no difference to the best is shown by {_TEST_NAMES[comparison.tests[0]]}",
         "difference with its bootstrap 95 % interval; d: in standard deviations of the differences",

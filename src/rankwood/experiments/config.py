@@ -260,10 +260,8 @@ def _check_validated(source: TomlSource, algorithms: Sequence[Algorithm], has_va
 
 def _compare(
     section: Section, algorithms: Sequence[Algorithm]
-) -> tuple[str | None, tuple[str, ...], str]:
-    baseline = section.text("baseline")
-    if baseline is not None:
-        section.one_of("baseline", "", [algorithm.name for algorithm in algorithms])
+) -> tuple[str | tuple[str, ...] | None, tuple[str, ...], str]:
+    baseline = _baseline(section, [algorithm.name for algorithm in algorithms])
     tests = section.texts("tests", ("wilcoxon", "t"))
     for test in tests:
         if test not in TESTS:
@@ -272,6 +270,22 @@ def _compare(
         raise section.error("tests", f"is empty; name some of {', '.join(TESTS)}.")
     correction = section.one_of("correction", "holm", CORRECTIONS)
     return baseline, tuple(dict.fromkeys(tests)), correction
+
+
+def _baseline(section: Section, names: Sequence[str]) -> str | tuple[str, ...] | None:
+    """The algorithm, or those of which the strongest is it."""
+    if not isinstance(section.values.get("baseline"), list):
+        if section.text("baseline") is None:
+            return None
+        return section.one_of("baseline", "", names)
+    given = section.texts("baseline")
+    if not given:
+        raise section.error("baseline", "is empty; name an algorithm, or leave it out.")
+    for name in given:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise section.error("baseline", f"'{name}' is no algorithm of this experiment.{hint}")
+    return tuple(dict.fromkeys(given))
 
 
 def with_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class RunResults:
     algorithms: list[str]
     folds: list[str]
     measures: list[str]  # the primary one first
-    baseline: str | None
+    baseline: str | tuple[str, ...] | None  # of several the strongest by each measure
     tests: list[str]
     correction: str
     queries: list[tuple[str, str]]  # (fold, query id) of every test query
@@ -98,6 +98,12 @@ class RunResults:
     def primary(self) -> str:
         """The measure that decides."""
         return self.measures[0]
+
+    def baseline_among(self, known: Collection[str]) -> str | tuple[str, ...] | None:
+        """The baseline as ``compare_values`` takes it, without names that are not ``known``; None where none is."""
+        if self.baseline is None or isinstance(self.baseline, str):
+            return self.baseline if self.baseline in known else None
+        return tuple(name for name in self.baseline if name in known) or None
 
     def values(self, algorithm: str, measure: str) -> Floats:
         """A measure by query, the mean over the repetitions that finished; NaN where none did."""
@@ -176,7 +182,7 @@ def read_run(folder: str | os.PathLike[str]) -> RunResults:
         algorithms=algorithms,
         folds=folds,
         measures=measures,
-        baseline=configuration["baseline"],
+        baseline=_baseline(configuration["baseline"]),
         tests=list(configuration["tests"]),
         correction=str(configuration["correction"]),
         queries=queries,
@@ -198,7 +204,7 @@ def run_results(
     *,
     name: str,
     record: Mapping[str, Any],
-    baseline: str | None = None,
+    baseline: str | Sequence[str] | None = None,
 ) -> RunResults:
     """What a report reads, of systems that were measured already; measures without values per query are left out."""
     evaluations, kept = comparison.evaluations, _by_query(comparison)
@@ -212,7 +218,7 @@ def run_results(
         algorithms=list(evaluations),
         folds=[_ONLY_FOLD],
         measures=measures,
-        baseline=first.baseline if baseline is None else baseline,
+        baseline=first.baseline if baseline is None else _baseline(baseline),
         tests=list(first.tests),
         correction=first.correction,
         queries=[(_ONLY_FOLD, str(query)) for query in data.queries.tolist()],
@@ -233,6 +239,11 @@ def run_results(
         ],
         rankings=functools.partial(_ranking, comparison, data),
     )
+
+
+def _baseline(given: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+    """A name, or several as a tuple."""
+    return given if given is None or isinstance(given, str) else tuple(given)
 
 
 def _record(run: RunFolder) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Experiment:
     keep_scores: bool = True
     keep_models: bool = False
     fronts: bool = False  # measure every boosted ranker by its number of trees
-    baseline: str | None = None
+    baseline: str | tuple[str, ...] | None = None  # of several the strongest by each measure
     tests: tuple[str, ...] = ("wilcoxon", "t")
     correction: str = "holm"
     out: str | None = None

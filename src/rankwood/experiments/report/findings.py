@@ -158,7 +158,7 @@ def _compare(results: RunResults, measure: str, by_name: Mapping[str, Floats]) -
         return None
     return compare_values(
         known,
-        results.baseline if results.baseline in known else None,
+        results.baseline_among(known),
         tests=tuple(results.tests) or _TESTS,
         correction=results.correction,
         seed=_SEED,

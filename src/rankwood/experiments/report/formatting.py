@@ -184,8 +184,9 @@ def _baseline_sentence(findings: Findings, best: str) -> str:
             f"There are too few queries to test the difference from {brief(comparison.baseline)}."
         )
     tail = "" if len(comparison.pairs) < 2 else f" {_CORRECTIONS[comparison.correction]}"
+    which = "strongest baseline" if comparison.candidates else "baseline"
     return (
-        f"The difference from the baseline {brief(comparison.baseline)} ({signed(pair.difference)}{between}) "
+        f"The difference from the {which} {brief(comparison.baseline)} ({signed(pair.difference)}{between}) "
         f"{verdict}{p_part}{tail}."
     )
 
@@ -194,9 +195,12 @@ def _why_best(findings: Findings) -> str:
     wanted = findings.results.baseline
     if wanted is None:
         return ", since the run names no baseline"
-    return (
-        "" if wanted == findings.baseline else f", since the baseline {brief(wanted)} has no values"
-    )
+    if isinstance(wanted, str):
+        is_it = wanted == findings.baseline
+        return "" if is_it else f", since the baseline {brief(wanted)} has no values"
+    if findings.baseline in wanted:
+        return f" as the strongest of {listed([brief(name) for name in wanted])}"
+    return ", since none of the baselines has values"
 
 
 def _tie_sentence(findings: Findings, best: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,9 +94,9 @@ def _standing_cell(findings: Findings, name: str, measure: str, with_interval: b
 def result_notes(findings: Findings) -> list[str]:
     """What the marks of the results mean."""
     notes = ["Below each mean: its 95 % interval over resampled queries."]
-    comparison = next((each for each in findings.comparisons.values() if each), None)
-    if comparison is not None:
-        notes += _comparison_notes(comparison)
+    comparisons = {measure: each for measure, each in findings.comparisons.items() if each}
+    if comparisons:
+        notes += _comparison_notes(comparisons)
     if any(standing.is_partial for standing in findings.standings.values()):
         notes.append(
             "†: cells failed, so this mean is over fewer queries than the others and cannot be set beside them; such "
@@ -108,7 +108,8 @@ def result_notes(findings: Findings) -> list[str]:
     return notes
 
 
-def _comparison_notes(comparison: Comparison) -> list[str]:
+def _comparison_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
+    comparison = next(iter(comparisons.values()))
     marks = ", ".join(
         f"{MARKS[test]} by {formatting.TEST_NAMES[test]}" for test in comparison.tests
     )
@@ -117,6 +118,13 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
         formatting.correction_text(comparison.correction),
         formatting.brief(comparison.baseline),
     )
+    if comparison.candidates:
+        names = formatting.listed([formatting.brief(name) for name in comparison.candidates])
+        chosen = [
+            f"{formatting.brief(each.baseline)} by {measure}"
+            for measure, each in comparisons.items()
+        ]
+        baseline = f"that is the strongest of {names} by the measure ({formatting.listed(chosen)})"
     return [
         f"Marks: differs significantly (p < {level}, {correction}) from the baseline {baseline}, better or worse: "
         f"{marks}.",

@@ -148,8 +148,8 @@ class BROOF(Ranker):
     _signature = (
         "loss n_rounds n_trees learning_rate validation update_weights initial_weights weighting normalize region "
         "n_folds stop patience measure max_leaves max_depth min_leaf min_gain features_per_node bag bag_share missing "
-        "monotone feature_costs cost_weight cost_scale cost_batch max_bins seed n_threads progress callbacks checkpoint "
-        "base target truncation normalise sigma"
+        "monotone feature_costs cost_weight cost_scale cost_batch max_bins seed n_threads progress callbacks "
+        "checkpoint base target truncation normalise sigma"
     )
 
     loss: Any = parameter(
