@@ -64,7 +64,7 @@ def main(n_queries: int = FULL[0], n_rounds: int = FULL[1], n_trees: int = FULL[
     }
     models: dict[str, Any] = {
         "plain forest": RandomForest(n_rounds * n_trees, **shared),
-        "gradient": BROOF("gradient", n_rounds, n_trees, RATE, **shared),
+        "gradient": BROOF("gradient", n_rounds, n_trees, RATE, bag="row", stop=None, **shared),
     }
     BROOF("gradient", 2, 1).fit(train.take_queries(range(9)))  # compiles
     print(f"{train}, {n_rounds} rounds × {n_trees} trees, {N_THREADS} threads")

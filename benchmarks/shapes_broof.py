@@ -1,25 +1,31 @@
 """The shapes of the dissertation's Figures 6.1 and 6.2 on generated data: convergence, and learning curves.
 
-Run as ``python -m benchmarks.shapes_broof``; it draws with matplotlib (``pip install 'rankwood[report]'``). NDCG@10 on
-1,000 test queries. Convergence: after every round of BROOF's gradient and lambda kinds (a forest each), of MART and of
-LambdaMART (a tree each). Learning curve: trained on 10 % to 100 % of 3,000 queries. Goal: gradient beats a single
-forest of as many trees and leaves by at least 0.01.
+Run as ``python -m benchmarks.shapes_broof --processes 16``; it draws with matplotlib (``pip install
+'rankwood[report]'``). NDCG@10 on 1,000 test queries. Convergence: after every round of BROOF's gradient and lambda
+kinds (a forest each), of MART and of LambdaMART (a tree each). Learning curve: trained on 10 % to 100 % of 3,000
+queries. All rounds are kept, as in the figures. Goal: gradient beats a single forest of as many trees and leaves by at
+least 0.01.
 
-``python -m benchmarks.shapes_broof 300 10 10`` tries it on 300 queries, 10 rounds and 10 trees, and keeps nothing.
+``--quick`` takes 300 queries, 10 rounds and 10 trees, writes its figures here and keeps nothing.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import rankwood as rw
 from benchmarks.common import keep
-from benchmarks.training import N_THREADS, ndcg
+from benchmarks.training import ndcg
 
 FULL = (3000, 100, 20)  # queries, rounds, trees per round
+QUICK = (300, 10, 10)
+N_TEST = 1000
+TENTHS = range(1, 11)
 N_LEAVES = 100
 GOAL = 0.01
 FIGURES = Path(__file__).parents[1] / "docs" / "methods"
@@ -34,14 +40,34 @@ STYLES = {  # told apart without colour too
 
 def makers(n_rounds: int, n_trees: int) -> dict[str, Callable[[], Any]]:
     """Each method as often as it is wanted; boosted trees with their own defaults."""
-    shared: dict[str, Any] = {"max_leaves": N_LEAVES, "n_threads": N_THREADS}
+    shared: dict[str, Any] = {"max_leaves": N_LEAVES, "n_threads": 1}
+    broof = {**shared, "stop": None}
     return {
-        "BROOF gradient": lambda: rw.BROOF("gradient", n_rounds, n_trees, 0.1, **shared),
-        "BROOF lambda": lambda: rw.BROOF("lambda", n_rounds, n_trees, 0.1, **shared),
-        "MART": lambda: rw.GBRT(n_rounds, n_threads=N_THREADS),
-        "LambdaMART": lambda: rw.LambdaMART(n_rounds, n_threads=N_THREADS),
+        "BROOF gradient": lambda: rw.BROOF("gradient", n_rounds, n_trees, 0.1, **broof),
+        "BROOF lambda": lambda: rw.BROOF("lambda", n_rounds, n_trees, 0.1, **broof),
+        "MART": lambda: rw.GBRT(n_rounds, n_threads=1),
+        "LambdaMART": lambda: rw.LambdaMART(n_rounds, n_threads=1),
         "RandomForest": lambda: rw.RandomForest(n_rounds * n_trees, **shared),
     }
+
+
+Sizes = tuple[int, int, int]
+
+
+def parts_of(n_queries: int, tenth: int) -> tuple[rw.RankingData, rw.RankingData]:
+    """The first so many tenths of the training queries, and the test queries."""
+    everything = rw.make_ranking(n_queries + N_TEST, 40, 46, seed=1)
+    train = everything.take_queries(range(round(tenth / 10 * n_queries)))
+    return train, everything.take_queries(range(n_queries, n_queries + N_TEST))
+
+
+def fit(cell: tuple[str, int, Sizes]) -> tuple[float, list[float]]:
+    """The measure of a method that saw a part of the queries; by round where it saw all of them."""
+    name, tenth, (n_queries, n_rounds, n_trees) = cell
+    train, test = parts_of(n_queries, tenth)
+    follows = tenth == max(TENTHS) and name != "RandomForest"
+    model = makers(n_rounds, n_trees)[name]().fit(train, valid=test if follows else None)
+    return ndcg(model, test), curve(model, name) if follows else []
 
 
 def curve(model: Any, name: str) -> list[float]:
@@ -76,20 +102,29 @@ def draw(
     plt.close(figure)
 
 
-def main(n_queries: int = FULL[0], n_rounds: int = FULL[1], n_trees: int = FULL[2]) -> None:
-    is_full = (n_queries, n_rounds, n_trees) == FULL
-    everything = rw.make_ranking(n_queries + 1000, 40, 46, seed=1)
-    train = everything.take_queries(range(n_queries))
-    test = everything.take_queries(range(n_queries, n_queries + 1000))
-    made = makers(n_rounds, n_trees)
-    folder = FIGURES if is_full else Path.cwd()
-    title = f"{n_queries:,} training queries, {n_rounds} rounds, forests of {n_trees} trees"
+def fit_all(sizes: Sizes, processes: int) -> dict[tuple[str, int], tuple[float, list[float]]]:
+    """Every method on every tenth of the queries, the costly ones first."""
+    cells = [(name, tenth, sizes) for tenth in reversed(TENTHS) for name in makers(*sizes[1:])]
+    found = {}
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for cell, answer in zip(cells, pool.imap(fit, cells, chunksize=1), strict=True):
+            found[cell[0], cell[1]] = answer
+            print(f"  {cell[1]:3d}0 % {cell[0]:<15} {answer[0]:.4f}", flush=True)
+    return found
 
-    curves = {
-        name: curve(make().fit(train, valid=test), name)
-        for name, make in made.items()
-        if name != "RandomForest"
-    }
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    sizes = QUICK if options.quick else FULL
+    n_queries, n_rounds, n_trees = sizes
+    folder = Path.cwd() if options.quick else FIGURES
+    title = f"{n_queries:,} training queries, {n_rounds} rounds, forests of {n_trees} trees"
+    found = fit_all(sizes, options.processes)
+
+    curves = {name: values for (name, _), (_, values) in found.items() if values}
     needed = {
         name: {other: rounds_to(values, max(curves[other])) for other in ("MART", "LambdaMART")}
         for name, values in curves.items()
@@ -106,22 +141,19 @@ def main(n_queries: int = FULL[0], n_rounds: int = FULL[1], n_trees: int = FULL[
         title,
     )
 
-    shares = [round(0.1 * tenth, 1) for tenth in range(1, 11)]
-    learned: dict[str, list[float]] = {name: [] for name in made}
-    for share in shares:
-        part = train.take_queries(range(round(share * n_queries)))
-        for name, make in made.items():
-            learned[name].append(ndcg(make().fit(part), test))
-        print(f"{share:4.0%} " + "  ".join(f"{name} {y[-1]:.4f}" for name, y in learned.items()))
+    shares = [tenth / 10 for tenth in TENTHS]
+    learned = {
+        name: [found[name, tenth][0] for tenth in TENTHS] for name in makers(n_rounds, n_trees)
+    }
     lines = {name: ([100 * share for share in shares], y) for name, y in learned.items()}
     draw(folder / "broof-learning-curve.svg", lines, "share of the training queries, %", title)
     gain = learned["BROOF gradient"][-1] - learned["RandomForest"][-1]
     verdict = "reached" if gain >= GOAL else "MISSED"
     print(f"gradient over one forest of as many trees: {gain:+.4f} (goal: {GOAL}: {verdict})")
-    if is_full:
+    if not options.quick:
         record = {"convergence": curves, "rounds_needed": needed, "shares": shares}
         keep("shapes_broof", record | {"learning_curve": learned, "gain_over_forest": gain})
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    main()

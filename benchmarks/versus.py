@@ -1,10 +1,11 @@
 """Two versions of the package side by side: ``python -m benchmarks.versus PATH``.
 
-``PATH`` is the ``src`` folder of the other version, such as that of a worktree of an earlier commit. Each version
-runs in processes of its own, which take turns, so that a noisy moment hits both. A process makes its data, calls each
-task once to compile and to fill caches, and then times it; the ratio of a task is the median over processes of this
-version's time, divided by that of the other version. Tasks use public names only, so that old versions can run them.
-A digest of what each task gives is compared too: it must be the same in both versions.
+``PATH`` is the ``src`` folder of the other version, such as that of a worktree of an earlier commit. Each version runs
+in a process of its own. The two processes make their data, call each task once to compile and to fill caches, and then
+take turns, call by call, so that a noisy moment hits both. The ratio of a task is the median over the turns of this
+version's time divided by the other's; several pairs of processes give several medians, because where a process lies in
+memory moves its times by a few percent. Tasks use public names only, so that old versions can run them. A digest of
+what each task gives is compared too: it must be the same in both versions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from benchmarks.common import keep, median
 
 ROOT = Path(__file__).parents[1]
 N_THREADS = 2
-REPEATS = 3  # timed calls of a task in each process; the least counts
 LIMIT = 1.03  # a task slower than this is marked
 
 
@@ -92,82 +92,121 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def time_tasks(chosen: list[str]) -> None:
-    """What a process does: print seconds and digest of each task as JSON."""
-    result: dict[str, Any] = {}
-    for name, run in tasks().items():
-        if chosen and name not in chosen:
-            continue
+def serve() -> None:
+    """What a process does: for each line with a task's name, call the task and print its seconds and digest."""
+    every = tasks()
+    print(json.dumps(list(every)), flush=True)
+    for line in sys.stdin:
+        run = every[line.strip()]
+        gc.collect()
+        start = time.perf_counter()
         try:
-            digest, seconds = _digest(run()), []
-            for _ in range(REPEATS):
-                gc.collect()
-                start = time.perf_counter()
-                run()
-                seconds.append(time.perf_counter() - start)
-            result[name] = [min(seconds), digest]
+            given = run()
+            answer: Any = [time.perf_counter() - start, _digest(given)]
         except (AttributeError, TypeError) as error:  # this version has no such thing
-            result[name] = [None, f"{type(error).__name__}: {error}"]
-    json.dump(result, sys.stdout)
+            answer = [None, f"{type(error).__name__}: {error}"]
+        print(json.dumps(answer), flush=True)
 
 
-def run_process(source: Path, chosen: list[str]) -> dict[str, Any]:
-    """The seconds and digests of one process that imports the package from ``source``."""
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.versus", "--time", *chosen]
-    outcome = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if outcome.returncode:
-        raise SystemExit(outcome.stderr[-2000:])
-    return dict(json.loads(outcome.stdout))
+class Version:
+    """A process that imports the package from ``source``."""
+
+    def __init__(self, source: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.versus", "--serve"]
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.names = list(self._read())
+
+    def call(self, name: str) -> tuple[float | None, str]:
+        """The seconds of one call, and the digest of its result."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{name}\n")
+        self._process.stdin.flush()
+        seconds, digest = self._read()
+        return seconds, digest
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a process ended before its time")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def compare(name: str, this: Version, other: Version, n_turns: int) -> dict[str, Any] | None:
+    """The median ratio of one task over the turns; None if a version cannot run it."""
+    digests = [version.call(name)[1] for version in (this, other)]
+    seconds = []
+    for turn in range(n_turns):
+        order = (this, other) if turn % 2 else (other, this)
+        taken = {version: version.call(name)[0] for version in order}
+        if taken[this] is None or taken[other] is None:
+            print(f"{name:<24} not comparable: {digests}")
+            return None
+        seconds.append((taken[this], taken[other]))
+    ratio = median([mine / theirs for mine, theirs in seconds])
+    return {
+        "seconds": median([mine for mine, _ in seconds]),
+        "ratio": ratio,
+        "is_same": digests[0] == digests[1],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path, help="the src folder of the other version")
     parser.add_argument("tasks", nargs="*", help="some of the tasks; all by default")
-    parser.add_argument("--processes", type=int, default=5, help="processes of each version")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of processes")
+    parser.add_argument("--turns", type=int, default=11, help="calls of a task in each process")
+    parser.add_argument("--name", default="versus", help="of the kept result")
     arguments = parser.parse_args()
-    sources = {"this": ROOT / "src", "other": arguments.other.resolve()}
-    seconds: dict[str, dict[str, list[float]]] = {}
-    digests: dict[str, dict[str, str]] = {}
-    for turn in range(arguments.processes):
-        for version, source in sources.items():
-            for name, (taken, digest) in run_process(source, arguments.tasks).items():
-                digests.setdefault(name, {})[version] = digest
-                if taken is not None:
-                    seconds.setdefault(name, {}).setdefault(version, []).append(taken)
-        print(f"\nafter turn {turn + 1} of {arguments.processes}")
-        kept = report(seconds, digests)
-    keep("versus", kept)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pair in range(arguments.pairs):
+        this, other = Version(ROOT / "src"), Version(arguments.other.resolve())
+        print(f"\npair {pair + 1} of {arguments.pairs}")
+        for name in arguments.tasks or this.names:
+            result = compare(name, this, other, arguments.turns)
+            if result is not None:
+                found.setdefault(name, []).append(result)
+                keep(arguments.name, {task: figures(of) for task, of in found.items()})
+                print(describe(name, found[name]), flush=True)
+        this.close()
+        other.close()
 
 
-def report(
-    seconds: dict[str, dict[str, list[float]]], digests: dict[str, dict[str, str]]
-) -> dict[str, Any]:
-    """Print a line for each task; gives the figures to be kept."""
-    kept: dict[str, Any] = {}
-    for name, by_version in digests.items():
-        times = seconds.get(name, {})
-        if set(times) != {"this", "other"}:
-            print(f"{name:<24} not comparable: {by_version}")
-            continue
-        this, other = median(times["this"]), median(times["other"])
-        ratio, least = this / other, min(times["this"]) / min(times["other"])
-        same = by_version["this"] == by_version["other"]
-        mark = ("" if ratio <= LIMIT or least <= LIMIT else "  SLOWER") + (
-            "" if same else "  OTHER RESULT"
-        )
-        print(
-            f"{name:<24} {this:8.4f} s / {other:8.4f} s = {ratio:.3f}  (of the least: {least:.3f}){mark}"
-        )
-        kept[name] = {"seconds": this, "ratio": ratio, "ratio_of_least": least, "is_same": same}
-    return kept
+def figures(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of a task that are kept."""
+    ratios = [result["ratio"] for result in results]
+    return {
+        "seconds": median([result["seconds"] for result in results]),
+        "ratio": median(ratios),
+        "ratios": ratios,
+        "is_same": all(result["is_same"] for result in results),
+    }
+
+
+def describe(name: str, results: list[dict[str, Any]]) -> str:
+    """A line for the screen."""
+    kept = figures(results)
+    pairs = " ".join(f"{ratio:.3f}" for ratio in kept["ratios"])
+    mark = "" if kept["ratio"] <= LIMIT else "  SLOWER"
+    same = "" if kept["is_same"] else "  OTHER RESULT"
+    return f"{name:<24} {kept['seconds']:8.4f} s, {kept['ratio']:.3f} of the other's  ({pairs}){mark}{same}"
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--time"]:
-        time_tasks(sys.argv[2:])
+    if sys.argv[1:2] == ["--serve"]:
+        serve()
     else:
         main()

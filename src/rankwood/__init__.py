@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.explain import explain
     from rankwood.evaluation.importance import importance
     from rankwood.evaluation.significance import compare_values
+    from rankwood.experiments.design import factorial_of_run
     from rankwood.experiments.fronts import run_fronts
     from rankwood.experiments.report import write_report
     from rankwood.experiments.results import read_run
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rankwood.rankers.adaboost import AdaBoost
     from rankwood.rankers.adarank import AdaRank
     from rankwood.rankers.averaged import AveragedGBRT
+    from rankwood.rankers.blend import Blend
     from rankwood.rankers.boosted import GBRT, LambdaMART
     from rankwood.rankers.broof.broof import BROOF
     from rankwood.rankers.deep_forest.deep_forest import DeepForest
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rankwood.rankers.save import load, refit, save
     from rankwood.rankers.search.bandit import Exp3P
     from rankwood.rankers.search.boosting_tree import BoostingTree
+    from rankwood.studies.best_sizes import best_sizes
     from rankwood.studies.bias_variance import bias_variance
     from rankwood.studies.convergence import convergence
     from rankwood.studies.cost_curve import quality_cost_curve, size_quality_front
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from rankwood.studies.learning_curve import learning_curve
     from rankwood.studies.missing import compare_missing
     from rankwood.studies.transfer import add_model_features, select_similar, transfer_report
+    from rankwood.studies.transfer_table import transfer_table
 
 __version__ = "0.1.0"
 
@@ -65,6 +69,7 @@ _MODULE_OF = {
     "AdaRank": "rankwood.rankers.adarank",
     "AveragedGBRT": "rankwood.rankers.averaged",
     "BROOF": "rankwood.rankers.broof.broof",
+    "Blend": "rankwood.rankers.blend",
     "BoostingTree": "rankwood.rankers.search.boosting_tree",
     "CompletelyRandomForest": "rankwood.rankers.forests",
     "DeepForest": "rankwood.rankers.deep_forest.deep_forest",
@@ -85,6 +90,7 @@ _MODULE_OF = {
     "RankSVM": "rankwood.rankers.linear",
     "RankingData": "rankwood.data.dataset",
     "add_model_features": "rankwood.studies.transfer",
+    "best_sizes": "rankwood.studies.best_sizes",
     "bias_variance": "rankwood.studies.bias_variance",
     "bin": "rankwood.binning.binned:bin_data",
     "common_features": "rankwood.prepare.transfer",
@@ -97,6 +103,7 @@ _MODULE_OF = {
     "export": "rankwood.exports.exporting",
     "factorial": "rankwood.studies.factorial",
     "factorial_design": "rankwood.studies.factorial",
+    "factorial_of_run": "rankwood.experiments.design",
     "from_frame": "rankwood.data.tables.ranking",
     "import_model": "rankwood.exports.exporting",
     "importance": "rankwood.evaluation.importance",
@@ -121,6 +128,7 @@ _MODULE_OF = {
     "size_quality_front": "rankwood.studies.cost_curve",
     "split_queries": "rankwood.data.splits",
     "transfer_report": "rankwood.studies.transfer",
+    "transfer_table": "rankwood.studies.transfer_table",
     "write_letor": "rankwood.data.letor.text",
     "write_report": "rankwood.experiments.report",
     "write_table": "rankwood.data.tables.ranking",
@@ -132,6 +140,7 @@ __all__ = [
     "AdaBoost",
     "AdaRank",
     "AveragedGBRT",
+    "Blend",
     "BoostingTree",
     "CompletelyRandomForest",
     "DeepForest",
@@ -151,6 +160,7 @@ __all__ = [
     "RankSVM",
     "RankingData",
     "add_model_features",
+    "best_sizes",
     "bias_variance",
     "bin",
     "common_features",
@@ -163,6 +173,7 @@ __all__ = [
     "export",
     "factorial",
     "factorial_design",
+    "factorial_of_run",
     "from_frame",
     "import_model",
     "importance",
@@ -187,6 +198,7 @@ __all__ = [
     "size_quality_front",
     "split_queries",
     "transfer_report",
+    "transfer_table",
     "write_letor",
     "write_report",
     "write_table",

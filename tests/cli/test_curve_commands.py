@@ -91,9 +91,38 @@ def test_convergence_of_files_and_fits(rankwood, files):
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_convergence_of_folds(rankwood, files):
+    for number in (1, 2):
+        Path(f"MQ/Fold{number}").mkdir(parents=True)
+        for name, part in zip(("train", "vali", "test"), files, strict=True):
+            rw.write_letor(part, f"MQ/Fold{number}/{name}.txt")
+    call = (
+        "convergence",
+        "--model",
+        "AdaRank:n_rounds=3",
+        "--model",
+        "GBRT:n_trees=4,min_leaf=5",
+        "--folds",
+        "MQ",
+    )
+    outcome = rankwood(*call, "--json", "--quiet")
+    assert outcome.code == 0, outcome.err
+    expected = rw.convergence(
+        {"AdaRank": rw.AdaRank(3), "GBRT": rw.GBRT(4, min_leaf=5)}, rw.read_folds("MQ")
+    )
+    assert json.loads(outcome.out) == json.loads(json.dumps(expected.to_dict()))
+    shown = rankwood(*call, "--csv", "c.csv")
+    assert "means over 2 folds" in shown.out
+    assert Path("c.csv").read_text().startswith("model,part,unit,at,value,deviation")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("m.rankwood", "--folds", "MQ"), "m.rankwood is trained already"),
+        (("--folds", "MQ"), "name models to train in the folds"),
+        (("--model", "GBRT", "--folds", "MQ"), "MQ"),
+        (("--model", "GBRT", "--folds", "MQ", "--test", "test.txt"), "leave out --data"),
         (("--test", "test.txt"), "name model files"),
         (("m.rankwood",), "name data to measure on"),
         (("--model", "GBRT", "--test", "test.txt"), "--model trains on --data"),

@@ -171,3 +171,24 @@ def test_where_dask_is(rankwood, file, monkeypatch):
     for options in (["--dask", "local"], ["--dask", "tcp://host:8786"], []):
         rankwood("experiment", file, *options)
     assert asked == ["local", "tcp://host:8786", None]
+
+
+def test_sizes_that_were_chosen_are_printed(rankwood):
+    Path("run.toml").write_text(
+        """
+[data]
+generate = { queries = 20, docs = 8, features = 6 }
+[run]
+jobs = 0
+[measures]
+primary = "p@5"
+size = "validated"
+[[algorithm]]
+kind = "GBRT"
+n_trees = 3
+"""
+    )
+    outcome = rankwood("experiment", "run.toml", "--out", "run")
+    assert outcome.code == 0, outcome.err
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert ["algorithm", "measure", "rounds", "trees", "valid", "test", "cost"] in lines

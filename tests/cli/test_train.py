@@ -295,7 +295,18 @@ def test_a_killed_run_goes_on_to_the_same_bytes(parts, tmp_path):
 @pytest.mark.parametrize("loss", ["gradient", "height", "lambda"])
 def test_boosted_forests_on_the_command_line(rankwood, parts, loss):
     train, vali, test = parts
-    options = ("--loss", loss, "--n-rounds", 3, "--update-weights", "oob", "--normalize", "max")
+    options = (
+        "--loss",
+        loss,
+        "--n-rounds",
+        3,
+        "--update-weights",
+        "oob",
+        "--normalize",
+        "max",
+        "--stop",
+        "none",
+    )
     outcome = rankwood(
         "train", "--data", train, "--valid", vali, "--model", "BROOF", "--out", "m.rankwood",
         *SMALL, *options,
@@ -304,7 +315,7 @@ def test_boosted_forests_on_the_command_line(rankwood, parts, loss):
     assert "rounds" in outcome.out
     assert "validation ndcg@10" in outcome.out
     assert "out-of-bag ndcg@10" in outcome.out
-    model = rw.BROOF(loss, n_rounds=3, n_trees=5, max_leaves=8, update_weights="oob")
+    model = rw.BROOF(loss, n_rounds=3, n_trees=5, max_leaves=8, update_weights="oob", stop=None)
     rw.save(model.fit(rw.read_letor(train), valid=rw.read_letor(vali)), "python.rankwood")
     assert Path("m.rankwood").read_bytes() == Path("python.rankwood").read_bytes()
     shown = json.loads(rankwood("inspect", "m.rankwood", "--json").out)
@@ -313,6 +324,29 @@ def test_boosted_forests_on_the_command_line(rankwood, parts, loss):
     assert rankwood("inspect", "m.rankwood").code == 0
     assert rankwood("evaluate", "m.rankwood", test, "-m", "ndcg@10").code == 0
     assert rankwood("score", "m.rankwood", test, "--out", "scores.txt").code == 0
+
+
+def test_the_pairs_of_lambda_and_the_weak_learner_on_the_command_line(rankwood, parts):
+    options = (
+        "--loss", "lambda", "--base", "extra", "--target", "map", "--truncation", "none", "--normalise", "false",
+        "--sigma", 2, "--n-rounds", 4, "--patience", 1,
+    )  # fmt: skip
+    outcome = rankwood(
+        "train", "--data", parts[0], "--model", "BROOF", "--out", "m.rankwood", *SMALL, *options
+    )
+    assert outcome.code == 0, outcome.err
+    assert "stopped because" in outcome.out
+    model = rw.BROOF(
+        "lambda", 4, 5, max_leaves=8, patience=1, base="extra", target="map", truncation=None, normalise=False,
+        sigma=2,
+    )  # fmt: skip
+    rw.save(model.fit(rw.read_letor(parts[0])), "python.rankwood")
+    assert Path("m.rankwood").read_bytes() == Path("python.rankwood").read_bytes()
+    outcome = rankwood(
+        "train", "--data", parts[0], "--model", "BROOF", "--out", "m.rankwood", "--base", "extras"
+    )
+    assert outcome.code != 0
+    assert "base 'extras' is not known. Did you mean 'extra'" in outcome.err
 
 
 def test_progress_shows_the_figures_of_a_round(rankwood, parts, monkeypatch):

@@ -78,12 +78,78 @@ def test_letor_text_may_leave_out_the_last_features(rankwood, parts, tmp_path):
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
     assert found["features"] == 6
+    assert found["dropped"] == dict.fromkeys(("7", "8", "9"), "not in the source")
     assert found["report"]["without_with_all_features"] is not None
+
+
+@pytest.mark.parametrize("writing", ["ids left out", "zeros"])
+@pytest.mark.parametrize("absent", [(), ("--absent-missing",)])
+def test_columns_that_are_absent_in_letor_text_are_not_common(
+    rankwood, parts, tmp_path, writing, absent
+):
+    source = parts["source"]
+    lines = []
+    for row in range(source.n_documents):
+        values = {
+            number: 0 if number % 2 == 0 else value
+            for number, value in enumerate(source.features[row].tolist(), 1)
+            if writing == "zeros" or number % 2
+        }
+        features = " ".join(f"{number}:{value!r}" for number, value in values.items())
+        lines.append(f"{source.labels[row]:g} qid:{source.query_ids[row]} {features}\n")
+    (tmp_path / "half.txt").write_text("".join(lines))
+    call = ("transfer", "--source", "half.txt", "--target", "target.txt", "--valid", "valid.txt")
+    outcome = rankwood(*call, "--share", 0.3, "--json", *SMALL, *absent)
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert found["features"] == 5
+    assert sorted(found["dropped"]) == ["2", "4", "6", "8"]
+    word = "missing" if absent and writing != "zeros" else "0"
+    assert set(found["dropped"].values()) == {f"always {word} in the source"}
+    assert found["auc"] < 0.9
+    shown = rankwood(*call, *SMALL, *absent).out
+    assert f"5 common features\nnot common: 2, 4, 6, 8 (always {word} in the source)" in shown
+    kept = json.loads(rankwood(*call, "--json", "--keep-constant", *SMALL, *absent).out)
+    assert kept["auc"] > 0.99  # what a column that is absent in one of them does
+
+
+def test_all_parameters_and_several_lines(rankwood, parts):
+    names = [f"--{name}={name}.parquet" for name in parts]
+    call = (
+        "transfer", *names, "--test", "valid.parquet", "--share", 0.1, "--share", 0.3, "--columns", "QP",
+        "-m", "ndcg@10", "-m", "rmse", "--level", 0.2, "--forest", "RandomForest:n_trees=4,max_leaves=6",
+        "--n-folds", 3, "--folds-by", "row", "--no-balance", "--query-features", "--keep-constant",
+        "--source-model", "OrdinalRanker:n_trees=3", "--seed", 4, *SMALL,
+    )  # fmt: skip
+    outcome = rankwood(*call, "--json", "--csv", "table.csv")
+    assert outcome.code == 0, outcome.err
+    expected = rw.transfer_table(
+        parts["source"], parts["target"], (0.1, 0.3), ("QP",), valid=parts["valid"], test=parts["valid"],
+        model=rw.RandomForest(5, max_leaves=8, seed=4), measures=("ndcg@10", "rmse"), level=0.2,
+        source_model=rw.OrdinalRanker(rw.RandomForest(3, seed=4)),
+        forest=rw.RandomForest(4, max_leaves=6, seed=4), n_folds=3, folds_by="row", balance=False,
+        query_features=True, keep_constant=True, seed=4,
+    )  # fmt: skip
+    assert json.loads(outcome.out) == json.loads(json.dumps(expected.to_dict()))
+    with open("table.csv") as file:
+        assert len(file.readlines()) == 1 + 3 * 2 * 2
+    text = rankwood(*call).out
+    assert "validation ndcg@10" in text
+    assert "test rmse" in text
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--share", 0.1, "--share", 0.2, "--out", "x.txt"), "--out writes the data of one share"),
+        (("--source-model", "GBRT"), "say which with --columns"),
+        (("--columns", "X"), "letters Q, P and C"),
+        (("--forest", "RandomForst"), "Did you mean 'RandomForest'"),
+        (("--folds-by", "document"), "folds_by 'document' is not known"),
+        (("--n-folds", 1), "n_folds must be a whole number of at least 2"),
+        (("--level", 2), "level must be in (0, 1)"),
+        (("--csv", "table.txt"), "must end in .csv"),
+        (("--test", "none.txt"), "none.txt"),
         (("--share", 0), "share must be in (0, 1], got 0.0"),
         (("--share", 0.0001), "nothing would be transferred"),
         (("--model", "GBTR"), "model 'GBTR' is not known. Did you mean 'GBRT'?"),

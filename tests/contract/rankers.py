@@ -135,9 +135,11 @@ CONTRACTS: dict[str, Contract] = {
         exceptions={"a product of weights": "a pair has the product of its documents' weights"},
     ),
     "BROOF": Contract(
-        {"n_rounds": 3, "n_trees": 3, "max_leaves": 6},
+        {"n_rounds": 3, "n_trees": 3, "max_leaves": 6, "stop": None},
         {
-            "median": {"loss": "median", "validation": "train"},
+            "stops": {"stop": "auto", "patience": 1},
+            "extra": {"base": "extra", "bag": None, "validation": "train"},
+            "median": {"loss": "median", "validation": "train", "region": "position"},
             "lambda": {"loss": "lambda", "validation": "query-folds", "n_folds": 3},
             "absolute": {"loss": "absolute", "validation": "query-folds", "n_folds": 2},
         },
@@ -172,6 +174,21 @@ CONTRACTS: dict[str, Contract] = {
         },
         exceptions=_COPIES_BY_BAGS
         | {"a shorter fit": "a callback stops the model at hand, not those of further grades"},
+    ),
+    "Blend": Contract(
+        {
+            "parts": [
+                ("forest", rw.RandomForest(3, max_leaves=6)),
+                ("classes", rw.OrdinalRanker(rw.RandomForest(3, max_leaves=6))),
+            ]
+        },
+        {
+            "search": {"rule": "search", "scaling": "all"},
+            "per document": {"weights": "per-document", "strength": 1.0},
+            "given": {"weights": [0.3, 0.7], "scaling": None},
+            "by kind": {"parts": [rw.RandomForest(3, bag="query"), rw.ExtraTrees(2, bag="row")]},
+        },
+        exceptions=_COPIES_BY_BAGS,
     ),
     "BoostingTree": Contract(
         {"base": rw.LambdaMART(**_STUMP), "budget": 8},
@@ -282,7 +299,8 @@ def _split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     nested = {
         name: value
         for name, value in options.items()
-        if isinstance(value, BaseEstimator) or (isinstance(value, list) and name == "layer")
+        if isinstance(value, BaseEstimator)
+        or (isinstance(value, list) and name in ("layer", "parts"))
     }
     return nested, {name: value for name, value in options.items() if name not in nested}
 
@@ -357,17 +375,14 @@ def saved(model: Any, path: Any) -> bytes:
 def plain_parameters(model: Any) -> dict[str, Any]:
     """Parameters by name, with those of estimators among them in place of the estimators."""
     values = model.get_params(deep=True)
-    simple = {}
-    for name, value in values.items():
-        if isinstance(value, BaseEstimator):
-            simple[name] = type(value).__name__
-        elif isinstance(value, list | tuple):
-            simple[name] = [
-                (type(each).__name__, plain_parameters(each))
-                if isinstance(each, BaseEstimator)
-                else each
-                for each in value
-            ]
-        else:
-            simple[name] = value
-    return simple
+    return {
+        name: type(value).__name__ if isinstance(value, BaseEstimator) else _plain(value)
+        for name, value in values.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value of a parameter that can be compared: estimators in lists are replaced by their parameters."""
+    if isinstance(value, BaseEstimator):
+        return (type(value).__name__, plain_parameters(value))
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

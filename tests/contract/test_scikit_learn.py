@@ -32,6 +32,7 @@ NOT_AS_COPIES = {
     "InitializedGBRT": LOSES_BY_BAGS,
     "OrdinalRanker": LOSES_BY_BAGS,
     "DeepForest": LOSES_BY_BAGS,
+    "Blend": LOSES_BY_BAGS,
     "GBRT": ROUNDING,
     "AveragedGBRT": ROUNDING,
 }
@@ -67,6 +68,7 @@ SMALL = {
     "AveragedGBRT": {"n_trees": 3, "n_runs": 2, "min_leaf": 1},
     "InitializedGBRT": {"n_trees": 3, "forest_trees": 5, "min_leaf": 1},
     "OrdinalRanker": {"base": rw.RandomForest(n_trees=3)},
+    "Blend": {"parts": [rw.RandomForest(n_trees=3), rw.ExtraTrees(3)], "weights": "equal"},
     "BROOF": {"n_rounds": 3, "n_trees": 5},
     "DeepForest": {"n_forests": 2, "n_trees": 3, "max_layers": 2},
     "AdaBoost": {"n_rounds": 5},

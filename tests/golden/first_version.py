@@ -40,7 +40,16 @@ RANKERS: dict[str, Any] = {
     "AdaBoost": rw.AdaBoost(3),
     "AdaRank": rw.AdaRank(10),
     "RankSVM": rw.RankSVM(C=0.01),
-    "BROOF": rw.BROOF("absolute", n_rounds=2, n_trees=2, max_leaves=3),
+    "BROOF": rw.BROOF(  # with the defaults of version 0.1, which its file names
+        "absolute",
+        n_rounds=2,
+        n_trees=2,
+        max_leaves=3,
+        bag="row",
+        weighting="resample",
+        stop=None,
+        patience=10,
+    ),
     "DeepForest": rw.DeepForest([rw.AdaRank(3)], max_layers=2, patience=None, n_folds=2),
     "DeepForest-forest": rw.DeepForest(
         n_forests=1, n_trees=2, max_leaves=3, max_layers=1, patience=None

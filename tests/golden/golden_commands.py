@@ -59,6 +59,7 @@ JSON_CALLS = {
     "explain-data": "explain lambdas.rankwood test.csv",
     "export": "export boosted.rankwood out.model --to lightgbm --verify test.csv",
     "export-ranklib": "export boosted.rankwood out.model --to ranklib --assume-no-missing",
+    "best-sizes": "best-sizes boosted.rankwood train.csv --test test.csv -m ndcg@10 -m p@5 --costs costs.tsv",
     "cost-curve": "cost-curve boosted.rankwood test.csv --costs costs.tsv --every 2 --early-exit every=2,drop=0.3",
     "cost-curve-paths": "cost-curve forest.rankwood test.csv --path-costs --early-exit none -m p@5",
     "front": "front search.rankwood --data test.csv",

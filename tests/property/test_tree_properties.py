@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
 from rankwood.models.forest import Forest
-from rankwood.trees import histograms
+from rankwood.trees import grower, histograms
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.partition import set_rows_apart, set_rows_apart_one_by_one
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
@@ -18,6 +19,15 @@ from rankwood.trees.row_order import as_matrix
 
 MISSING = 255
 NASTY = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45, 0.1, 16777217.0]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def threads_share_every_leaf():
+    """Threads search small leaves too, which would not pay outside of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grower, "_LEAST_SHARED", 0)
+        patch.setattr(grower, "_LEAST_FOR_TEAM", 0)
+        yield
 
 
 @st.composite

@@ -15,7 +15,9 @@ from tests.reference import ensembles
 from tests.reference.forest import leaf_of
 
 
-def round_predictions(forest, data, number, weights, *, seed, bag, resamples, n_folds=None):
+def round_predictions(
+    forest, data, number, weights, *, seed, bag, resamples, clips=False, n_folds=None
+):
     """What the forest of round ``number`` says about the training rows: held-out predictions, and those of all trees.
 
     A tree is held out from the rows it has not drawn, or, where there are folds, from those of its fold.
@@ -26,7 +28,10 @@ def round_predictions(forest, data, number, weights, *, seed, bag, resamples, n_
         each.append([float(forest.value[leaf_of(forest, tree, row)]) for row in data.features])
         place = number * forest.n_trees + tree  # trees are numbered through all rounds
         if n_folds is None:
-            counts.append(bag_counts(queries, weights, place, seed, bag, resamples))
+            drawn_by = weights
+            if resamples and clips:
+                drawn_by = clipped(weights, most_draws(forest.n_trees, len(weights)) / len(weights))
+            counts.append(bag_counts(queries, drawn_by, place, seed, bag, resamples))
         else:
             fold_of = fold_of_query(queries, n_folds, seed)
             counts.append([int(fold_of[query] != place % n_folds) for query in queries])
@@ -35,8 +40,28 @@ def round_predictions(forest, data, number, weights, *, seed, bag, resamples, n_
     return [None if math.isnan(guess) else guess for guess in held_out], training
 
 
+def most_draws(n_trees, n_rows):
+    """d such that a row drawn d times in the mean is left out by 3 + log(n_rows) of the trees."""
+    return math.log(n_trees / (3 + math.log(n_rows)))
+
+
+def clipped(weights, most):
+    """Weights of which none is above ``most``; row by row the greatest is cut and the rest is raised, until it holds."""
+    cut = set()
+    while True:
+        rest = math.fsum(weight for row, weight in enumerate(weights) if row not in cut)
+        left = 1 - most * len(cut)
+        now = [most if row in cut else weight * left / rest for row, weight in enumerate(weights)]
+        over = {row for row, weight in enumerate(now) if weight > most and row not in cut}
+        if not over:
+            return now
+        cut.add(max(over, key=lambda row: now[row]))
+
+
 def bag_counts(queries, weights, tree, seed, bag, resamples):
-    """How often each row is drawn for a tree."""
+    """How often each row is drawn for a tree; once where there are no bags."""
+    if bag is None:
+        return [1] * len(weights)
     number = stream_number(seed, "bag", tree)
     if resamples and min(weights) < max(weights):
         assert bag == "row"  # the twin draws no queries by weight
@@ -82,6 +107,11 @@ def median_errors(labels, queries, predictions, region="place"):
         best_first = ranked(rows, predictions)
         ideal = sorted((labels[row] for row in rows), reverse=True)
         for row in rows:
+            if region == "position":
+                own = best_first.index(row)
+                ranks = [rank for rank, label in enumerate(ideal) if label == labels[row]]
+                errors[row] = abs(statistics.median(rank - own for rank in ranks))
+                continue
             if region == "grade":
                 where = [other for other in rows if labels[other] == labels[row]]
             else:
@@ -92,6 +122,41 @@ def median_errors(labels, queries, predictions, region="place"):
             is_right = region == "place" and row in where
             errors[row] = 0.0 if is_right else abs(median - predictions[row])
     return errors
+
+
+def bounded_targets(gradients, hessians, sigma):
+    """Newton's steps and their weights, where a hessian is at least sigma times the size of its gradient."""
+    raised = [
+        max(hessian, sigma * abs(slope)) for slope, hessian in zip(gradients, hessians, strict=True)
+    ]
+    steps = [
+        -slope / hessian if hessian >= 1e-100 else 0.0
+        for slope, hessian in zip(gradients, raised, strict=True)
+    ]
+    return steps, raised
+
+
+def kept_rounds(values, patience, *, guards_first):
+    """How many rounds are kept and how many grown; ``values`` has, for each round, the measure of every query.
+
+    A value is None for a query without a score. The mean over the others is what is to rise.
+    """
+    best, best_mean, grown = 0, -math.inf, 0
+    for number, of_round in enumerate(values, start=1):
+        grown = number
+        mean = statistics.fmean(value for value in of_round if value is not None)
+        if mean > best_mean:
+            best, best_mean = number, mean
+        if number - best >= patience:
+            break
+    gains = [
+        after - before
+        for before, after in zip(values[0], values[best - 1], strict=True)
+        if before is not None and after is not None
+    ]
+    error = statistics.stdev(gains) / math.sqrt(len(gains))
+    is_first = guards_first and best > 1 and not statistics.fmean(gains) > error
+    return (1 if is_first else best), grown
 
 
 def height_errors(labels, queries, predictions):

@@ -30,11 +30,11 @@ def cascade(learners, data, valid, n_layers, seed=0, **how):
             )
             for place, learner in enumerate(learners)
         ]
-        of_valid = [model.predict(valid_values) for model, _ in fitted]
-        held_outs.append(mean_known([scores for _, scores in fitted]))
+        of_valid = [model.predict(valid_values) for model, _, _ in fitted]
+        held_outs.append(mean_known([scores for _, scores, _ in fitted]))
         valids.append(np.mean(of_valid, axis=0))
         n_rows.append(int(is_trained.sum()))
-        added = augmented(fitted, of_valid, whole, valid_values, how)
+        added = in_forms(augmented(fitted, of_valid, whole, valid_values, how), data, valid, how)
         keeps = how.get("keep_augmented", False)
         old_train = train_values if keeps else data.features
         old_valid = valid_values if keeps else valid.features
@@ -45,18 +45,20 @@ def cascade(learners, data, valid, n_layers, seed=0, **how):
 
 
 def fit(learner, data, is_trained, fold_of_row):
-    """The model of all trained rows, and a score of each row from trees or models that have not seen it."""
+    """The model of all trained rows, a score of each row from what has not seen it, and the models of other folds."""
     binned = rw.bin(data)
     weights = None if is_trained.all() else is_trained.astype(float)
     model = clone(learner).fit(binned, sample_weight=weights)
-    if getattr(learner, "bag", None) is not None:
-        return model, model.oob_scores_
-    held_out = model.predict(data)
+    others = {-1: model}  # rows that no model was trained on: the whole one has not seen them
     for fold in range(fold_of_row.max() + 1):
         seen = (is_trained & (fold_of_row != fold)).astype(float)
-        scores = clone(learner).fit(binned, sample_weight=seen).predict(data)
-        held_out[fold_of_row == fold] = scores[fold_of_row == fold]
-    return model, held_out
+        others[fold] = clone(learner).fit(binned, sample_weight=seen)
+    of_row = [others[fold] for fold in fold_of_row.tolist()]
+    if getattr(learner, "bag", None) is not None:
+        return model, model.oob_scores_, of_row
+    scores = {fold: other.predict(data) for fold, other in others.items()}
+    held_out = [scores[fold][row] for row, fold in enumerate(fold_of_row.tolist())]
+    return model, np.array(held_out), of_row
 
 
 def folds(data, is_trained, n_folds, seed, number):
@@ -83,25 +85,84 @@ def mean_known(scores):
 def augmented(fitted, of_valid, data, valid_values, how):
     """Pairs of columns, of the training and of the validation rows."""
     if how.get("augment", "forests") == "forests" and how.get("select") is None:
-        return [(held, valid) for (_, held), valid in zip(fitted, of_valid, strict=True)]
+        return [(held, valid) for (_, held, _), valid in zip(fitted, of_valid, strict=True)]
+    if how.get("augment") == "grades":
+        return [pair for model, _, _ in fitted for pair in class_vectors(model, data, valid_values)]
     pairs, qualities = [], []
-    for model, held_out in fitted:
+    for model, _, of_row in fitted:
         for tree in range(model.forest_.n_trees):
-            number = stream_number(model.seed, "bag", tree)
-            n_rows = data.n_documents
-            is_out = np.array(draw_with_replacement(number, n_rows, n_rows)) == 0
             of_train = [
-                value_of(model.forest_, tree, row) if out else stand_in
-                for row, out, stand_in in zip(data.features, is_out, held_out, strict=True)
+                value_of(other.forest_, tree, row)
+                for row, other in zip(data.features, of_row, strict=True)
             ]
             pairs.append((of_train, [value_of(model.forest_, tree, row) for row in valid_values]))
-            part = data.take_rows(is_out)
-            scores = np.array(of_train)[is_out]
-            qualities.append(rw.parse_measure("ndcg@10").per_query(scores, part).mean())
+            scores = np.array(of_train)
+            qualities.append(rw.parse_measure("ndcg@10").per_query(scores, data).mean())
     if how.get("select") is None:
         return pairs
     likeness = mean_correlations([filled(pair[0]) for pair in pairs])
     return [pairs[place] for place in pareto_front(qualities, likeness)]
+
+
+def class_vectors(model, data, valid_values):
+    """For each grade: its share in the leaves of the trees that left a row out; in all leaves for new rows."""
+    grades = sorted(set(data.labels.tolist()))
+    forest, n_rows = model.forest_, data.n_documents
+    of_train = np.zeros((n_rows, len(grades)))
+    of_valid = np.zeros((len(valid_values), len(grades)))
+    n_out = np.zeros(n_rows)
+    for tree in range(forest.n_trees):
+        counts = draw_with_replacement(stream_number(model.seed, "bag", tree), n_rows, n_rows)
+        leaves = [reference.leaf_of(forest, tree, row) for row in data.features]
+        vectors = {leaf: np.zeros(len(grades)) for leaf in leaves}
+        for leaf, label, count in zip(leaves, data.labels.tolist(), counts, strict=True):
+            vectors[leaf][grades.index(label)] += count
+        for row, (leaf, count) in enumerate(zip(leaves, counts, strict=True)):
+            if count == 0:
+                of_train[row] += vectors[leaf] / vectors[leaf].sum()
+                n_out[row] += 1
+        for row, values in enumerate(valid_values):
+            vector = vectors[reference.leaf_of(forest, tree, values)]
+            of_valid[row] += vector / vector.sum() / forest.n_trees
+    with np.errstate(invalid="ignore"):
+        of_train /= n_out[:, np.newaxis]
+    return list(zip(of_train.T, of_valid.T, strict=True))
+
+
+def in_forms(pairs, data, valid, how):
+    """Each pair of columns in each form that is passed on."""
+    forms = how.get("passes", "scores").split("+")
+    return [
+        tuple(
+            within_query(column, part, form)
+            for column, part in zip(pair, (data, valid), strict=True)
+        )
+        for pair in pairs
+        for form in forms
+    ]
+
+
+def within_query(column, data, form):
+    """A column in relation to the other documents of each query; documents without a value stay so."""
+    column = np.asarray(column, np.float32).astype(float)
+    if form == "scores":
+        return column
+    found = np.full(column.size, np.nan)
+    for _, rows in data.iter_queries():
+        known = [row for row in rows.tolist() if not math.isnan(column[row])]
+        values = [column[row] for row in known]
+        for row in known:
+            value = column[row]
+            below = sum(other < value for other in values)
+            equal = sum(other == value for other in values) - 1
+            if form == "ranks":
+                found[row] = (below + equal / 2) / (len(values) - 1) if len(values) > 1 else 0.5
+            elif form == "gaps":
+                found[row] = value - max(values)
+            else:
+                spread = float(np.std(values)) if max(values) > min(values) else 0.0
+                found[row] = (value - float(np.mean(values))) / spread if spread else 0.0
+    return found
 
 
 def value_of(forest, tree, row):

@@ -244,18 +244,60 @@ def test_drawing_all_but_one_pair_changes_little_and_is_told(rng):
     assert "drawn" not in str(rw.bias_variance(ByFeature(), train, test))
 
 
-def test_a_query_drawn_twice_is_there_twice():
+def test_a_query_drawn_twice_is_there_once_with_twice_the_weight():
     ids = np.repeat(np.arange(20), 3)
-    data = rw.RankingData(
-        ids[:, None], np.tile([0, 1, 2], 20), ids, query_weights=np.arange(20) + 1.0
-    )
+    features = np.column_stack([ids, np.arange(60)])
+    data = rw.RankingData(features, np.tile([0, 1, 2], 20), ids, query_weights=np.arange(20) + 1.0)
     sample = resample(data, np.random.default_rng(0))
-    assert sample.n_queries == 20
-    assert sample.n_documents == 60
-    drawn = sample.features[::3, 0]
-    assert len(set(drawn.tolist())) < 20
-    assert sample.query_weights.tolist() == (drawn + 1).tolist()
-    assert sample.labels.tolist() == [0, 1, 2] * 20
+    drawn = np.bincount(np.random.default_rng(0).integers(20, size=20), minlength=20)
+    assert drawn.max() > 1
+    assert sample.queries.tolist() == np.flatnonzero(drawn).tolist()
+    assert len(set(sample.features[:, 1].tolist())) == sample.n_documents  # no row has a twin
+    weights = drawn * (np.arange(20) + 1.0)
+    assert sample.query_weights.tolist() == weights[drawn > 0].tolist()
+    plain = resample(rw.RankingData(features, data.labels, ids), np.random.default_rng(0))
+    assert plain.query_weights.sum() == 20
+    assert sample.labels.tolist() == [0, 1, 2] * sample.n_queries
+
+
+HELD_OUT: list[float] = []  # correlations of held-out scores with labels, one per training
+
+
+class Watched(rw.RandomForest):
+    """A forest of pure leaves that tells how well its out-of-bag scores know the labels of its sample."""
+
+    def fit(self, data, **options):
+        super().fit(data, **options)
+        known = ~np.isnan(self.oob_scores_)
+        HELD_OUT.append(float(np.corrcoef(self.oob_scores_[known], data.labels[known])[0, 1]))
+        return self
+
+
+class WatchedDeep(rw.DeepForest):
+    """The same of a cascade of boosted trees, whose held-out scores come from folds."""
+
+    def fit(self, data, **options):
+        super().fit(data, **options)
+        HELD_OUT.append(float(np.corrcoef(self.oob_scores_, data.labels)[0, 1]))
+        return self
+
+
+@pytest.mark.parametrize("name", ["forest", "folds"])
+def test_held_out_scores_of_a_training_have_not_seen_the_row(name):
+    # Labels are drawn, so that nothing but a row's twin in the bag, or in another fold, can tell them. Where a query
+    # that is drawn twice becomes two queries, the correlation is 0.3 and more; some 250 rows: standard error 0.06.
+    rng = np.random.default_rng(5)
+    ids = np.repeat(np.arange(40), 10)
+    data = rw.RankingData(rng.normal(size=(400, 4)), rng.integers(0, 5, 400), ids)
+    boosted = rw.GBRT(10, min_leaf=1, max_leaves=100, learning_rate=0.5)
+    watched = {
+        "forest": Watched(15, max_leaves=None, bag="query"),
+        "folds": WatchedDeep([boosted], max_layers=1),
+    }[name]
+    HELD_OUT.clear()
+    rw.bias_variance(watched, data, data, trainings=3, n_threads=1)
+    assert len(HELD_OUT) == 3
+    assert abs(np.mean(HELD_OUT)) < 0.15
 
 
 def test_progress_is_told_of_every_training():

@@ -14,12 +14,18 @@ from rankwood.errors import RankwoodWarning
 from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.targets import weak_learner_targets
 from rankwood.rankers.broof import strategies as parts
-from rankwood.rankers.broof.state import QueryFolds, RoundForests
-from rankwood.training.bags import Bags
+from rankwood.rankers.broof.state import (
+    QueryFolds,
+    RoundForests,
+    RoundJudge,
+    is_clearly_positive,
+)
+from rankwood.training.bags import Bags, clipped_shares
 from rankwood.training.inputs import training_set
 from tests.reference import broof as slow
 
 REWEIGHTING = ("absolute", "median", "height")
+ENOUGH_TREES = 24  # for bags by weight: more than e · (3 + log of the rows)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +57,8 @@ def grown(monkeypatch):
 
 def model(loss="gradient", **parameters):
     """Few trees, so that some rows are in every bag."""
-    small = {"n_rounds": 4, "n_trees": 4, "max_leaves": 8, "n_threads": 1, "seed": 5}
-    return rw.BROOF(loss, **small | parameters)
+    small = {"n_rounds": 4, "n_trees": 4, "max_leaves": 8, "bag": "row", "stop": None}
+    return rw.BROOF(loss, **small | {"n_threads": 1, "seed": 5} | parameters)
 
 
 def table_4_1():
@@ -83,11 +89,21 @@ def ours():
     for loss in REWEIGHTING:
         yield {"loss": loss, "validation": "query-folds", "n_folds": 2, "learning_rate": 0.05}
         yield {"loss": loss, "n_rounds": 9, "learning_rate": 0.05}  # until a forest is too wrong
-        yield {"loss": loss, "weighting": "reweight", "update_weights": "train"}
+        yield {"loss": loss, "weighting": "resample", "n_trees": ENOUGH_TREES, "n_rounds": 3}
         yield {"loss": loss, "update_weights": "constant"}
+        yield {"loss": loss, "base": "extra", "update_weights": "train"}
+        yield {"loss": loss, "bag": None, "validation": "train", "update_weights": "train"}
     yield {"loss": "gradient", "validation": "query-folds", "n_folds": 3}
     yield {"loss": "gradient", "update_weights": "train", "weighting": "reweight"}
+    yield {
+        "loss": "gradient",
+        "validation": "train",
+        "update_weights": "train",
+        "weighting": "resample",
+    }
+    yield {"loss": "gradient", "base": "extra"}
     yield {"loss": "median", "region": "grade"}
+    yield {"loss": "median", "region": "position"}
     yield {"loss": "absolute", "normalize": None, "learning_rate": 0.5}
     yield {"loss": "gradient", "learning_rate": 1.0, "bag": "query"}
 
@@ -115,7 +131,8 @@ def test_the_loop_equals_its_slow_twin(choice, data, grown):
             weights,
             seed=5,
             bag=choice.get("bag", "row"),
-            resamples=choice.get("weighting", "resample") == "resample",
+            resamples=choice.get("weighting") == "resample",
+            clips=choice.get("update_weights") != "train",
             n_folds=choice["n_folds"] if has_folds else None,
         )
 
@@ -149,20 +166,32 @@ def test_the_loop_equals_its_slow_twin(choice, data, grown):
     assert fitted.predict(data) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("measure", ["ndcg@10", "map"])
+PAIRS = {
+    "defaults": {},
+    "map": {"target": "map"},
+    "own": {"target": "ndcg@5", "truncation": 3, "normalise": False, "sigma": 2.0},
+}
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("validation", ["oob", "train", "query-folds"])
-def test_lambda_fits_the_gradients_at_the_scores_so_far(validation, measure, data, grown):
-    choice = {"validation": validation, "measure": measure, "n_folds": 2, "learning_rate": 0.3}
+def test_lambda_fits_bounded_steps_at_the_scores_so_far(validation, pairs, data, grown):
+    choice = {"validation": validation, "n_folds": 2, "learning_rate": 0.3} | PAIRS[pairs]
     fitted = model("lambda", **choice).fit(data)
-    loss = LambdaRank(data, measure)
+    loss = LambdaRank(data, **PAIRS[pairs])
     scores = [0.0] * data.n_documents
     weights = [1 / data.n_documents] * data.n_documents
     n_folds = 2 if validation == "query-folds" else None
-    drawing = {"seed": 5, "bag": "row", "resamples": True, "n_folds": n_folds}
+    drawing = {"seed": 5, "bag": "row", "resamples": False, "n_folds": n_folds}
+    n_raised = 0
     for number, call in enumerate(grown):
-        targets, hessians = weak_learner_targets(loss, np.array(scores))
+        gradients, hessians = loss.gradients(np.array(scores))
+        targets, raised = slow.bounded_targets(
+            gradients.tolist(), hessians.tolist(), choice.get("sigma", 1.0)
+        )
+        n_raised += int((np.array(raised) > hessians).sum())
         assert call["targets"] == pytest.approx(targets, abs=1e-9)
-        assert call["masses"] == pytest.approx(hessians, abs=1e-9)
+        assert call["masses"] == pytest.approx(raised, abs=1e-9)
         forest = call["forest"].forest
         held_out, training = slow.round_predictions(forest, data, number, weights, **drawing)
         guesses = training if validation == "train" else held_out
@@ -170,15 +199,31 @@ def test_lambda_fits_the_gradients_at_the_scores_so_far(validation, measure, dat
             score if guess is None else score + 0.3 * guess
             for score, guess in zip(scores, guesses, strict=True)
         ]
+    assert n_raised > 0  # else nothing shows that the bound is there
     assert fitted.weights_ == pytest.approx(np.full(data.n_documents, 1 / data.n_documents))
     alone = [call["forest"].forest.predict(data).tolist() for call in grown]
     assert fitted.predict(data) == pytest.approx(slow.combined(True, [0.3] * 4, alone), abs=1e-9)
 
 
+@pytest.mark.parametrize("sigma", [1.0, 0.5])
+def test_lambda_steps_stay_bounded_out_of_bag(sigma, grown):
+    """Pairs that out-of-bag scores leave in the wrong order would double the steps every few rounds."""
+    noisy = rw.make_ranking(30, 12, 4, noise=3.0, seed=1)
+    model("lambda", n_rounds=40, n_trees=3, learning_rate=0.5, sigma=sigma).fit(noisy)
+    assert len(grown) == 40
+    largest = [float(np.abs(call["targets"]).max()) for call in grown]
+    assert max(largest) == pytest.approx(1 / sigma)  # reached, and not passed
+    loss = LambdaRank(noisy, sigma=sigma)
+    scores = sum(0.5 * np.nan_to_num(call["forest"].held_out) for call in grown)
+    free, _ = weak_learner_targets(loss, scores)
+    assert np.abs(free).max() > 100 / sigma  # Newton's steps without the bound
+
+
 def test_lambda_leaves_take_newtons_step(data, grown):
     """One tree of one leaf: minus the sum of the gradients over that of the hessians, of the rows that were drawn."""
     model("lambda", n_rounds=1, n_trees=1, max_leaves=1, bag="query").fit(data)
-    gradient, hessian = LambdaRank(data, "ndcg@10").gradients(np.zeros(data.n_documents))
+    gradient, hessian = LambdaRank(data).gradients(np.zeros(data.n_documents))
+    hessian = np.maximum(hessian, np.abs(gradient))
     drawn = Bags(data.n_documents, data.query_of_row, seed=5).counts(0)
     expected = -(drawn * gradient).sum() / (drawn * hessian).sum()
     assert grown[0]["forest"].forest.value.tolist() == pytest.approx([expected], abs=1e-12)
@@ -224,12 +269,24 @@ def test_a_factor_of_all_learner_weights_changes_no_score(loss, data):
 
 @pytest.mark.parametrize("loss", REWEIGHTING)
 @pytest.mark.parametrize("weighting", ["resample", "reweight"])
-def test_one_round_with_uniform_weights_is_the_forest(loss, weighting, data):
-    forest = rw.RandomForest(6, max_leaves=8, seed=5).fit(data)
-    fitted = model(loss, n_rounds=1, n_trees=6, weighting=weighting).fit(data)
+@pytest.mark.parametrize(("base", "kind"), [("forest", rw.RandomForest), ("extra", rw.ExtraTrees)])
+def test_one_round_with_uniform_weights_is_the_forest(loss, weighting, base, kind, data):
+    forest = kind(ENOUGH_TREES, max_leaves=8, bag="row", seed=5).fit(data)
+    choice = {"n_rounds": 1, "n_trees": ENOUGH_TREES, "weighting": weighting, "base": base}
+    fitted = model(loss, **choice).fit(data)
     assert fitted.forest_ == forest.forest_
     assert np.array_equal(fitted.predict(data), forest.predict(data))
     assert fitted.oob_scores_ == pytest.approx(forest.oob_scores_, nan_ok=True)
+
+
+def test_extra_trees_that_see_all_rows(data):
+    """The weak learner of Geurts and Louppe, which the SIGIR paper names: random cuts, no bags."""
+    choice = {"base": "extra", "bag": None, "validation": "train", "update_weights": "train"}
+    fitted = model("absolute", n_rounds=1, **choice).fit(data)
+    assert fitted.forest_ == rw.ExtraTrees(4, max_leaves=8, seed=5).fit(data).forest_
+    assert np.isnan(fitted.oob_scores_).all()
+    assert fitted.oob_ndcg_ is None
+    assert fitted.history_[0]["without_oob"] == data.n_documents
 
 
 def test_one_round_of_gradient_is_the_forest(data):
@@ -324,14 +381,37 @@ def test_additive_kinds_do_not_look_at_the_error(data):
 
 def test_weights_reach_the_forest_as_chances_or_in_the_trees(data):
     heavy = np.where(np.arange(data.n_documents) < 100, 1.0, 0.01)
-    drawn = model(n_rounds=1).fit(data, sample_weight=heavy)
-    weighed = model(n_rounds=1, weighting="reweight").fit(data, sample_weight=heavy)
-    forest = rw.RandomForest(4, max_leaves=8, seed=5, weighting="resample")
-    same = forest.fit(data, sample_weight=heavy).forest_
+    small = {"n_rounds": 1, "n_trees": ENOUGH_TREES}
+    drawn = model(**small, weighting="resample").fit(data, sample_weight=heavy)
+    weighed = model(**small).fit(data, sample_weight=heavy)
+    forest = rw.RandomForest(ENOUGH_TREES, max_leaves=8, seed=5, weighting="resample")
+    cap = math.log(ENOUGH_TREES / (3 + math.log(data.n_documents))) / data.n_documents
+    even = np.array(slow.clipped((heavy / heavy.sum()).tolist(), cap))
+    same = forest.fit(data, sample_weight=even).forest_
     assert np.array_equal(drawn.forest_.value, same.value)
     same = forest.set_params(weighting="reweight").fit(data, sample_weight=heavy).forest_
     assert np.array_equal(weighed.forest_.feature, same.feature)
     assert weighed.forest_.value == pytest.approx(same.value)
+
+
+@pytest.mark.parametrize("loss", REWEIGHTING)
+def test_by_resampling_every_row_is_left_out_by_some_tree(loss, data, grown):
+    """Weights of the hardest rows grow by a factor of 1/β per round; they are drawn no more often for it."""
+    fitted = model(loss, weighting="resample", n_trees=40, n_rounds=6, learning_rate=0.05).fit(data)
+    assert max(call["weights"].max() for call in grown) > 10 / data.n_documents
+    kept = [record["without_oob"] for record in fitted.history_ if record["beta"] is not None]
+    assert kept == [0] * len(kept)
+
+
+def test_shares_are_clipped(rng):
+    shares = rng.dirichlet(np.full(50, 0.1))
+    clipped = clipped_shares(shares, 2 / 50)
+    assert clipped.sum() == pytest.approx(1.0)
+    assert clipped.max() <= 2 / 50
+    assert clipped == pytest.approx(slow.clipped(shares.tolist(), 2 / 50))
+    few = np.array([0.0, 0.9, 0.1, 0.0])
+    assert clipped_shares(few, 0.3).tolist() == [0.0, 0.3, 0.3, 0.0]  # nowhere to go
+    assert np.array_equal(clipped_shares(few, 0.9), few)
 
 
 def test_rows_without_weight_are_no_part_of_the_data(data):
@@ -389,7 +469,7 @@ def test_the_history_says_what_happened(data, other):
 
 
 @pytest.mark.parametrize("stop", ["oob", "valid"])
-@pytest.mark.parametrize("loss", ["gradient", "absolute"])
+@pytest.mark.parametrize("loss", ["gradient", "lambda"])
 def test_patience_keeps_the_best_prefix(stop, loss, data, other):
     settings = {"n_rounds": 30, "learning_rate": 0.9}
     fitted = model(loss, stop=stop, patience=3, **settings).fit(data, valid=other)
@@ -400,6 +480,108 @@ def test_patience_keeps_the_best_prefix(stop, loss, data, other):
     shorter = model(loss, **settings | {"n_rounds": best}).fit(data)
     assert fitted.forest_ == shorter.forest_
     assert np.array_equal(fitted.oob_scores_, shorter.oob_scores_, equal_nan=True)
+
+
+def values_of_rounds(loss, stop, settings, data, other):
+    """NDCG@10 of each query after each round, None where there is no score."""
+    measure = rw.parse_measure("ndcg@10")
+    for n_rounds in range(1, settings["n_rounds"] + 1):
+        fitted = model(loss, **settings | {"n_rounds": n_rounds}).fit(data)
+        if fitted.best_iteration_ < n_rounds:
+            return
+        judged, scores = other, fitted.predict(other)
+        if stop == "oob":
+            known = ~np.isnan(fitted.oob_scores_)
+            judged, scores = data.take_rows(known), fitted.oob_scores_[known]
+        found = dict(zip(judged.queries, measure.per_query(scores, judged), strict=True))
+        yield [found.get(query) for query in (other if stop == "valid" else data).queries]
+
+
+@pytest.mark.parametrize("stop", ["oob", "valid"])
+@pytest.mark.parametrize("loss", ["absolute", "height", "gradient"])
+def test_rounds_are_kept_as_the_slow_twin_keeps_them(loss, stop, data, other):
+    """Of the kinds that re-weight, later rounds must be a standard error ahead of the first forest."""
+    is_reweighting = loss in REWEIGHTING
+    n_kept = []
+    for seed in range(3):
+        settings = {"n_rounds": 7, "seed": seed, "learning_rate": 0.2}
+        values = list(values_of_rounds(loss, stop, settings, data, other))
+        fitted = model(loss, stop=stop, patience=2, **settings).fit(data, valid=other)
+        kept, grown = slow.kept_rounds(values, 2, guards_first=is_reweighting)
+        assert fitted.best_iteration_ == kept
+        assert len([each for each in fitted.history_ if each["beta"] is not None]) == grown
+        same = model(loss, **settings | {"n_rounds": kept}).fit(data)
+        assert fitted.forest_ == same.forest_
+        assert np.array_equal(fitted.oob_scores_, same.oob_scores_, equal_nan=True)
+        best = int(np.argmax([each[stop] or 0.0 for each in fitted.history_])) + 1
+        assert ("kept alone" in fitted.stopped_because_) == (kept < best)
+        n_kept.append((kept, best))
+    assert is_reweighting or all(kept == best for kept, best in n_kept)
+
+
+def test_values_of_queries_whose_rows_are_not_together(rng):
+    """Rows without a score are left out; the first row of a query may be one of them."""
+    grouped = rw.make_ranking(6, 5, 2, seed=1)
+    data = grouped.take_rows(rng.permutation(grouped.n_documents))
+    scores = np.where(rng.random(data.n_documents) < 0.4, np.nan, rng.random(data.n_documents))
+    scores[data.query_ids == data.queries[2]] = np.nan
+    judge = RoundJudge(rw.parse_measure("ndcg@3"), data, None, None, "oob", 1)
+    values = judge.values(scores, None)
+    for value, query in zip(values, data.queries, strict=True):
+        rows = np.flatnonzero((data.query_ids == query) & ~np.isnan(scores))
+        if rows.size == 0:
+            assert np.isnan(value)
+        else:
+            (expected,) = judge.measure.per_query(scores[rows], data.take_rows(rows))
+            assert value == expected
+    assert np.isnan(values).sum() >= 1
+
+
+def test_what_is_clearly_positive():
+    # The mean is 1; standard deviations are 1 and 3, over √4.
+    assert is_clearly_positive(np.array([0.0, 2.0, 1.0, 1.0, math.nan]))
+    assert not is_clearly_positive(np.array([-2.5, 4.5, 1.0, 1.0]))
+    assert not is_clearly_positive(np.zeros(3))
+    assert not is_clearly_positive(np.full(3, math.nan))
+    assert is_clearly_positive(np.array([0.1]))
+    assert not is_clearly_positive(np.array([-0.1]))
+
+
+def test_by_default_rounds_stop_by_validation_data_where_given_else_out_of_bag(data, other):
+    settings = {"n_rounds": 40, "learning_rate": 0.9, "patience": 2}
+    judged = model(**settings, stop="auto").fit(data, valid=other)
+    assert judged.forest_ == model(**settings, stop="valid").fit(data, valid=other).forest_
+    assert judged.stopped_because_ == "early stopping: the validation measure has not improved"
+    alone = model(**settings, stop="auto").fit(data)
+    assert alone.forest_ == model(**settings, stop="oob").fit(data).forest_
+    assert alone.stopped_because_ == "early stopping: the out-of-bag measure has not improved"
+    assert len(alone.history_) == alone.best_iteration_ + 2 < 40
+    told = model(**settings | {"n_rounds": 5}).fit(data)
+    assert told.stopped_because_ == "all rounds are done"
+    assert told.best_iteration_ == 5
+    bare = model(**settings | {"n_rounds": 5}, stop="auto").fit(data.features, data.labels)
+    assert bare.best_iteration_ == 5  # no query, no ranking to judge
+    measured = model(**settings, stop="auto", measure="rmse").fit(data.features, data.labels)
+    assert "out-of-bag" in measured.stopped_because_
+    settings["bag"] = None
+    unseen = model(**settings | {"n_rounds": 5}, stop="auto", validation="train").fit(data)
+    assert unseen.best_iteration_ == 5  # no row is out of bag
+
+
+def test_by_default_whole_queries_are_drawn_where_there_are_enough(data):
+    few = data.take_queries(range(19))
+    for part, unit in ((data, "query"), (few, "row")):
+        fitted = model(bag="auto").fit(part)
+        assert fitted.forest_ == model(bag=unit).fit(part).forest_
+        assert fitted.forest_ != model(bag="row" if unit == "query" else "query").fit(part).forest_
+    bare = model(bag="auto").fit(data.features, data.labels)
+    assert bare.forest_ == model(bag="row").fit(data.features, data.labels).forest_
+
+
+@pytest.mark.parametrize(("loss", "n_trees"), [("gradient", 50), ("lambda", 50), ("height", 300)])
+def test_trees_of_a_forest_by_kind(loss, n_trees, data):
+    fitted = model(loss, n_rounds=1, n_trees=None, max_leaves=2).fit(data)
+    assert fitted.forest_.n_trees == n_trees
 
 
 def test_a_measure_that_falls(data, other):

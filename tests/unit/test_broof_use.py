@@ -23,7 +23,8 @@ def other():
 
 
 def model(loss="gradient", **parameters):
-    return rw.BROOF(loss, **{"n_rounds": 3, "n_trees": 4, "max_leaves": 8} | parameters)
+    small = {"n_rounds": 3, "n_trees": 4, "max_leaves": 8, "stop": None, "bag": "row"}
+    return rw.BROOF(loss, **small | parameters)
 
 
 WRONG = {
@@ -32,10 +33,37 @@ WRONG = {
         {"validation": "query-folds", "n_folds": 5},
         "5 query folds need at least as many trees per round, got n_trees=4",
     ),
-    "bag": ({"bag": None}, "bag 'None' is not known"),
-    "measure that no pair changes": (
-        {"loss": "lambda", "measure": "rmse"},
-        "loss='lambda' learns the measure, but .*ndcg, map.*'rmse'",
+    "bag": ({"bag": "document"}, "bag 'document' is not known"),
+    "target that no pair changes": (
+        {"loss": "lambda", "target": "rmse"},
+        "target must be one of ndcg, map.*'rmse'",
+    ),
+    "truncation": ({"truncation": 0}, "truncation must be .*1.*got 0"),
+    "sigma": ({"sigma": 0.0}, "sigma must be .*got 0"),
+    "normalise": ({"normalise": "max"}, "normalise must be True or False"),
+    "base": ({"base": "extras"}, "base 'extras' is not known. Did you mean 'extra'"),
+    "region": ({"region": "positions"}, "Did you mean 'position'"),
+    "stop": ({"stop": "never"}, "stop 'never' is not known"),
+    "trees": ({"n_trees": 0}, "n_trees must be .*1.*got 0"),
+    "validation without bags": (
+        {"bag": None},
+        "validation='oob' needs rows that trees have not seen.*bag=None.*validation='train'",
+    ),
+    "update without bags": (
+        {"loss": "height", "bag": None, "validation": "train"},
+        "update_weights='oob' needs rows that trees have not seen",
+    ),
+    "stop without bags": (
+        {"bag": None, "validation": "train", "stop": "oob"},
+        "stop='oob' needs rows that trees have not seen.*stop='valid'",
+    ),
+    "draws without bags": (
+        {"bag": None, "validation": "train", "weighting": "resample"},
+        "weighting='resample' draws rows by weight, but bag=None draws none",
+    ),
+    "too few trees to leave every row out": (
+        {"loss": "absolute", "weighting": "resample"},
+        r"with n_trees=4, some of 211 rows .* no out-of-bag prediction.*n_trees=23 or more",
     ),
     "no validation data": ({"stop": "valid"}, "stop='valid' needs validation data"),
 }
@@ -228,3 +256,18 @@ def test_refit_uses_the_rounds_that_were_chosen(data, other):
 def test_unknown_names_suggest_the_nearest(data):
     with pytest.raises(UnknownName, match="Did you mean 'query-folds'"):
         model(validation="query_folds").fit(data)
+
+
+def test_an_experiment_file_reaches_every_parameter(tmp_path):
+    pairs = {"target": "map", "truncation": "none", "normalise": False, "sigma": 2.0}
+    small = {"kind": "BROOF", "n_rounds": 2, "n_trees": 3, "max_leaves": 4}
+    config = {
+        "data": {"generate": {"queries": 24, "docs": 6, "features": 4}, "folds": 3},
+        "run": {"jobs": 0, "repetitions": 1},
+        "algorithm": [
+            small | {"name": "lambda", "loss": "lambda", "base": "extra", **pairs},
+            small | {"name": "median", "loss": "median", "region": "position", "stop": "none"},
+        ],
+    }
+    results = rw.run_experiment(config, out=tmp_path / "run")
+    assert [cell.status for cell in results.cells] == ["done"] * len(results.cells)

@@ -185,7 +185,7 @@ def test_cascades_that_cannot_be(cascade, rng):
         Cascade((Layer((), NOTHING),), 3)
     with pytest.raises(ModelError, match="the last has none"):
         Cascade((Layer((forest,), np.array([[0, WHOLE]])),), 3)
-    with pytest.raises(ModelError, match=r"pairs \(model, tree\)"):
+    with pytest.raises(ModelError, match=r"pairs \(model, part\)"):
         Layer((forest,), np.zeros((1, 3), np.int32))
     foreign = ForeignModel(rw.RandomForest(), 3)
     with pytest.raises(ModelError, match="names tree 0 of model 0, which has 0 trees"):

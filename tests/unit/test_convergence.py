@@ -11,7 +11,8 @@ import rankwood as rw
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.studies.convergence import convergence
+from rankwood.studies.convergence import Curve, _means, convergence
+from rankwood.studies.fits import fitted
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
@@ -83,7 +84,7 @@ def test_out_of_bag_of_whole_queries_and_weights(parts):
 
 
 def test_out_of_bag_of_a_broof_is_its_record(parts, tmp_path):
-    model = rw.BROOF(n_rounds=3, n_trees=5, max_leaves=6).fit(parts["train"])
+    model = rw.BROOF(n_rounds=3, n_trees=5, max_leaves=6, stop=None).fit(parts["train"])
     rw.save(model, tmp_path / "m.rankwood")
     loaded = rw.load(tmp_path / "m.rankwood")
     curve = convergence(loaded, parts)["BROOF", "oob"]
@@ -102,14 +103,92 @@ def test_no_out_of_bag_without_bags_or_with_other_data(parts):
     assert parts_of(forest, {"train": parts["vali"]}) == ["train", "oob"]
 
 
+def test_an_adarank_has_curves_of_any_measure_on_any_part(parts, tmp_path):
+    model = rw.AdaRank(8, measure="ndcg@10", max_repeats=2).fit(parts["train"], valid=parts["vali"])
+    found = convergence(model, parts)
+    curve = found["AdaRank", "test"]
+    assert curve.unit == "round"
+    assert curve.at.tolist() == list(range(1, len(model.history_) + 1))
+    assert found["AdaRank", "vali"].values.tolist() == model.history_
+    np.testing.assert_allclose(found["AdaRank", "train"].values, model.train_history_, rtol=1e-12)
+    best = model.best_iteration_
+    assert curve.values[best - 1] == mean_value(NDCG, model.predict(parts["test"]), parts["test"])
+    for n_rounds in (1, 2):  # the first rounds are those of a shorter fit
+        shorter = rw.AdaRank(n_rounds, measure="ndcg@10", max_repeats=2).fit(parts["train"])
+        assert model.after(n_rounds) == shorter.after(n_rounds)
+    assert model.after(best) == model.linear_
+    by_map = convergence(model, parts, "map", every=2)["AdaRank", "test"]
+    assert by_map.at[0] == 2
+    rw.save(model, tmp_path / "m.rankwood")
+    loaded = convergence(rw.load(tmp_path / "m.rankwood"), parts)
+    assert loaded["AdaRank", "test"].values.tolist() == curve.values.tolist()
+
+
 def test_what_only_its_fit_knows(parts):
     model = rw.AdaRank(5, measure="ndcg@10").fit(parts["train"], valid=parts["vali"])
+    del model.rounds_  # as a model file of the first version has it
     found = convergence(model, parts)
     assert found["AdaRank", "vali"].values.tolist() == model.history_
     assert found["AdaRank", "train"].values.tolist() == model.train_history_
     assert "as its fit has recorded it" in str(found)
     with pytest.raises(ModelError, match="AdaRank has no trees or layers to stop at"):
         convergence(model, parts, "map")
+
+
+@pytest.fixture(scope="module")
+def folds():
+    return rw.make_folds(rw.make_ranking(n_queries=30, docs_per_query=8, n_features=6, seed=3), 3)
+
+
+def test_curves_of_folds_are_means_of_fits_in_each(folds):
+    told = []
+    rankers = {"boosted": rw.GBRT(6, min_leaf=5), "AdaRank": rw.AdaRank(4, measure="ndcg@10")}
+    found = convergence(rankers, folds, progress=told.append)
+    curve = found["boosted", "test"]
+    for number in range(3):
+        train, vali, test = folds[number]
+        model = fitted(rankers["boosted"], train, vali, number, 1)
+        own = convergence(model, {"test": test})["GBRT", "test"]
+        assert curve.by_fold[number].tolist() == own.values.tolist()
+    np.testing.assert_allclose(curve.values, curve.by_fold.mean(axis=0))
+    np.testing.assert_allclose(curve.deviations, curve.by_fold.std(axis=0, ddof=1))
+    assert [c.part for c in found.curves if c.name == "boosted"] == ["train", "vali", "test"]
+    assert (told[-1].iteration, told[-1].total) == (6, 6)
+    assert "means over 3 folds" in str(found)
+    assert set(found.rows()[0]) == {"model", "part", "unit", "at", "value", "deviation"}
+    assert len(found.to_dict()["curves"][0]["by_fold"]) == 3
+    forest = convergence(rw.RandomForest(4, max_leaves=5), folds, every=3)
+    assert [c.part for c in forest.curves] == ["train", "oob", "vali", "test"]
+    assert forest["RandomForest", "oob"].at.tolist() == [3, 4]
+
+
+def test_a_fold_that_has_stopped_keeps_its_last_value():
+    def curve(at, values):
+        return [Curve("a", "test", "round", np.array(at), np.array(values, float))]
+
+    long, short = curve([2, 4, 6, 7], [1, 2, 3, 4]), curve([2, 3], [10, 20])
+    for first, second in ((long, short), (short, long)):
+        (found,) = _means([first, second], 2)
+        assert found.at.tolist() == [2, 4, 6, 7]
+        assert found.values.tolist() == [5.5, 11, 11.5, 12]
+    (found,) = _means([curve([3], [1]), curve([5], [2])], 10)
+    assert (found.at.tolist(), found.values.tolist()) == ([5], [1.5])
+
+
+def test_lengths_by_fold_are_noted(folds):
+    found = convergence(rw.GBRT(12, min_leaf=5, learning_rate=0.5, early_stopping=2), folds)
+    lengths = {np.unique(c).size for c in found["GBRT", "test"].by_fold}
+    assert len(lengths) > 1, "the example must stop differently"
+    assert "trees by fold; one that has stopped keeps its last value" in str(found)
+
+
+def test_folds_that_are_none(folds):
+    with pytest.raises(ParameterError, match="must be an estimator"):
+        convergence(rw.GBRT, folds)
+    with pytest.raises(ParameterError, match="must be RankingData or folds"):
+        convergence(rw.GBRT(2), [])
+    with pytest.raises(ModelError, match="RankSVM has no trees or layers"):
+        convergence(rw.RankSVM(), folds, "map")
 
 
 def test_bare_forests_and_loaded_models(parts, tmp_path):
@@ -182,6 +261,8 @@ def test_what_is_no_data(parts):
     model = rw.GBRT(2, min_leaf=5).fit(parts["train"])
     with pytest.raises(ParameterError, match="must be by part"):
         convergence(model, parts["train"])
+    with pytest.raises(ParameterError, match="or folds; got int"):
+        convergence(model, 3)
     with pytest.raises(ParameterError, match="give yours another name"):
         convergence(model, {"oob": parts["train"]})
     with pytest.raises(ParameterError, match="'test' must be RankingData"):

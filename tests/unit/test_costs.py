@@ -169,6 +169,12 @@ KINDS = {
     "RandomForest": {"n_trees": 10, "max_leaves": 12, "cost_batch": 3},
     "ExtraTrees": {"n_trees": 10, "max_leaves": 12, "cost_batch": 3},
     "GBRT": {"n_trees": 10, "max_leaves": 6, "min_leaf": 3, "subsample": 0.7},
+    "LambdaMART": {"n_trees": 10, "max_leaves": 6, "min_leaf": 3},
+    "AveragedGBRT": {"n_trees": 10, "n_runs": 3, "max_leaves": 4, "min_leaf": 3},
+    "InitializedGBRT": {
+        **{"n_trees": 6, "max_leaves": 6, "min_leaf": 3},
+        **{"forest_trees": 5, "forest_leaves": 8, "cost_batch": 3},
+    },
 }
 
 
@@ -227,6 +233,88 @@ def test_boosting_pays_for_features_that_no_earlier_tree_has_used(data, costs):
         np.testing.assert_allclose(model.forest_.value[nodes], tree.value, atol=1e-12)
         free |= {int(feature) for feature in tree.feature if feature >= 0}
         scores = scores + 0.1 * tree.value[tree.leaf_of_row]
+
+
+def loss_of(targets):
+    """I(D) of the thesis: the sum of squared differences from the mean."""
+    return sum((target - sum(targets) / len(targets)) ** 2 for target in targets)
+
+
+def least_by_eq_6_1(features, targets, rows, prices):
+    """The feature and the rows on the left of the split with the least I(D_L) + I(D_R) + λ · c(f), one by one."""
+    found = []
+    for feature, price in enumerate(prices):
+        for value in sorted({features[row][feature] for row in rows})[:-1]:
+            left = [row for row in rows if features[row][feature] <= value]
+            right = [row for row in rows if features[row][feature] > value]
+            loss = loss_of([targets[r] for r in left]) + loss_of([targets[r] for r in right])
+            found.append((loss + price, feature, left))
+    return min(found, key=lambda split: split[:2])[1:]
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_raw_costs_are_eq_6_1_as_printed(seed, weight):
+    """A tree of two levels on binary labels, each split against all others by hand; λ = 1 and costs as they are."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(60, 6)).round(
+        1
+    )  # no two losses are equal, nor do 255 bins join any values
+    labels = (features[:, :3].sum(axis=1) + rng.normal(0, 0.5, 60) > 0).astype(float)
+    costs = np.array([4.0, 1.0, 2.0, 0.25, 0.5, 0.0])
+    options = {"max_leaves": 4, "max_depth": 2, "min_leaf": 1, "learning_rate": 1.0}
+    model = rw.GBRT(
+        1, **options, start="zero", feature_costs=costs, cost_weight=weight, cost_scale="raw"
+    )
+    forest = model.fit(features.astype(np.float32), labels).forest_
+    values, prices = features.astype(np.float32).tolist(), (weight * costs).tolist()
+    root, left = least_by_eq_6_1(values, labels.tolist(), list(range(60)), prices)
+    right = [row for row in range(60) if row not in left]
+    expected = [root, *(least_by_eq_6_1(values, labels, rows, prices)[0] for rows in (left, right))]
+    nodes = [0, int(forest.left[0]), int(forest.right[0])]
+    assert forest.feature[nodes].tolist() == expected
+    for rows, node in ((left, nodes[1]), (right, nodes[2])):
+        assert forest.cover[node] == len(rows)
+
+
+def test_eq_6_1_takes_another_feature_than_the_loss_alone():
+    """A costly feature that separates the labels, and a free one with one mistake: by hand, λ = 1."""
+    features = np.array([[0, 0], [0, 0], [0, 0], [1, 0], [1, 1], [1, 1]], np.float32)
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    # Feature 0 leaves loss 0; feature 1 has (0, 0, 0, 1) on its left: 4 · ¼ · ¾ = 0.75.
+    for cost, expected in ((0.74, 0), (0.76, 1)):
+        model = rw.GBRT(
+            1,
+            2,
+            min_leaf=1,
+            feature_costs=[cost, 0.0],
+            cost_weight=1.0,
+            cost_scale="raw",
+        )
+        assert model.fit(features, labels).forest_.feature[0] == expected
+
+
+def used_by(forest, first, last):
+    nodes = slice(int(forest.tree_offsets[first]), int(forest.tree_offsets[last]))
+    return {int(feature) for feature in forest.feature[nodes] if feature >= 0}
+
+
+@pytest.mark.parametrize("name", ["GBRT", "LambdaMART", "InitializedGBRT", "AveragedGBRT"])
+def test_after_a_first_tree_that_pays_nothing_new_is_worth_a_fortune(name, data):
+    """With λ far above any gain no round buys a feature that no earlier one has used.
+
+    Nodes look at all features: one that is only offered new ones has to buy.
+    """
+    every_feature = {
+        "AveragedGBRT": {"features_per_node": None, "subsample": 0.7},
+        "InitializedGBRT": {"forest_features": None},
+    }.get(name, {})
+    options = {"seed": 2, **every_feature}
+    forest = make(name, feature_costs=np.ones(12), cost_weight=1e6, **options).fit(data).forest_
+    first = {"AveragedGBRT": 3, "InitializedGBRT": 3}.get(name, 1)  # trees that are blind together
+    assert used_by(forest, 0, forest.n_trees) == used_by(forest, 0, first)
+    free = make(name, **options).fit(data).forest_
+    assert used_by(free, 0, free.n_trees) > used_by(free, 0, first)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -17,9 +17,11 @@ from sklearn.tree import DecisionTreeRegressor
 import rankwood as rw
 from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
 from rankwood.models import cascade as cascade_module
-from rankwood.rankers.deep_forest import growing
-from rankwood.rankers.deep_forest.columns import Room, original_columns
-from rankwood.rankers.deep_forest.growing import mean_correlations, pareto_front
+from rankwood.models import within_query
+from rankwood.rankers.deep_forest import choosing, growing
+from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
+from rankwood.rankers.deep_forest.outputs import mean_correlations, pareto_front
+from rankwood.training.bags import stream_number
 from rankwood.training.rounds import ASKED_TO
 from rankwood.trees import row_order
 from tests.reference import deep_forest as reference
@@ -48,6 +50,9 @@ VARIANTS = {
     "kept trees": {"augment": "trees", "keep_augmented": True},
     "queries": {"boost": "query", "alpha": 0.8},
     "documents": {"boost": "document", "beta": 0.4},
+    "grades": {"augment": "grades"},
+    "kept grades": {"augment": "grades", "keep_augmented": True, "passes": "standard"},
+    "ranks and gaps": {"passes": "scores+ranks+gaps"},
 }
 
 
@@ -128,6 +133,116 @@ def test_trees_that_are_passed_on_do_not_know_labels_by_heart(noise, augment):
 
 
 @pytest.mark.jit_only
+@pytest.mark.parametrize("augment", ["trees", "grades", "forests"])
+def test_columns_of_training_rows_are_spread_like_those_of_new_rows(noise, augment, monkeypatch):
+    # A later layer learns from the one and is asked about the other. A single tree of pure leaves is far from the mean
+    # label; the mean of a forest is not. Rows that a tree has seen once had the forest's out-of-bag score instead.
+    train, valid = noise.take_queries(range(30)), noise.take_queries(range(30, 60))
+    seen = []
+    encode = LayerColumns.encode
+
+    def watch(self, of_train, of_valid):
+        seen.append((np.nanstd(of_train), np.std(of_valid)))
+        return encode(self, of_train, of_valid)
+
+    monkeypatch.setattr(LayerColumns, "encode", watch)
+    layer = MEMORISERS["forests"]
+    rw.DeepForest(layer, max_layers=2, patience=None, augment=augment).fit(train, valid=valid)
+    ratios = [of_train / of_valid for of_train, of_valid in seen]
+    # A forest's out-of-bag mean is of some 7 of its 20 trees, and so spread somewhat more than that of all.
+    assert (
+        np.mean(ratios) == pytest.approx(1.0, abs=0.1)
+        if augment == "trees"
+        else np.mean(ratios) < 1.8
+    )
+
+
+@pytest.mark.jit_only
+def test_class_vectors_do_not_know_labels_by_heart(noise):
+    layer = [*MEMORISERS["forests"], rw.ExtraTrees(10, max_leaves=None)]
+    model = rw.DeepForest(layer, max_layers=2, patience=None, augment="grades").fit(noise)
+    assert abs(np.corrcoef(model.oob_scores_, noise.labels)[0, 1]) < 0.15
+
+
+def test_class_vectors_cost_no_tree_and_leave_the_score_of_a_forest_alone(parts):
+    train, valid = parts
+    plain = rw.DeepForest(FORESTS, max_layers=1, seed=4).fit(train)
+    graded = rw.DeepForest(FORESTS, max_layers=1, seed=4, augment="grades").fit(train)
+    np.testing.assert_allclose(graded.predict(valid), plain.predict(valid), rtol=1e-12)
+    np.testing.assert_allclose(graded.oob_scores_, plain.oob_scores_, rtol=1e-12)
+    ordinal = graded.cascade_.layers[0].models[0]
+    assert ordinal.grades.tolist() == sorted(set(train.labels.tolist()))
+    shares = ordinal.probabilities(valid)
+    assert shares.min() >= -1e-12
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    deep = rw.DeepForest(FORESTS, max_layers=2, patience=None, augment="grades").fit(train)
+    assert deep.layers_[0]["augmented"] == 2 * ordinal.grades.size
+    continuous = rw.RankingData(train.features, np.arange(train.n_documents), train.query_ids)
+    with pytest.raises(DataError, match="different values, which are no grades"):
+        clone(deep).fit(continuous)
+
+
+def test_ordinal_rankers_pass_their_probabilities_on(parts, tmp_path):
+    train, valid = parts
+    layer = [rw.OrdinalRanker(rw.RandomForest(3)), rw.RandomForest(3)]
+    model = rw.DeepForest(layer, max_layers=2, patience=None, augment="grades")
+    model.fit(train, valid=valid)
+    found = rw.evaluate(model.predict(valid), valid, "ndcg@10", n_bootstrap=0)["ndcg@10"].value
+    assert model.history_[-1] == pytest.approx(found, abs=1e-12)
+    rw.save(model, tmp_path / "m")
+    assert np.array_equal(rw.load(tmp_path / "m").predict(valid), model.predict(valid))
+
+
+def test_ranks_and_gaps_need_queries(parts, tmp_path):
+    train, valid = parts
+    model = rw.DeepForest(FORESTS, max_layers=2, patience=None, passes="scores+ranks+gaps")
+    with pytest.raises(DataError, match="the training data have no query ids, and passes="):
+        clone(model).fit(train.features, train.labels)
+    model.fit(train, valid=valid)
+    assert model.layers_[0]["augmented"] == 6
+    rw.save(model, tmp_path / "m")
+    loaded = rw.load(tmp_path / "m")
+    assert np.array_equal(loaded.predict(valid), model.predict(valid))
+    assert loaded.cascade_.forms == ("scores", "ranks", "gaps")
+    with pytest.raises(DataError, match="score RankingData with query_ids"):
+        loaded.predict(valid.features)
+    # A query's documents are related to one another, and to no others.
+    one = valid.take_queries([3])
+    is_its = valid.query_of_row == 3
+    np.testing.assert_array_equal(model.predict(one), model.predict(valid)[is_its])
+
+
+@pytest.mark.parametrize("form", within_query.FORMS)
+def test_forms_equal_the_slow_twin(rng, form):
+    ids = rng.integers(0, 9, 60)  # rows of a query stand apart, and some queries have one row
+    data = rw.RankingData(np.zeros((60, 1)), np.zeros(60), ids)
+    for values in (rng.normal(size=60), rng.integers(0, 3, 60) * 1e30, np.full(60, 7.0)):
+        column = values.astype("f4")
+        column[:4] = np.nan
+        (found,) = within_query.columns_in_forms(column, [form], data.judgments.grouping)
+        expected = reference.within_query(column, data, form)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_mean_of_the_folds_models_is_kept_where_asked_for(parts):
+    train, valid = parts
+    model = rw.DeepForest(BOOSTED, max_layers=2, patience=None, fold_models="average", seed=2)
+    model.fit(train, valid=valid)
+    fold_of_row = reference.folds(train, np.ones(train.n_documents, bool), 3, 2, 0)
+    learner = clone(BOOSTED[1]).set_params(seed=stream_number(2, "layer 0", 1))
+    others = [
+        clone(learner).fit(rw.bin(train), sample_weight=(fold_of_row != fold).astype(float))
+        for fold in range(3)
+    ]
+    expected = np.mean([other.predict(valid) for other in others], axis=0)
+    kept = model.cascade_.layers[0].models[1]
+    np.testing.assert_allclose(kept.predict(valid), expected, rtol=1e-12)
+    found = rw.evaluate(model.predict(valid), valid, "ndcg@10", n_bootstrap=0)["ndcg@10"].value
+    assert model.history_[-1] == pytest.approx(found, abs=1e-12)
+
+
+@pytest.mark.jit_only
 def test_a_rows_own_label_does_not_move_its_out_of_bag_score(noise):
     layer = MEMORISERS["forests"]
     one = rw.DeepForest(layer, max_layers=1).fit(noise).oob_scores_
@@ -157,14 +272,20 @@ def test_the_labels_of_a_fold_do_not_move_its_held_out_scores(noise, name):
 # --- Growing -------------------------------------------------------------------------------------
 
 
+PAPER = {"judged_on": "valid", "lead": 0.0}  # the best layer on the validation data is kept
+
+
 def test_layers_up_to_the_best_are_kept(parts):
     train, valid = parts
-    model = rw.DeepForest(FORESTS, max_layers=20, patience=2, seed=1).fit(train, valid=valid)
+    model = rw.DeepForest(FORESTS, max_layers=20, patience=2, seed=1, **PAPER)
+    model.fit(train, valid=valid)
     history = model.history_
     best = int(np.argmax(history)) + 1
     assert model.best_iteration_ == model.cascade_.n_layers == best
     assert len(history) == len(model.layers_) == best + 2
-    assert model.stopped_because_ == "the measure has not improved"
+    assert model.stopped_because_ == (
+        f"layer {best} is kept: none of the next 2 was ahead of it on the validation data"
+    )
     assert [report["kept"] for report in model.layers_] == [
         number < best for number in range(best + 2)
     ]
@@ -175,16 +296,81 @@ def test_layers_up_to_the_best_are_kept(parts):
 
 def test_without_validation_data_held_out_scores_decide(parts):
     train, _ = parts
-    model = rw.DeepForest(FORESTS, max_layers=6, patience=2, seed=2).fit(train)
+    model = rw.DeepForest(FORESTS, max_layers=6, patience=2, seed=2, lead=0).fit(train)
     assert model.history_ == []
     measures = [report["measure"] for report in model.layers_]
     assert model.best_iteration_ == int(np.argmax(measures)) + 1
     assert max(measures) == pytest.approx(model.oob_ndcg_)
+    assert model.stopped_because_.endswith("ahead of it on held-out scores")
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Values by query of four layers after the first, on held-out scores and on validation data."""
+    rng = np.random.default_rng(1)
+    first = {name: rng.random(50) for name in (choosing.HELD_OUT, choosing.VALID)}
+
+    def layer(held_out, valid):
+        gains = {choosing.HELD_OUT: held_out, choosing.VALID: valid}
+        values = {
+            name: first[name] + gain + rng.normal(0, 0.01, 50) for name, gain in gains.items()
+        }
+        return {
+            name: choosing.Standing(float(each.mean()), each, np.ones(50))
+            for name, each in values.items()
+        }
+
+    return [layer(0, 0), layer(0.05, -0.05), layer(-0.05, 0.05), layer(0.05, 0.05), layer(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("judged_on", "best"),
+    [("both", [1, 1, 1, 4, 4]), ("held_out", [1, 2, 2, 2, 2]), ("valid", [1, 1, 3, 3, 3])],
+)
+def test_a_layer_is_kept_only_if_it_is_ahead_wherever_it_is_judged(judged, judged_on, best):
+    choice = choosing.LayerChoice(3, False, judged_on=judged_on, lead=1.0)
+    reports = []
+    found = []
+    for standings in judged:
+        reports.append(choice.judge(standings))
+        found.append(choice.best_iteration)
+    if judged_on == "valid":  # layer 4 is about as good as layer 3: whether it is ahead is chance
+        found[3:] = [min(3, number) for number in found[3:]]
+    if judged_on == "held_out":
+        found[3:] = [min(2, number) for number in found[3:]]
+    assert found == best
+    assert reports[0]["lead"] == {}
+    assert reports[1]["lead"]["held_out"][0] == pytest.approx(0.05, abs=0.01)
+    assert reports[1]["ahead"] == (judged_on == "held_out")
+
+
+def test_a_lead_is_counted_in_standard_errors_of_paired_differences():
+    # Differences 1, 2, 3: mean 2, standard deviation sqrt(2/3), standard error sqrt(2/3) / sqrt(3) = 0.4714.
+    one, other = np.array([1.0, 2.0, 3.0]), np.zeros(3)
+    standings = [choosing.Standing(float(each.mean()), each, np.ones(3)) for each in (one, other)]
+    mean, error = standings[0].lead_over(standings[1], minimised=False)
+    assert (mean, error) == (2.0, pytest.approx(np.sqrt(2) / 3))
+    assert standings[0].lead_over(standings[1], minimised=True)[0] == -2.0
+    for lead, is_ahead in ((4.2, True), (4.3, False)):
+        choice = choosing.LayerChoice(3, False, judged_on="held_out", lead=lead)
+        choice.judge({choosing.HELD_OUT: standings[1]})
+        assert choice.judge({choosing.HELD_OUT: standings[0]})["ahead"] == is_ahead
+
+
+def test_noise_adds_no_layer_and_says_why(noise):
+    train, valid = noise.take_queries(range(40)), noise.take_queries(range(40, 60))
+    model = rw.DeepForest(n_forests=2, n_trees=10, seed=1).fit(train, valid=valid)
+    assert model.best_iteration_ == 1
+    assert model.stopped_because_ == (
+        "layer 1 is kept: none of the next 3 was ahead of it on held-out scores and on the validation data"
+    )
+    assert [report["kept"] for report in model.layers_] == [True, False, False, False]
+    assert all(set(report["lead"]) == {"held_out", "valid"} for report in model.layers_[1:])
 
 
 def test_without_queries_rmse_decides(parts):
     train, _ = parts
-    model = rw.DeepForest(FORESTS, max_layers=4).fit(train.features, train.labels)
+    model = rw.DeepForest(FORESTS, max_layers=4, lead=0).fit(train.features, train.labels)
     measures = [report["measure"] for report in model.layers_]
     assert model.best_iteration_ == int(np.argmin(measures)) + 1
     rmse = np.sqrt(np.mean((model.oob_scores_ - train.labels) ** 2))
@@ -197,7 +383,10 @@ def test_the_default_layer_is_half_and_half():
         rw.CompletelyRandomForest
     ] * 2
     assert {forest.n_trees for forest in forests} == {80}
-    assert all(forest.bag == "row" for forest in forests)
+    assert all(forest.bag == "query" for forest in forests)
+    without = rw.DeepForest()._learners(by_query=False)
+    assert all(forest.bag == "row" for forest in without)
+    assert all(forest.bag == "row" for forest in rw.DeepForest(bag="row")._learners())
     assert forests[0].max_leaves == 7
     assert forests[-1].min_split == 9
     learners = rw.DeepForest.lambdamart()._learners()
@@ -356,7 +545,8 @@ def test_mean_correlations_by_hand():
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_saved_model_predicts_the_same(parts, variant, tmp_path):
     train, valid = parts
-    layer = [*FORESTS] if "trees" in variant or variant == "pareto" else [*FORESTS, *BOOSTED]
+    needs_forests = any(word in variant for word in ("trees", "pareto", "grades"))
+    layer = [*FORESTS] if needs_forests else [*FORESTS, *BOOSTED]
     model = rw.DeepForest(layer, max_layers=3, patience=None, **VARIANTS[variant])
     model.fit(train, valid=valid)
     rw.save(model, tmp_path / "m")
@@ -434,16 +624,37 @@ WRONG = {
     "monotone": ({"layer": [rw.GBRT(monotone=[1] * 5)]}, ParameterError, r"has monotone set"),
     "stopping": ({"layer": [rw.GBRT(early_stopping=3)]}, ParameterError, "has early_stopping set"),
     "checkpoint": ({"layer": [rw.GBRT(checkpoint="x")]}, ParameterError, "has checkpoint set"),
-    "trees without bags": (
-        {"layer": [rw.ExtraTrees(3)], "augment": "trees"},
+    "trees of boosted trees": (
+        {"layer": [rw.GBRT(3)], "augment": "trees"},
         ParameterError,
-        "is no forest with bags",
+        r"layer\[0\] \(GBRT\) is no forest",
     ),
     "pareto of boosted trees": (
         {"layer": "lambdamart", "select": "pareto"},
         ParameterError,
-        "is no forest with bags",
+        "is no forest",
     ),
+    "grades of boosted trees": (
+        {"layer": "lambdamart", "augment": "grades"},
+        ParameterError,
+        "does not tell the probability of a grade",
+    ),
+    "mean of linear models": (
+        {"layer": [rw.RankSVM()], "fold_models": "average"},
+        ParameterError,
+        "is no sum of trees",
+    ),
+    "mean of trees": (
+        {"augment": "trees", "fold_models": "average"},
+        ParameterError,
+        "more trees than its folds' forests",
+    ),
+    "unknown form": ({"passes": "scores+rank"}, ParameterError, "passes must be some of scores"),
+    "a form twice": ({"passes": "ranks+ranks"}, ParameterError, "each at most once"),
+    "no form": ({"passes": ""}, ParameterError, "passes must be some of"),
+    "a form that is no text": ({"passes": 3}, ParameterError, "passes must be some of"),
+    "unknown bag": ({"bag": "tree"}, ParameterError, "bag 'tree' is not known"),
+    "negative lead": ({"lead": -1}, ParameterError, "lead must be"),
     "a wrong shape": ({"layer": [WrongShape()]}, DataError, "WrongShape.predict gave 156 × 2"),
     "no numbers": ({"layer": [NotANumber()]}, DataError, "NotANumber.predict gave a score"),
 }

@@ -22,7 +22,12 @@ import rankwood as rw
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.studies.factorial import analysis_of_variance, factorial, factorial_design
+from rankwood.studies.factorial import (
+    _cells,
+    analysis_of_variance,
+    factorial,
+    factorial_design,
+)
 from rankwood.studies.fits import fitted
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
@@ -33,24 +38,56 @@ TD2003_DEGREES = {"A": 1, "B": 3, "A × B": 3, "error": 72}
 
 
 def of_statsmodels(values):
-    frame = pd.DataFrame(
-        [(a, b, y) for (a, b, _), y in np.ndenumerate(values)], columns=["A", "B", "y"]
-    )
-    return sm.stats.anova_lm(ols("y ~ C(A) * C(B)", data=frame).fit(), typ=2)
+    names = "PQRS"[: values.ndim - 1]  # C is patsy's own
+    frame = pd.DataFrame([(*at[:-1], y) for at, y in np.ndenumerate(values)], columns=[*names, "y"])
+    formula = "y ~ " + " * ".join(f"C({name})" for name in names)
+    return sm.stats.anova_lm(ols(formula, data=frame).fit(), typ=2)
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 4, 10), (3, 5, 4)])
+@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 4, 10), (3, 5, 4), (2, 3, 2, 3), (2, 2, 3, 2, 2)])
 def test_the_analysis_of_variance_is_that_of_statsmodels(shape, rng):
-    values = rng.normal(0.5, 0.1, shape) + 0.1 * rng.normal(size=(shape[0], 1, 1))
+    values = rng.normal(0.5, 0.1, shape) + 0.1 * rng.normal(
+        size=(shape[0], *[1] * (len(shape) - 1))
+    )
     found, expected = factorial(values), of_statsmodels(values)
-    for row, (_, theirs) in zip(found.anova, expected.iterrows(), strict=True):
+    letters = dict(zip("ABCD", "PQRS", strict=True))
+    for row in found.anova:
+        terms = [f"C({letters[name]})" for name in row.source.split(" × ") if name in letters]
+        theirs = expected.loc[":".join(terms) or "Residual"]
         assert row.sum_of_squares == pytest.approx(theirs["sum_sq"])
         assert row.degrees == theirs["df"]
         if row.source != "error":
             assert row.f == pytest.approx(theirs["F"])
             assert row.p == pytest.approx(theirs["PR(>F)"])
+    assert len(found.anova) == len(expected)
     assert found.total == pytest.approx(np.square(values - values.mean()).sum())
     assert sum(row.share for row in found.anova) == pytest.approx(1.0)
+
+
+def test_three_factors_by_hand():
+    # Contrasts of ±1: A adds ±1, B ±2, A with C ±½, all three ±¼; replicates lie 1/8 from their cell's mean.
+    a, b, c = np.meshgrid([-1, 1], [-1, 1], [-1, 1], indexing="ij")
+    cells = 10 + a + 2 * b + 0.5 * a * c + 0.25 * a * b * c
+    found = factorial(
+        np.stack([cells - 0.125, cells + 0.125], axis=-1), {"a": "lh", "b": "lh", "c": "lh"}
+    )
+    assert [row.source for row in found.anova] == [
+        "a", "b", "c", "a × b", "a × c", "b × c", "a × b × c", "error"
+    ]  # fmt: skip
+    assert [row.sum_of_squares for row in found.anova] == [16, 64, 0, 0, 4, 0, 1, 0.25]
+    assert [row.degrees for row in found.anova] == [1] * 7 + [8]
+    assert [effect.value for effect in found.effects["b"]] == [-2, 2]
+    assert [effect.value for effect in found.terms["a × c"]] == [0.5, -0.5, -0.5, 0.5]
+    assert found.terms["a × b × c"][-1].levels == ("h", "h", "h")
+    assert found.terms["a × b × c"][-1].value == 0.25
+    text = str(found)
+    for part in ("a h × c l", "a × b × c", "c h", "2 replicates of each combination of levels"):
+        assert part in text
+    record = found.to_dict()
+    assert record["interactions"][-1]["source"] == "a × b × c"
+    assert len(record["interactions"]) == 4 + 4 + 4 + 8
+    assert len(found.rows()) == 8
+    assert found._records()[3] == {"a": "l", "b": "l", "c": "h", "replicate": 2, "value": 6.875}
 
 
 def test_the_sums_of_squares_of_td2003():
@@ -160,6 +197,8 @@ def test_without_error_f_is_infinite_and_without_variation_it_is_nothing():
         ("text", None, DataError, "must be numbers"),
         (np.ones((2, 2, 2)), {"a": [1, 2]}, ParameterError, "two factors"),
         (np.ones((2, 2, 2)), {"a": [1, 2], "b": [1]}, ParameterError, "'b' has 1 levels"),
+        (np.ones((2, 2, 2, 2)), {"a": [1, 2], "b": [1, 2]}, ParameterError, "three factors"),
+        (np.ones([2] * 8), None, DataError, "at most 6 factors, got 7"),
         (np.ones((2, 2, 2)), {"a": [1, 2], "b": [1, 1]}, ParameterError, "a level twice"),
     ],
 )
@@ -207,6 +246,90 @@ def test_folds_and_repetitions_as_replicates():
     assert np.allclose(design("repetitions"), everything.mean(axis=2))
 
 
+def test_repetitions_are_the_replicates_by_default():
+    data = rw.make_ranking(n_queries=18, docs_per_query=6, n_features=5, seed=2)
+    folds = rw.make_folds(data, 3)
+    found = factorial_design(rw.RandomForest(), FACTORS, folds, repetitions=2)
+    assert found.values.shape == (2, 2, 2)
+    asked = factorial_design(
+        rw.RandomForest(), FACTORS, folds, repetitions=2, replicates="repetitions"
+    )
+    assert (found.values == asked.values).all()
+    with pytest.raises(ParameterError, match="let folds be the replicates: replicates='folds'"):
+        factorial_design(rw.RandomForest(), FACTORS, folds, repetitions=1)
+
+
+def test_the_degrees_of_the_papers_design(rng):
+    # four losses, two validation sets, ten repetitions: 72 degrees of freedom of the error, as printed in table 6.7
+    found = factorial(rng.random((4, 2, 10)))
+    assert [row.degrees for row in found.anova] == [3, 1, 3, 72]
+    # column F-Table of table 6.7
+    assert found.critical() == pytest.approx(
+        {"A": 2.731807, "B": 3.973896, "A × B": 2.731807}, abs=1e-6
+    )
+
+
+COUPLED = {"loss": ["absolute", "gradient"], ("validation", "update_weights"): ["oob", "train"]}
+BROOF = rw.BROOF(n_rounds=2, n_trees=3, max_leaves=4)
+
+
+def cells_of(estimator, factors, where=()):
+    return _cells(estimator, factors, where)
+
+
+def test_coupled_factors_vary_together(parts):
+    names, cells = cells_of(BROOF, COUPLED)
+    assert names == {
+        "loss": ("absolute", "gradient"),
+        "validation + update_weights": ("oob", "train"),
+    }
+    assert [(c.loss, c.validation, c.update_weights) for c in cells] == [
+        ("absolute", "oob", "oob"),
+        ("absolute", "train", "train"),
+        ("gradient", "oob", "oob"),
+        ("gradient", "train", "train"),
+    ]
+    pairs = {"n_trees": [1, 2], ("loss", "n_rounds"): [("absolute", 5), ("gradient", 2)]}
+    names, cells = cells_of(BROOF, pairs)
+    assert names["loss + n_rounds"] == ("absolute + 5", "gradient + 2")
+    assert [(c.loss, c.n_rounds) for c in cells[:2]] == [("absolute", 5), ("gradient", 2)]
+    train, _, test = parts
+    found = factorial_design(BROOF, COUPLED, train, test, repetitions=2)
+    assert "validation + update_weights" in str(found)
+    assert found["loss × validation + update_weights"].degrees == 1
+
+
+def test_exceptions_are_set_where_a_cell_has_the_levels():
+    where = [({"loss": "gradient"}, {"update_weights": None, "n_rounds": 7})]
+    _, cells = cells_of(BROOF, COUPLED, where)
+    assert [(c.validation, c.update_weights, c.n_rounds) for c in cells] == [
+        ("oob", "oob", 2),
+        ("train", "train", 2),
+        ("oob", None, 7),
+        ("train", None, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factors", "where", "error", "message"),
+    [
+        ({**COUPLED, "validation": ["oob", "train"]}, (), ParameterError, "validation is in two"),
+        ({"loss": ["absolute", "gradient"], ("validation", "n_round"): [1, 2]}, (), UnknownName, "Did you mean 'n_rounds'"),
+        ({"n_trees": [1, 2], ("loss", "n_rounds"): [("absolute", 5, 6), 2]}, (), ParameterError, "one value for all, or 2 values"),
+        (COUPLED, [({"loss": "median"}, {"n_rounds": 1})], UnknownName, "level of loss 'median'"),
+        (COUPLED, [({"n_trees": 3}, {"n_rounds": 1})], UnknownName, "parameter of a factor 'n_trees'"),
+        (COUPLED, [({"loss": "gradient"}, {"n_round": 1})], UnknownName, "Did you mean 'n_rounds'"),
+        (COUPLED, [({"loss": "gradient"}, {})], ParameterError, "one of the two is empty"),
+        (COUPLED, [3], ParameterError, "pairs of mappings"),
+        (COUPLED, [({"loss": "gradient"}, {"validation": "oob", "update_weights": None})], ParameterError, "the same ranker"),
+        ({name: [1, 2] for name in ("n_rounds", "n_trees", "max_leaves", "max_depth", "min_leaf", "n_folds", "seed")}, (), ParameterError, "at most 6 factors"),
+    ],
+)  # fmt: skip
+def test_factors_and_exceptions_that_are_none(factors, where, error, message):
+    with pytest.raises(error, match=message):
+        cells_of(BROOF, factors, where)
+
+
 @pytest.mark.parametrize(
     ("factors", "options", "error", "message"),
     [
@@ -215,7 +338,7 @@ def test_folds_and_repetitions_as_replicates():
         ({"max_leaves": [2, 2], "n_trees": [1, 2]}, {}, ParameterError, "two different values"),
         ({"max_leaves": "26", "n_trees": [1, 2]}, {}, ParameterError, "two different values"),
         ({"max_leaves": [2, -6], "n_trees": [1, 2]}, {}, ParameterError, "max_leaves"),
-        (FACTORS, {"repetitions": 1}, ParameterError, "one replicate of each pair"),
+        (FACTORS, {"repetitions": 1}, ParameterError, "one replicate of each cell"),
         (FACTORS, {"replicates": "fold"}, UnknownName, "Did you mean 'folds'"),
     ],
 )

@@ -70,3 +70,22 @@ def test_every_file_is_in_the_readme():
     for path in FILES:
         assert f"`{path.name}`" in text, path.name
     assert set(re.findall(r"`([\w.-]+\.toml)`", text)) == {path.name for path in FILES}
+
+
+def test_table_6_1_of_mohan_has_a_size_and_a_cost_for_each_measure(tmp_path):
+    """Eq. 6.1 as printed, exits over all documents: the settings of the thesis, and all figures of its table."""
+    path = FOLDER / "mohan-table-6.1.toml"
+    tables = tomllib.loads(path.read_text())
+    assert tables["data"]["binarise"] == 3
+    assert tables["data"]["sample"] == [1266, 1266, 3798]  # as many queries as Yahoo's set 2
+    for algorithm in tables["algorithm"]:
+        assert algorithm["n_trees"] == {"RandomForest": 2000, "GBRT": 1000}[algorithm["kind"]]
+        if "feature_costs" in algorithm:
+            assert (algorithm["cost_weight"], algorithm["cost_scale"]) == (1.0, "raw")
+        if "early_exit" in algorithm:
+            exits = rw.EarlyExit.parse(algorithm["early_exit"])
+            assert (exits.every, exits.scope) == (100, "all")
+    results = rw.run_experiment(path, out=tmp_path / "run", jobs=0, small=True)
+    rows = results.sizes()
+    assert len(rows) == 2 * 2 * 4 * 3  # rankers, λ, shares that leave, measures
+    assert all(row["cost"] > row["trees"] * 0.5 and row["valid"] is not None for row in rows)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwood as rw
-from rankwood.losses.placement import height_errors, median_errors
+from rankwood.losses.placement import REGIONS, height_errors, median_errors
 from tests.reference import broof as slow
 
 NAN = float("nan")
@@ -35,6 +35,12 @@ def test_medians_of_grades_by_hand():
     # Grade 4 is predicted 0.5 and 0.3: median 0.4. Grade 0: 0.8 0.7 0.6 0.4 0.2 0.1, median (0.6 + 0.4) / 2 = 0.5.
     expected = [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.3, 0.4]
     assert median_errors(PREDICTIONS, ranking(LABELS), "grade") == pytest.approx(expected)
+
+
+def test_medians_of_positions_by_hand():
+    # Places from 1: grade 4 belongs on 1 and 2, median 1.5; grade 0 on 3 to 8, median 5.5. Own places are 1 to 8.
+    expected = [4.5, 3.5, 2.5, 2.5, 0.5, 4.5, 1.5, 2.5]
+    assert median_errors(PREDICTIONS, ranking(LABELS), "position").tolist() == expected
 
 
 def test_heights_by_hand():
@@ -106,7 +112,7 @@ def test_kernels_equal_their_slow_twins(case):
     data = ranking(labels, queries)
     predictions = np.array([NAN if guess is None else guess for guess in guesses])
     assert as_list(height_errors(predictions, data)) == slow.height_errors(*case)
-    for region in ("place", "grade"):
+    for region in REGIONS:
         found = as_list(median_errors(predictions, data, region))
         assert found == pytest.approx(slow.median_errors(*case, region), abs=1e-12)
 

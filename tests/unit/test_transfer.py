@@ -7,12 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.stats
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.paired_tests import paired_t_test
-from rankwood.prepare.transfer import varying_columns
+from rankwood.prepare.transfer import common_columns, shown_reasons, varying_columns
 from rankwood.studies.transfer import TransferReport
 
 # Whole forests by the dozen, and no kernel that other tests do not run as plain Python.
@@ -189,6 +190,82 @@ def test_common_features_by_position(planted):
     ours, theirs = rw.common_features(plain, planted.target)
     assert ours is plain
     assert theirs is planted.target
+
+
+def test_a_feature_of_one_value_is_absent():
+    nan = float("nan")
+    # Columns: varies in both; 0 throughout the source; missing throughout the target; 1 in both; 2 against 3;
+    # one value and missing ones, which is information.
+    source = rw.RankingData(
+        [[1, 0, 5, 1, 2, nan], [2, 0, 6, 1, 2, 4], [3, 0, 7, 1, 2, 4]], [0, 1, 0], ["a", "a", "b"]
+    )
+    target = rw.RankingData([[1, 4, nan, 1, 3, nan], [0, 5, nan, 1, 3, 9]], [0, 1], ["a", "a"])
+    found = common_columns(source, target)
+    assert found.in_source.tolist() == found.in_target.tolist() == [0, 5]
+    assert found.dropped == {
+        "2": "always 0 in the source",
+        "3": "always missing in the target",
+        "4": "always 1 in both collections",
+        "5": "always 2 in the source and always 3 in the target",
+    }
+    ours, theirs = rw.common_features(source, target)
+    np.testing.assert_array_equal(ours.features, source.features[:, [0, 5]])
+    np.testing.assert_array_equal(theirs.features, target.features[:, [0, 5]])
+    everything = rw.common_features(source, target, keep_constant=True)
+    assert everything[0] is source
+    assert everything[1] is target
+    empty = source.take_rows([])
+    assert rw.common_features(empty, empty)[0].n_features == 6  # nothing is known of its values
+    with pytest.raises(
+        DataError, match=r"no feature in common: 1, 2 \(always 0 in both.*keep_constant=True"
+    ):
+        rw.common_features(*2 * [rw.RankingData(np.zeros((3, 2)), [0, 1, 0])])
+    with pytest.raises(ParameterError, match="keep_constant must be True or False"):
+        rw.common_features(source, target, keep_constant="no")
+
+
+def test_names_of_only_one_collection_have_a_reason(planted):
+    source = named(planted.source, ["a", "b", "c", "d"])
+    target = named(planted.target, ["x", "d", "b"])
+    assert dict(common_columns(source, target).dropped) == {
+        "x": "not in the source",
+        "a": "not in the target",
+        "c": "not in the target",
+    }
+
+
+def test_a_long_column_that_differs_in_its_last_row_is_no_constant():
+    features = np.zeros((10_000, 2), np.float32)
+    features[-1, 1] = 1
+    data = rw.RankingData(features, np.arange(10_000) % 2)
+    assert common_columns(data, data).in_source.tolist() == [1]
+
+
+def test_reasons_are_listed_by_kind():
+    reasons = dict.fromkeys(("2", "3", "4", "7"), "always 0 in the source") | {
+        "9": "not in the target"
+    }
+    assert shown_reasons(reasons) == "2–4, 7 (always 0 in the source); 9 (not in the target)"
+    assert shown_reasons({"bm25": "not in the source"}) == "'bm25' (not in the source)"
+
+
+def test_absent_columns_do_not_tell_the_collections_apart():
+    alike = rw.make_transfer(30, 20, 20, 20, similar_share=1.0, seed=2)
+    features = alike.source.features.copy()
+    features[:, :9] = 0
+    source = dataclasses.replace(alike.source, features=features)
+    found = rw.select_similar(source, alike.target, 0.3, forest=SMALL)
+    assert len(found.features) == 11
+    assert set(found.dropped.values()) == {"always 0 in the source"}
+    assert found.auc == pytest.approx(0.5, abs=0.1)
+    assert "11 common features\nnot common: " in str(found)
+    apart = rw.select_similar(source, alike.target, 0.3, forest=SMALL, keep_constant=True)
+    assert apart.auc > 0.99
+    assert not apart.dropped
+    whole = rw.select_similar(
+        source, alike.target, 0.3, forest=rw.RandomForest(30, max_leaves=20), keep_constant=True
+    )
+    assert "nearly every document is told apart" in str(whole)
 
 
 def test_features_that_are_lost_are_accounted_for(planted, parts):
@@ -368,6 +445,88 @@ def test_data_without_names_stay_without(planted):
     found = rw.add_model_features(forest, data, "Q")
     assert found.data.feature_names is None
     assert found.data.n_features == data.n_features + 1
+
+
+# Several transfers in one table
+
+
+def test_a_table_has_what_single_calls_have(planted, parts):
+    train, valid = parts
+    found = rw.transfer_table(
+        planted.source, train, (0.1, 0.3), ("Q",), valid=valid, test=planted.source, model=SMALL,
+        measures=("ndcg@10", "rmse"), forest=SMALL, source_model=SMALL, seed=4,
+    )  # fmt: skip
+    assert [line.added for line in found.lines] == ["10 %", "30 %", "Q"]
+    for share in (0.1, 0.3):
+        for measure in ("ndcg@10", "rmse"):
+            single = rw.select_similar(
+                planted.source, train, share, valid=valid, model=SMALL, measure=measure, forest=SMALL, seed=4
+            )  # fmt: skip
+            line = found[f"{100 * share:.0f} %"]
+            assert line.reports["validation", measure].to_dict() == single.report.to_dict()
+            assert line.count == single.rows.size
+            assert found.auc == single.auc
+            np.testing.assert_array_equal(found.similarity, single.similarity)
+    model = clone(SMALL).fit(planted.source)
+    of_columns = rw.add_model_features(
+        model, train, "Q", prefix="source ", valid=valid, ranker=SMALL
+    )
+    assert found["Q"].reports["validation", "ndcg@10"].to_dict() == of_columns.report.to_dict()
+    # the test part is scored by the same models
+    joined = rw.select_similar(planted.source, train, 0.1, forest=SMALL, seed=4).data
+    expected = rw.evaluate(clone(SMALL).fit(joined), planted.source, "ndcg@10")["ndcg@10"].value
+    assert found["10 %"].reports["test", "ndcg@10"].with_transfer == pytest.approx(expected)
+
+
+def test_the_text_and_the_files_of_a_table(planted, parts, tmp_path):
+    train, valid = parts
+    narrow = named(planted.source, planted.source.names[:7])
+    told = []
+    found = rw.transfer_table(
+        narrow, train, (0.5,), ("Q", "PC", "CP"), valid=valid, model=SMALL, forest=SMALL, progress=told.append
+    )  # fmt: skip
+    text = str(found)
+    for part in ("share", "documents", "50 %", "0 %, all features", "kinds", "columns", "PC",
+                 "7 common features", "not common: ", "(not in the source)", "3 lines is a search"):  # fmt: skip
+        assert part in text
+    assert [line.added for line in found.lines] == ["50 %", "Q", "PC"]
+    grades = np.unique(planted.source.labels).size
+    assert found["PC"].count == 2 * grades - 1
+    assert (told[-1].iteration, told[-1].total) == (5, 5)
+    found.write_csv(tmp_path / "t.csv")
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines[0].startswith(
+        "kind,added,count,part,model,measure,without,with,difference,p_value"
+    )
+    assert len(lines) == 4
+    record = found.to_dict()
+    assert record["features"] == 7
+    assert record["results"][0]["without_with_all_features"] is not None
+    assert set(record["dropped"]) == set(train.names[7:])
+    only = rw.transfer_table(narrow, train, columns="Q", valid=valid, model=SMALL)
+    assert only.auc is None
+    assert "AUC" not in str(only)
+    with pytest.raises(UnknownName, match="line of this table"):
+        _ = found["60 %"]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ({}, {}, "nothing would be transferred: pass shares"),
+        ({"shares": (0.1, 2)}, {}, r"share must be in \(0, 1\], got 2"),
+        ({"shares": (0.1,)}, {"measures": ()}, "measures is empty"),
+        ({"shares": (0.1,)}, {"level": 0}, "level must be in"),
+        ({"shares": (0.1,)}, {"test": 3}, "test must be RankingData, got int"),
+        ({"columns": ("X",)}, {}, "kinds must be some of the letters"),
+        ({"columns": ("P",)}, {"source_model": SMALL}, "RandomForest gives no class"),
+        ({"columns": ("Q",)}, {"source_model": "GBRT"}, "source_model must be a ranker"),
+    ],
+)
+def test_tables_that_cannot_be_made(planted, parts, given, options, message):
+    train, valid = parts
+    with pytest.raises(ParameterError, match=message):
+        rw.transfer_table(planted.source, train, **given, valid=valid, **options)
 
 
 # Bad input

@@ -22,6 +22,16 @@ from tests.reference import trees as reference
 MISSING = 255
 
 
+@pytest.fixture(autouse=True, scope="module")
+def threads_share_every_leaf():
+    """Threads search small leaves too, which would not pay outside of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grower, "_LEAST_SHARED", 0)
+        patch.setattr(grower, "_LEAST_FOR_TEAM", 0)
+        patch.setattr(grower, "usable_cores", lambda: 64)
+        yield
+
+
 def matrix_of(codes, thresholds):
     """The matrix of codes and cut points."""
     offsets = np.concatenate([[0], np.cumsum([len(cuts) for cuts in thresholds])]).astype(np.int64)
@@ -235,7 +245,14 @@ def assert_equals_the_slow_twin(problem, seed):
     )
     matrix = matrix_of(codes, thresholds)
     # The guess of what is likely to be split: nothing, all that gains anything, some of it.
-    for n_threads, likely_gain in ((1, np.inf), (2, np.inf), (1, 0.0), (1, 0.5), (1, 5.0)):
+    for n_threads, likely_gain in (
+        (1, np.inf),
+        (2, np.inf),
+        (1, 0.0),
+        (1, 0.5),
+        (2, 0.5),
+        (1, 5.0),
+    ):
         tree = grow_tree(
             matrix,
             targets,
@@ -464,7 +481,11 @@ def test_small_whole_targets_stay_exact():
     np.testing.assert_array_equal(back, targets)
 
 
-def test_trees_are_the_same_bytes_for_any_number_of_threads_and_any_guess():
+@pytest.mark.parametrize("least_shared", [0, 10_000])  # all leaves, or the larger ones
+def test_trees_are_the_same_bytes_for_any_number_of_threads_and_any_guess(
+    least_shared, monkeypatch
+):
+    monkeypatch.setattr(grower, "_LEAST_SHARED", least_shared)
     rng = np.random.default_rng(5)
     codes = rng.integers(0, 200, (23, 2000)).astype(np.uint8)
     matrix = matrix_of(codes, [np.arange(199)] * 23)

@@ -23,7 +23,8 @@ Where the parts are
     lazy_commands  train, compare-missing
     the others     commands: data (convert, data …), demo, evaluate (evaluate, compare), experiment (experiment,
                    report), explain, export (export, import), inspect, maintenance (warm-up, versions), score, serve,
-                   studies (bias-variance, convergence, cost-curve, factorial, front, learning-curve), transfer
+                   studies (best-sizes, bias-variance, convergence, cost-curve, factorial, front, learning-curve),
+                   transfer
 
 How to add a command
     1. Write the function in the module whose subject it shares. The docstring is the help text; its last paragraphs are

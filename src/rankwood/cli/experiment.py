@@ -94,6 +94,7 @@ def experiment_command(
         raise
     results = read_run(plan.folder.path)
     show_results(results)
+    show_sizes(results)
     printing.say(f"\n{plan.folder.path}: {_counts(results)}")
     _raise_for_failures(results, plan)
 
@@ -214,6 +215,28 @@ def show_results(results: RunResults) -> None:
             f"\nmarks: differs from {results.baseline} (p < 0.05, {results.correction}) by {tests}; "
             "+ is t, * is Wilcoxon, r is randomisation"
         )
+
+
+def show_sizes(results: RunResults) -> None:
+    """A table with a row per algorithm and measure: size, value where it was chosen, test value, cost of a document."""
+    sizes = results.sizes()
+    if not sizes:
+        return
+    rows = [
+        [
+            row["algorithm"],
+            row["measure"],
+            f"{row['rounds']:,.0f}",
+            f"{row['trees']:,.0f}",
+            "–" if row["valid"] is None else f"{row['valid']:.5f}",
+            "–" if row["test"] is None else f"{row['test']:.5f}",
+            f"{row['cost']:,.1f}",
+        ]
+        for row in sizes
+    ]
+    printing.say("\nsizes, and the mean cost of a test document (means over folds and repetitions)")
+    columns = ["algorithm", "measure", "rounds", "trees", "valid", "test", "cost"]
+    printing.show_table(columns, rows, left=2)
 
 
 def mean_of(results: RunResults, algorithm: str, measure: str) -> float:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rankwood.data.splits import Overlap
     from rankwood.data.summary import Summary
     from rankwood.dtypes import Floats
+    from rankwood.models.blend import BlendModel
     from rankwood.models.cascade import Cascade
     from rankwood.models.family import Family
     from rankwood.models.forest import Forest
@@ -186,7 +187,7 @@ def _show_model(path: str, as_json: bool) -> None:
     show_features(model)
 
 
-def _describe_forest(forest: Forest | Cascade | Family) -> dict[str, Any]:
+def _describe_forest(forest: Forest | Cascade | Family | BlendModel) -> dict[str, Any]:
     return {
         "trees": forest.n_trees,
         "leaves": forest.n_leaves,
@@ -204,6 +205,20 @@ def _describe_cascade(cascade: Cascade) -> dict[str, Any]:
 def _describe_family(family: Family) -> dict[str, Any]:
     search = {"models searched": len(family.explored), "lengths": len(family.front) - 1}
     return {**search, **_describe_forest(family)}
+
+
+def _describe_blend(blend: BlendModel) -> dict[str, Any]:
+    weights = dict(zip(blend.names, blend.weights.tolist(), strict=True))
+    kinds = {"weights": "by document"} if blend.gates else {}
+    factors = dict(zip(blend.names, blend.factors.tolist(), strict=True))
+    return {
+        "parts": len(blend.parts),
+        **kinds,
+        **{f"weight of {name}": weight for name, weight in weights.items()},
+        **{f"factor of {name}": factor for name, factor in factors.items()},
+        "one sum of trees": blend.is_sum_of_trees,
+        **_describe_forest(blend),
+    }
 
 
 def _show_gains(forest: Forest) -> None:
@@ -263,6 +278,7 @@ _OF_KIND: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], None]
     "family": (_describe_family, _show_gains),
     "ordinal": (_describe_forest, _show_gains),
     "cascade": (_describe_cascade, _show_gains),
+    "blend": (_describe_blend, _show_gains),
 }
 
 

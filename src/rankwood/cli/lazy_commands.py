@@ -30,7 +30,7 @@ from rankwood.cli.options import (
 )
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.prepare.missing import TREATMENTS, PredictMissing
-from rankwood.rankers.base import learned_model
+from rankwood.rankers.base import learned_model, weights_by_name
 from rankwood.rankers.save import estimators, save
 from rankwood.studies.missing import compare_missing
 
@@ -150,8 +150,9 @@ def compare_missing_command(
     ranker = estimators()[model](**values)
     outputs = Outputs(csv=csv, as_json=as_json)
     train, held_out = _read_pair(data, test, reading)
+    seed = getattr(ranker, "seed", None) or 0  # rankers that are built on others may have none
     step = PredictMissing(
-        predict_trees, max_sweeps=predict_sweeps, seed=ranker.seed, n_threads=ranker.n_threads
+        predict_trees, max_sweeps=predict_sweeps, seed=seed, n_threads=ranker.n_threads
     )
     with printing.training("comparing treatments", "", reading.quiet) as progress:
         comparison = compare_missing(
@@ -163,7 +164,7 @@ def compare_missing_command(
             predictor=step,
             n_folds=folds,
             n_bootstrap=bootstrap,
-            seed=ranker.seed,
+            seed=seed,
             progress=progress,
         )
     outputs.show(comparison, csv=comparison.write_csv)
@@ -229,6 +230,10 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
         _size(learned_model(fitted)),
         ("time", f"{training['seconds']:,.1f} s"),
     ]
+    weights = weights_by_name(fitted)
+    if weights:
+        listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
+        facts.append(("weights", listed))
     explored = getattr(fitted, "tree_", None)
     if explored is not None:
         facts.append(("search", f"{explored!r}"[1:-1]))

@@ -51,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export.export_command,
     "import": export.import_command,
     "cost-curve": studies.cost_curve_command,
+    "best-sizes": studies.best_sizes_command,
     "front": studies.front_command,
     "compare-missing": compare_missing,
     "transfer": transfer.command,

@@ -11,15 +11,23 @@ from typing import Annotated, Any
 import typer
 
 from rankwood.errors import ParameterError, UnknownName
-from rankwood.rankers.base import Ranker
+from rankwood.models.blend import names_of_parts
+from rankwood.rankers.base import BuiltOnBase, Ranker
 from rankwood.rankers.parameters import Parameter, declared_parameters
 from rankwood.rankers.save import estimators
 from rankwood.training.checkpoint import OF_THE_RUN
 
 _PANEL = "Parameters of the model"
-# The estimator whose documentation is the help of an option; by default the first one with the parameter.
-_SPEAKERS = {"min_gain": "BROOF", "n_trees": "BROOF", "seed": "AdaRank"}
+# The estimators whose documentation is the help of an option; by default the first one with the parameter.
+_SPEAKERS = {
+    "base": ("BoostingTree", "BROOF"),
+    "min_gain": ("BROOF",),
+    "seed": ("AdaRank",),
+    **dict.fromkeys(("target", "truncation", "normalise", "sigma"), ("LambdaMART",)),
+}
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
+_RANKERS = ("parts", "gate")  # parameters of Blend that are written as calls of rankers
+_NUMBERS = "weights"  # a name, or numbers with commas between them
 
 
 def with_parameters(
@@ -57,7 +65,7 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     known = _parameters(estimators()[kind])
     given = {name: value for name, value in given.items() if value is not None}
     values = {}
-    if _BASE in known:
+    if issubclass(estimators()[kind], BuiltOnBase):
         others = {name: given.pop(name) for name in list(given) if name not in known}
         default = getattr(estimators()[kind], "_default_base", _DEFAULT_BASE)
         values[_BASE] = _base(given.pop(_BASE, None), others, default)
@@ -67,8 +75,77 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
             raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
-        values[name] = _value(name, value) if isinstance(value, str) else value
+        values[name] = _read_text(name, value) if isinstance(value, str) else value
     return values
+
+
+def _read_text(name: str, text: str) -> Any:
+    """The value of a parameter as it was typed."""
+    if name in _RANKERS:
+        rankers = read_rankers(name, text)
+        return rankers if name == "parts" else rankers[0][1]
+    if name == _NUMBERS and "," in text:
+        return [_value(name, part.strip()) for part in text.split(",")]
+    return _value(name, text)
+
+
+def read_rankers(name: str, text: str) -> list[tuple[str, Any]]:
+    """Names and rankers from a text such as "RandomForest, boosting=GBRT(n_trees=50)".
+
+    A ranker is written as its name, or as a call with parameters by name. Nothing is executed.
+    """
+    try:
+        call = ast.parse(f"Blend({text})", mode="eval").body
+    except (SyntaxError, ValueError):
+        call = None
+    if not isinstance(call, ast.Call) or not (call.args or call.keywords):
+        raise _unreadable(name, text)
+    rankers = [_ranker(name, text, node) for node in call.args]
+    kinds = [type(ranker).__name__ for ranker in rankers]
+    pairs = list(zip(names_of_parts([None] * len(kinds), kinds), rankers, strict=True))
+    for keyword in call.keywords:
+        pairs.append((str(keyword.arg), _ranker(name, text, keyword.value)))
+    return pairs
+
+
+def _ranker(name: str, text: str, node: ast.expr) -> Any:
+    """The ranker that a node of the syntax tree describes: a name, or a call of a name."""
+    called = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(called, ast.Name):
+        raise _unreadable(name, text)
+    if called.id not in estimators():
+        raise UnknownName(f"ranker in {name}", called.id, estimators())
+    given: dict[str, Any] = {}
+    if isinstance(node, ast.Call):
+        if node.args:
+            raise _unreadable(name, text)
+        for keyword in node.keywords:
+            given[str(keyword.arg)] = _argument(name, text, keyword.value)
+    if not isinstance(given.get(_BASE), Ranker):
+        return estimators()[called.id](**read(called.id, given))
+    known = _parameters(estimators()[called.id])
+    for parameter in given:  # those of base stand within the call of base
+        if parameter not in known:
+            raise UnknownName(f"parameter of {called.id}", parameter, known)
+    return estimators()[called.id](**given)
+
+
+def _argument(name: str, text: str, node: ast.expr) -> Any:
+    """The value of a parameter within a call: a number, a text, a list, or a ranker."""
+    is_ranker = isinstance(node, ast.Name) and node.id in estimators()
+    if is_ranker or isinstance(node, ast.Call):
+        return _ranker(name, text, node)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise _unreadable(name, text) from None
+
+
+def _unreadable(name: str, text: str) -> ParameterError:
+    return ParameterError(
+        f"{name} must be written as names of rankers, perhaps with parameters, such as "
+        f"\"RandomForest, boosting=GBRT(n_trees=50)\"; got '{text}'."
+    )
 
 
 def _base(name: Any, given: dict[str, Any], default: str) -> Any:
@@ -88,12 +165,15 @@ def _parameters(kind: type[Ranker]) -> dict[str, Parameter]:
 
 def _option(name: str, of_kinds: dict[str, Parameter]) -> inspect.Parameter:
     """The option of a parameter, with its defaults by estimator where they differ."""
-    speaker = _SPEAKERS.get(name, next(iter(of_kinds)))
-    text = str(of_kinds[speaker].doc).replace("[", r"\[")
+    speakers = _SPEAKERS.get(name, (next(iter(of_kinds)),))
+    texts = [str(of_kinds[speaker].doc).replace("[", r"\[") for speaker in speakers]
+    text = texts[0]
+    for speaker, other in zip(speakers[1:], texts[1:], strict=True):
+        text += f" {speaker}: {other}"
     defaults = {kind: str(declared.default) for kind, declared in of_kinds.items()}
     shown = "; ".join(f"{kind} {default}" for kind, default in defaults.items())
     if len(set(defaults.values())) == 1:
-        shown = defaults[speaker]
+        shown = defaults[speakers[0]]
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         metavar="VALUE",

@@ -1,7 +1,7 @@
 """Commands that study rankers: how their error, quality and cost depend on data, parameters and size.
 
 ``bias-variance``, ``learning-curve`` and ``factorial`` train rankers many times, ``convergence`` where asked to;
-``cost-curve`` and ``front`` look at a model file. Each command reads its data, calls a function of
+``best-sizes``, ``cost-curve`` and ``front`` look at a model file. Each command reads its data, calls a function of
 ``rankwood.studies``, and shows the result.
 """
 
@@ -125,6 +125,13 @@ def convergence_command(
     data: TrainingData = None,
     valid: ValidationData = None,
     test: TestData = None,
+    folds: Annotated[
+        str | None,
+        option(
+            "Train each --model in Fold1, Fold2, … instead, and show means over the folds.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     measure: MeasureText = "ndcg@10",
     every: Annotated[
         int | None, option("Trees, rounds or layers from one point to the next.", min=1)
@@ -142,16 +149,21 @@ def convergence_command(
 
     Example: rankwood convergence --model BROOF:validation=oob --model BROOF:validation=train --data train.txt.gz
     --test test.txt.gz
+
+    Example: rankwood convergence --model BROOF --model GBRT --model AdaRank --folds MQ2008 --plot rounds.svg
     """
     from rankwood.studies.convergence import convergence
 
     outputs = Outputs(plot=plot, csv=csv, as_json=as_json)
-    _refuse_contradictions(models or (), model or (), data, (data, valid, test))
-    unfitted = estimators_of(model or ())
-    named = _loaded(models or (), unfitted)
-    parts = _read_parts({"train": data, "vali": valid, "test": test}, named, reading)
-    named |= {name: _fitted(name, ranker, parts, reading) for name, ranker in unfitted.items()}
-    with printing.training("curves", "", reading.quiet) as progress:
+    _refuse_contradictions(models or (), model or (), data, (data, valid, test), folds)
+    named = unfitted = estimators_of(model or ())
+    if folds is not None:
+        parts = read_parts(data, valid, test, folds, reading)
+    else:
+        named = _loaded(models or (), unfitted)
+        parts = _read_parts({"train": data, "vali": valid, "test": test}, named, reading)
+        named |= {name: _fitted(name, ranker, parts, reading) for name, ranker in unfitted.items()}
+    with printing.training("fits" if folds else "curves", "", reading.quiet) as progress:
         result = convergence(
             named,
             parts,
@@ -164,8 +176,20 @@ def convergence_command(
 
 
 def _refuse_contradictions(
-    models: Sequence[str], fits: Sequence[str], data: str | None, parts: Sequence[str | None]
+    models: Sequence[str],
+    fits: Sequence[str],
+    data: str | None,
+    parts: Sequence[str | None],
+    folds: str | None,
 ) -> None:
+    if folds is not None:
+        if models:
+            raise ParameterError(
+                f"--folds trains in every fold, and {models[0]} is trained already: name models with --model."
+            )
+        if not fits:
+            raise ParameterError("name models to train in the folds with --model.")
+        return
     if not models and not fits:
         raise ParameterError("name model files, or models to train with --model.")
     if all(part is None for part in parts):
@@ -279,60 +303,184 @@ def _show_points(result: QualityCostCurve | Front | RunFronts, as_json: bool) ->
 
 
 @with_reading_options
+def best_sizes_command(
+    model: ModelFile,
+    valid: Annotated[str, argument("VALID", f"What sizes are chosen on. {LABELLED_DATA}")],
+    *,
+    test: Annotated[
+        str | None, file_option("Labelled data that are measured at the chosen sizes only.")
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        option("Such as ndcg@10 or p@5; may be repeated.", "--measure", "-m"),
+    ] = None,
+    costs: Annotated[
+        str | None,
+        file_option(
+            "A feature (name or number) and its cost per line; without it every feature costs 1."
+        ),
+    ] = None,
+    early_exit: Annotated[
+        str,
+        option(
+            "Where the documents with the lowest scores leave, as every=100,drop=0.1,scope=all; none: nowhere.",
+            metavar="EXITS",
+        ),
+    ] = "none",
+    every: Annotated[int, option("Look at every so many rounds, and at the last.", min=1)] = 1,
+    out: Annotated[
+        Path | None,
+        file_option(
+            "Write the model of the size that is best by the first measure.", "--out", "-o"
+        ),
+    ] = None,
+    csv: Csv = None,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Choose the number of trees by each measure on validation data, and show what a document costs then.
+
+    A model of trees is a model of every size. Train it without early stopping, so that no trees are discarded.
+
+    Example: rankwood best-sizes gbrt.rankwood vali.txt.gz --test test.txt.gz -m ndcg@10 -m err -m rmse
+
+    Example: rankwood best-sizes rf.rankwood vali.txt.gz -m p@5 -m auc --costs costs.tsv --early-exit
+    every=100,drop=0.1,scope=all
+    """
+    from rankwood.models.early_exit import EarlyExit
+    from rankwood.models.forest import Forest
+    from rankwood.rankers.save import load, n_features_of, save
+    from rankwood.studies.best_sizes import best_sizes
+
+    outputs = Outputs(csv=csv, as_json=as_json)
+    exits = None if early_exit == "none" else EarlyExit.parse(early_exit)
+    loaded = load(model)
+    paths = [valid] if test is None else [valid, test]
+    parts = read_alike(paths, reading, n_features=n_features_of(loaded))
+    sizes = best_sizes(
+        loaded,
+        parts[0],
+        measure or ["ndcg@10", "map", "err@10"],
+        test=None if test is None else parts[1],
+        costs=costs,
+        exits=exits,
+        every=every,
+        n_threads=reading.options["n_threads"],
+    )
+    if out is not None:
+        best = next(iter(sizes))
+        is_bare = isinstance(loaded, Forest)
+        save(
+            loaded.take_trees(slice(0, best.n_trees))
+            if is_bare
+            else loaded.truncated(best.n_rounds),
+            out,
+        )
+        printing.notice(f"{out}: {best.n_rounds:,} rounds, the best by {best.measure}")
+    outputs.show(sizes, csv=sizes.write_csv)
+
+
+@with_reading_options
 def factorial_command(
+    run: Annotated[
+        Path | None,
+        argument(
+            "RUN",
+            "The folder of a finished run, as rankwood experiment writes it: nothing is fitted.",
+        ),
+    ] = None,
     *,
     model: Annotated[
-        str,
+        str | None,
         option("Such as BROOF, or BROOF:n_rounds=20,n_trees=10.", metavar="NAME:PARAMETERS"),
-    ],
+    ] = None,
     factor: Annotated[
         list[str],
         option(
-            "A parameter of the model and the values to try; give two of them.",
+            "A parameter of the model and the values to try; give two or more of them. Parameters that vary together "
+            "are joined by +, as in validation+update_weights=oob,train or loss+n_rounds=absolute+500,gradient+100. "
+            "Of a run, the name alone takes all values that its algorithms have.",
             metavar="PARAMETER=VALUE,…",
         ),
     ],
+    where: Annotated[
+        list[str] | None,
+        option(
+            "An exception, as loss=gradient:update_weights=none,n_rounds=100; may be repeated.",
+            metavar="LEVELS:SETTINGS",
+        ),
+    ] = None,
     data: TrainingData = None,
     test: TestData = None,
     valid: StoppingData = None,
     folds: Folds = None,
     repetitions: Annotated[
-        int, option("Fits of each pair of values in each fold, with different seeds.")
+        int, option("Fits of each combination of values in each fold, with different seeds.")
     ] = 5,
     replicates: Annotated[
         str,
         option(
-            "What repeats a measurement: 'all' fits, 'repetitions' (mean over folds), 'folds' (mean over "
+            "What repeats a measurement: 'repetitions' (mean over folds), 'all' fits, 'folds' (mean over "
             "repetitions)."
         ),
-    ] = "all",
-    measure: MeasureText = "ndcg@10",
+    ] = "repetitions",
+    measure: Annotated[
+        str | None,
+        option(
+            "Such as ndcg@10 or map; ndcg@10 by default, of a run its primary one.",
+            "--measure",
+            "-m",
+        ),
+    ] = None,
     level: Level = 0.05,
-    csv: Annotated[Path | None, file_option("Also write the value of every fit.")] = None,
+    csv: Annotated[Path | None, file_option("Also write the value of every replicate.")] = None,
     html: Annotated[Path | None, file_option("Also write the tables as a page.")] = None,
     checkpoint: StudyCheckpoint = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
-    """Tell apart what two parameters, their interaction and chance do to a measure.
+    """Tell apart what parameters, their interactions and chance do to a measure.
 
-    A two-factor factorial design with replication: effects, interactions, allocation of variation, ANOVA.
+    A full factorial design with replication: effects, interactions, allocation of variation, ANOVA.
 
     Example: rankwood factorial --folds MQ2008 --model BROOF:n_rounds=20 --factor loss=absolute,gradient
     --factor validation=oob,train --repetitions 5
+
+    Example: rankwood factorial runs/broof-table-6.3 --factor loss --factor validation
     """
+    outputs = Outputs(csv=csv, html=html, as_json=as_json)
+    if run is not None:
+        fits = {
+            "--model": model,
+            "--data": data,
+            "--test": test,
+            "--valid": valid,
+            "--folds": folds,
+        }
+        _refuse_fits(fits | {"--where": where, "--checkpoint": checkpoint})
+        from rankwood.experiments.design import factorial_of_run
+
+        result = factorial_of_run(
+            run, _factors_of_run(factor), measure, replicates=replicates, level=level
+        )
+        outputs.show(result, csv=result.write_csv, html=result.write_html)
+        return
     from rankwood.studies.factorial import factorial_design
 
-    outputs = Outputs(csv=csv, html=html, as_json=as_json)
+    if model is None:
+        raise ParameterError("name a model to fit with --model, or the folder of a finished run.")
     (ranker,) = estimators_of([model]).values()
-    factors = _factors(kind_of(model), factor)
+    kind = kind_of(model)
+    factors = _factors(kind, factor)
+    exceptions = [_exception(kind, text) for text in where or ()]
     parts = read_parts(data, valid, test, folds, reading)
     with printing.training("fits", "", reading.quiet) as progress:
         result = factorial_design(
             ranker,
             factors,
             parts,
-            measure=measure,
+            measure=measure or "ndcg@10",
+            where=exceptions,
             repetitions=repetitions,
             replicates=replicates,
             level=level,
@@ -343,25 +491,81 @@ def factorial_command(
     outputs.show(result, csv=result.write_csv, html=result.write_html)
 
 
-def _factors(kind: str, texts: list[str]) -> dict[str, list[Any]]:
-    """Two parameters with their values, read as those of ``rankwood train`` are."""
-    from rankwood.cli import parameters
+def _refuse_fits(options: Mapping[str, Any]) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise ParameterError(f"a finished run is not fitted again: leave out {', '.join(given)}.")
 
-    if len(texts) != 2:
-        raise ParameterError(f"a design has two factors, got {len(texts)}: give --factor twice.")
-    factors: dict[str, list[Any]] = {}
+
+def _factors(kind: str, texts: list[str]) -> dict[str | tuple[str, ...], list[Any]]:
+    """Parameters with their values, read as those of ``rankwood train`` are; coupled ones by a tuple of names."""
+    if len(texts) < 2:
+        raise ParameterError(
+            f"a design has two factors or more, got {len(texts)}: give --factor twice."
+        )
+    factors: dict[str | tuple[str, ...], list[Any]] = {}
     for text in texts:
-        name, equals, values = text.partition("=")
-        name = name.strip().replace("-", "_")
+        names, equals, values = text.partition("=")
+        parameters = tuple(_parameter_name(name) for name in names.split("+"))
         if not equals or not values:
             raise ParameterError(
                 f"--factor must be written as parameter=value,value; got '{text}'."
             )
-        if name in factors:
-            raise ParameterError(f"--factor {name} is given twice.")
-        factors[name] = [
-            parameters.read(kind, {name: value.strip()})[name] for value in values.split(",")
-        ]
+        key = parameters[0] if len(parameters) == 1 else parameters
+        if key in factors:
+            raise ParameterError(f"--factor {names.strip()} is given twice.")
+        factors[key] = [_level(kind, parameters, value) for value in values.split(",")]
+    return factors
+
+
+def _level(kind: str, parameters: tuple[str, ...], text: str) -> Any:
+    """The value of a parameter; of coupled ones their common value, or as many values joined by +."""
+    values = text.split("+") if len(parameters) > 1 else [text]
+    if len(values) not in (1, len(parameters)):
+        raise ParameterError(
+            f"a level of {'+'.join(parameters)} is one value, or {len(parameters)} joined by +; got '{text}'."
+        )
+    read = [
+        _settings(kind, {name: value})[name]
+        for name, value in zip(parameters, values, strict=False)
+    ]
+    return tuple(read) if len(read) > 1 else read[0]
+
+
+def _settings(kind: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    from rankwood.cli import parameters
+
+    return parameters.read(kind, {name: value.strip() for name, value in texts.items()})
+
+
+def _parameter_name(text: str) -> str:
+    return text.strip().replace("-", "_")
+
+
+def _exception(kind: str, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Levels, and what is set where a cell has them, from ``loss=gradient:n_rounds=100``."""
+    halves = text.split(":")
+    pairs = [[pair.split("=", 1) for pair in half.split(",")] for half in halves]
+    if len(halves) != 2 or any(len(pair) != 2 for half in pairs for pair in half):
+        raise ParameterError(
+            f"--where must be written as parameter=level:parameter=value,parameter=value; got '{text}'."
+        )
+    levels, settings = (
+        _settings(kind, {_parameter_name(name): value for name, value in half}) for half in pairs
+    )
+    return levels, settings
+
+
+def _factors_of_run(texts: list[str]) -> dict[str, list[str]]:
+    """Names of parameters, with the levels to take; none stands for all."""
+    factors: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        if _parameter_name(name) in factors:
+            raise ParameterError(f"--factor {name.strip()} is given twice.")
+        levels = [value.strip() for value in values.split(",") if value.strip()]
+        plain = {"none": "None", "true": "True", "false": "False"}
+        factors[_parameter_name(name)] = [plain.get(value.lower(), value) for value in levels]
     return factors
 
 

@@ -35,6 +35,7 @@ Where the parts are
     toml_positions  lines of keys; ``Section``, which reads and checks one table
     runner          plan, order and progress; fingerprints
     cells           Task, Outcome, and what a worker does with them; the data of a fold
+    sizes           the choice of sizes by measure on validation queries; exits and costs in scoring
     tuning          the choice of parameters on validation queries: a grid, or Optuna
     workers, dask   where tasks are run
     store           the run's folder and its record

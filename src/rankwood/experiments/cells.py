@@ -28,18 +28,26 @@ from rankwood.data.dataset import RankingData
 from rankwood.data.folds import Fold, Folds, make_folds, same_width
 from rankwood.data.normalise import normalise_per_query
 from rankwood.data.reading import ReadOptions, read_data
-from rankwood.data.splits import split_queries
+from rankwood.data.splits import sample_queries, split_queries
 from rankwood.dtypes import Array, Floats
-from rankwood.errors import ModelError, RankwoodWarning
-from rankwood.evaluation.evaluate import evaluate
+from rankwood.errors import DataError, ModelError, RankwoodWarning
+from rankwood.evaluation.evaluate import MeasureResult, evaluate
 from rankwood.experiments.settings import Algorithm, Cell, DataSource, build, max_bins_of, prepare
+from rankwood.experiments.sizes import (
+    VALIDATED,
+    ScoringRules,
+    SizedScores,
+    keep_every_round,
+    sized_scores,
+)
 from rankwood.experiments.tuning import tune
 from rankwood.measures.measure import is_minimised, parse_measure
-from rankwood.rankers.base import learned_model
+from rankwood.rankers.base import learned_model, weights_by_name
 from rankwood.rankers.save import save
 from rankwood.studies.cost_curve import size_quality_front
 from rankwood.training.checkpoint import plain_parameters
 
+PARTS = ("train", "vali", "test")
 BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
 
 
@@ -54,6 +62,7 @@ class Task:
     fingerprint: str
     measures: tuple[str, ...]
     preset: str | None
+    scoring: ScoringRules
     seed: int
     threads: int | None
     keeps_scores: bool
@@ -120,29 +129,44 @@ def _work(task: Task, cache: FoldCache, outcome: Outcome) -> None:
     with clock.stage("read test"):
         test = fold.test()
     with clock.stage("score"):
-        scores = model.predict(test)
+        scored = _scores(task, model, fold.vali, test)
     with clock.stage("measure"):
-        result = evaluate(
-            scores,
-            test,
-            list(task.measures),
-            preset=task.preset,
-            n_bootstrap=0,
-            n_threads=task.threads,
-        )
-    record["means"] = {text: result[text].value for text in task.measures}
-    record["conventions"] = {text: dict(result[text].conventions) for text in task.measures}
-    record["empty_queries"] = {text: result[text].n_empty for text in task.measures}
+        result = _measured(task, scored, test)
+    if scored.sizes:
+        record["sizes"] = scored.sizes
+    record["means"] = {text: one.value for text, one in result.items()}
+    record["conventions"] = {text: dict(one.conventions) for text, one in result.items()}
+    record["empty_queries"] = {text: one.n_empty for text, one in result.items()}
     outcome.queries = [str(query) for query in test.queries.tolist()]
-    outcome.values = {text: result[text].per_query for text in task.measures}
+    outcome.values = {text: one.per_query for text, one in result.items()}
     if task.keeps_scores:
-        outcome.documents = _documents(test, scores)
+        outcome.documents = _documents(test, scored.scores[task.measures[0]])
     if task.keeps_model:
         outcome.model = _model_file(model)
     if task.with_front:
         with clock.stage("front"):
             record |= _front(model, test)
     del record["stage"]
+
+
+def _scores(task: Task, model: Any, vali: RankingData | None, test: RankingData) -> SizedScores:
+    """The scores of the test documents by measure: the same for all, unless each has a size of its own."""
+    if task.scoring.is_plain:
+        return SizedScores(dict.fromkeys(task.measures, model.predict(test)), {})
+    measures = {text: parse_measure(text, task.preset) for text in task.measures}
+    return sized_scores(model, task.scoring, measures, vali, test, task.threads)
+
+
+def _measured(task: Task, scored: SizedScores, test: RankingData) -> dict[str, MeasureResult]:
+    """The result of each measure; measures of the same scores are computed together."""
+    results: dict[str, MeasureResult] = {}
+    for scores in {id(one): one for one in scored.scores.values()}.values():
+        texts = [text for text in task.measures if scored.scores[text] is scores]
+        result = evaluate(
+            scores, test, texts, preset=task.preset, n_bootstrap=0, n_threads=task.threads
+        )
+        results |= {text: result[text] for text in texts}
+    return {text: results[text] for text in task.measures}
 
 
 def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -> Any:
@@ -152,6 +176,8 @@ def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -
     def fit(changes: Mapping[str, Any]) -> Any:
         estimator = build(algorithm.kind, algorithm.with_values(changes))
         prepare(estimator, task.seed, task.threads)
+        if task.scoring.size == VALIDATED:
+            keep_every_round(estimator)
         estimator.fit(fold.for_training(max_bins_of(estimator)), valid=fold.vali)
         return estimator
 
@@ -167,12 +193,15 @@ def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
-    """The history of a fitted model's rounds, and its size."""
+    """The history of a fitted model's rounds, the weights that its score is composed with, and its size."""
     facts: dict[str, Any] = {"history": _history(model)}
     for name in ("best_iteration_", "stopped_because_", "oob_ndcg_"):
         value = getattr(model, name, None)
         if value is not None:
             facts[name.rstrip("_")] = value
+    weights = weights_by_name(model)
+    if weights:
+        facts["weights"] = weights
     learned = learned_model(model)
     for name in ("n_trees", "n_leaves"):
         if hasattr(learned, name):
@@ -271,16 +300,19 @@ class FoldData:
                 read = same_width(read, str(source.reading.get("absent", "zero")))
         else:
             read = list(wholes.parts(source, fold))
-            self._test = self._prepared(read.pop())
-        read = [self._prepared(part) for part in read]
+            self._test = self._prepared(read.pop(), "test")
+        read = [self._prepared(part, PARTS[number]) for number, part in enumerate(read)]
         self.train = read[0]
         self.vali = read[1] if len(read) > 1 else None
 
     def test(self) -> RankingData:
-        """The test part; a file is read when this is first called."""
+        """The part that is measured, the test part unless ``measure_on`` says else; read when this is first called."""
+        if self._source.measure_on == "vali":
+            assert self.vali is not None
+            return self.vali
         if self._test is None:
             test = self._read(self._files["test"])
-            self._test = self._prepared(self._as_wide_as_train(test))
+            self._test = self._prepared(self._as_wide_as_train(test), "test")
         return self._test
 
     def for_training(self, max_bins: int | None) -> RankingData | BinnedData:
@@ -301,7 +333,9 @@ class FoldData:
     def _read(self, path: str) -> RankingData:
         return read_data(path, ReadOptions(**self._source.reading, n_threads=self._threads))
 
-    def _prepared(self, data: RankingData) -> RankingData:
+    def _prepared(self, data: RankingData, part: str) -> RankingData:
+        if self._source.sample:
+            data = _sampled(data, part, self._source.sample[PARTS.index(part)])
         if self._source.binarise is not None:
             relevant = np.asarray(data.labels >= self._source.binarise, np.float64)
             data = dataclasses.replace(data, labels=relevant)
@@ -318,6 +352,15 @@ class FoldData:
         features = np.ascontiguousarray(data.features[:, :width])
         others = (data.doc_ids, data.row_weights, data.query_weights)
         return RankingData(features, data.labels, data.query_ids, *others)
+
+
+def _sampled(data: RankingData, part: str, size: int) -> RankingData:
+    """So many of the queries, drawn at random but always the same."""
+    if size > data.n_queries:
+        raise DataError(
+            f"[data] sample asks for {size:,} queries of the part '{part}', which has {data.n_queries:,}."
+        )
+    return sample_queries(data, size)
 
 
 class Wholes:

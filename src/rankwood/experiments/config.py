@@ -18,7 +18,8 @@ from typing import Any
 from rankwood.errors import DataError, ParameterError, RankwoodError, UnknownName
 from rankwood.experiments.sections import KEYS as DATA_KEYS
 from rankwood.experiments.sections import PATH_KEYS, read_algorithms, read_data_table
-from rankwood.experiments.settings import Algorithm, Experiment
+from rankwood.experiments.settings import NOTHING, Algorithm, Experiment
+from rankwood.experiments.sizes import STOPPING, VALIDATED, WHOLE
 from rankwood.experiments.toml_positions import Section, TomlSource, did_you_mean
 from rankwood.measures.measure import PRESETS, parse_measure, squeeze
 
@@ -37,7 +38,7 @@ _KEYS = {
         "fronts",
         "out",
     ),
-    "measures": ("primary", "also", "preset"),
+    "measures": ("primary", "also", "preset", "size", "size_every", "costs"),
     "compare": ("baseline", "tests", "correction"),
 }
 _TABLES = (*_KEYS, "algorithm")
@@ -136,6 +137,9 @@ def _experiment(
     algorithms = read_algorithms(
         source, tables.get("algorithm"), repetitions, data.has_vali, file["folder"]
     )
+    size = sections["measures"].one_of("size", WHOLE, (WHOLE, VALIDATED))
+    if size == VALIDATED:
+        _check_validated(source, algorithms, data.has_vali)
     baseline, tests, correction = _compare(sections["compare"], algorithms)
     seed = run.whole("seed", 0)
     if seed > _MOST_SEED:
@@ -147,6 +151,9 @@ def _experiment(
         algorithms=algorithms,
         measures=measures,
         preset=preset,
+        size=size,
+        size_every=sections["measures"].whole("size_every", 1, least=1),
+        costs=_costs(sections["measures"], file["folder"]),
         repetitions=repetitions,
         seed=seed,
         jobs=run.whole("jobs", None),
@@ -206,6 +213,49 @@ def _measures(section: Section) -> tuple[tuple[str, ...], str | None]:
             raise section.error(key, f"names '{text}' a second time. Remove one of the two.")
         texts[squeeze(text)] = None
     return tuple(texts), preset
+
+
+def _costs(section: Section, folder: pathlib.Path) -> str | tuple[float, ...] | None:
+    """What features cost in scoring: the path of a cost file, or a number per feature."""
+    given = section.values.get("costs")
+    if given is None:
+        return None
+    if isinstance(given, str):
+        file = folder / given
+        if not file.is_file():
+            raise section.error("costs", f"there is no file {file}.")
+        return str(file.absolute())
+    is_list = isinstance(given, list) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for one in given
+    )
+    if not is_list:
+        raise section.error("costs", "must be a cost file, or a list of numbers from 0 on.")
+    return tuple(float(one) for one in given)
+
+
+def _check_validated(source: TomlSource, algorithms: Sequence[Algorithm], has_vali: bool) -> None:
+    """Raise for settings that leave nothing to choose sizes on, or among."""
+    if not has_vali:
+        raise source.error(
+            ("measures", "size"), "needs validation queries to choose on, which [data] lacks."
+        )
+    for index, algorithm in enumerate(algorithms):
+        inner = algorithm.parameters.get("base")
+        for path, parameters in (((), algorithm.parameters), (("base",), inner)):
+            given = parameters if isinstance(parameters, Mapping) else {}
+            name = next((one for one in STOPPING if given.get(one, NOTHING) != NOTHING), None)
+            if name is not None:
+                raise source.error(
+                    ("algorithm", index, *path, name),
+                    'discards rounds, and [measures] size = "validated" chooses among all of them. Remove one of '
+                    "the two.",
+                )
+        if algorithm.tune:
+            raise source.error(
+                ("algorithm", index, "tune"),
+                'does not go with [measures] size = "validated", which chooses by every measure. Remove one of '
+                "the two.",
+            )
 
 
 def _compare(
@@ -272,6 +322,9 @@ def made_small(tables: dict[str, Any]) -> None:
     run = tables.setdefault("run", {})
     if isinstance(run, dict):
         run["repetitions"] = 1
+    measures = tables.get("measures")
+    if isinstance(measures, dict) and "costs" in measures:
+        measures["costs"] = list(_SMALL_COSTS)
     for algorithm in tables.get("algorithm", []):
         if isinstance(algorithm, dict):
             algorithm.pop("repetitions", None)
@@ -289,6 +342,8 @@ def _shrink(values: dict[str, Any]) -> None:
             values[name] = _SMALL_NUMBERS[name]
     if "feature_costs" in values:
         values["feature_costs"] = list(_SMALL_COSTS)
+    if isinstance(values.get("early_exit"), str):  # the last of two wins: exits within so few trees
+        values["early_exit"] += ",every=2"
     for name, value in values.items():
         most = _SMALL_NUMBERS.get(name)
         if most is not None and isinstance(value, int):

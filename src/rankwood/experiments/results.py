@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,12 @@ class CellRecord:
     )  # every candidate: its parameters and its value on the validation queries
     chosen: Mapping[str, Any] = field(default_factory=dict)  # the tuned parameters' values
     warnings: list[str] = field(default_factory=list)
+    sizes: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # measure -> rounds, trees, valid, cost, where sizes were chosen or costs counted
+    weights: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by name, of what a score is composed of: grades' models (OrdinalRanker), parts (Blend)
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,47 @@ class RunResults:
         total = np.where(known, by_repetition, 0.0).sum(axis=0)
         means: Floats = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
         return means
+
+    def sizes(self) -> list[dict[str, Any]]:
+        """For each algorithm and measure the size it was measured at and its cost: means over the cells that have them.
+
+        ``valid`` is the measure on the validation part, which the size was chosen by; None where it was not chosen.
+        """
+        rows = []
+        for algorithm in self.algorithms:
+            for measure in self.measures:
+                cells = [cell for cell in self.cells if cell.algorithm == algorithm]
+                found = [cell.sizes[measure] for cell in cells if measure in cell.sizes]
+                tested = [cell.means[measure] for cell in cells if measure in cell.sizes]
+                if found:
+                    row = {"algorithm": algorithm, "measure": measure}
+                    names = ("rounds", "trees", "valid", "cost")
+                    rows.append(
+                        row
+                        | {name: _mean([one[name] for one in found]) for name in names}
+                        | {"test": _mean(tested)}
+                    )
+        return rows
+
+    def weights(self, algorithm: str) -> dict[tuple[str, int], Mapping[str, float]]:
+        """The weights that an algorithm's score is composed with, by fold and repetition, then by name.
+
+        ``OrdinalRanker`` has those of its cumulative models and a constant, ``Blend`` those of its parts; for other
+        rankers the result is empty.
+        """
+        if algorithm not in self.algorithms:
+            raise UnknownName("algorithm of this run", algorithm, self.algorithms)
+        return {
+            (cell.fold, cell.repetition): cell.weights
+            for cell in self.cells
+            if cell.algorithm == algorithm and cell.weights
+        }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def read_run(folder: str | os.PathLike[str]) -> RunResults:
@@ -274,6 +321,8 @@ def _cell_record(record: Mapping[str, Any]) -> CellRecord:
         chosen=record.get("chosen", {}),
         warnings=record.get("warnings", []),
         error=record.get("error", ""),
+        sizes=record.get("sizes", {}),
+        weights=record.get("weights", {}),
     )
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from rankwood.experiments.cells import Outcome, Task
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.results import RunResults, read_run
 from rankwood.experiments.settings import Cell, DataSource, Experiment, build
+from rankwood.experiments.sizes import VALIDATED, ScoringRules
 from rankwood.experiments.store import RunFolder, make_record, now
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
@@ -209,6 +210,7 @@ def _task(plan: Plan, cell: Cell) -> Task:
         fingerprint=fingerprint(experiment, cell, digest),
         measures=experiment.measures,
         preset=experiment.preset,
+        scoring=_scoring(experiment, cell),
         seed=experiment.seed_of(cell),
         threads=plan.threads,
         keeps_scores=experiment.keep_scores and cell.repetition == 1,
@@ -283,11 +285,13 @@ def file_states(source: DataSource, known: FileStates) -> dict[str, dict[str, An
 
 def fold_digests(source: DataSource, states: FileStates) -> dict[str, str]:
     """For each fold, a hash of everything that determines its data."""
-    common = {
+    common: dict[str, Any] = {
         "cut": source.cut,
         "reading": source.reading,
-        "changes": [source.normalise, source.binarise],
+        "changes": [source.normalise, source.binarise, *source.sample],
     }
+    if source.measure_on != "test":
+        common["measure_on"] = source.measure_on
     whole = dict(source.whole)
     if "data" in whole:
         whole["data"] = states[whole["data"]]["sha256"]
@@ -306,6 +310,7 @@ def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
     if algorithm.tune:
         tuning = [algorithm.tune, algorithm.tune_method]
         tuning += [algorithm.tune_trials] if algorithm.tune_method != "grid" else []
+    scoring = _scoring(experiment, cell)
     return digest_of(
         [
             algorithm.kind,
@@ -315,8 +320,20 @@ def fingerprint(experiment: Experiment, cell: Cell, digest: str) -> str:
             experiment.seed_of(cell),
             [str(parse_measure(text, experiment.preset)) for text in experiment.measures],
             digest,
+            # Cells that earlier versions ran stay: they know nothing of other ways to score.
+            *(
+                []
+                if scoring.is_plain
+                else [asdict(scoring), _cost_files({"feature_costs": scoring.costs})]
+            ),
         ]
     )
+
+
+def _scoring(experiment: Experiment, cell: Cell) -> ScoringRules:
+    early_exit = experiment.algorithm(cell.algorithm).early_exit
+    every = experiment.size_every if experiment.size == VALIDATED else 1
+    return ScoringRules(experiment.size, every, experiment.costs, early_exit)
 
 
 def _cost_files(parameters: Mapping[str, Any]) -> list[str]:

@@ -21,18 +21,32 @@ from rankwood.experiments.settings import (
     check_kind,
     check_names,
     checked,
+    is_table_of_estimators,
 )
 from rankwood.experiments.toml_positions import Path, Section, TomlSource
+from rankwood.models.early_exit import EarlyExit
 
 PARTS = ("train", "vali", "test")
 _ORIGINS = ("folds", "train", "data", "bundled", "generate")
 _READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
-KEYS = (*_ORIGINS, "vali", "test", "split", "seed", "names", "normalise", "binarise", *_READING)
+KEYS = (
+    *_ORIGINS,
+    "vali",
+    "test",
+    "split",
+    "seed",
+    "names",
+    "normalise",
+    "binarise",
+    "sample",
+    "measure_on",
+    *_READING,
+)
 PATH_KEYS = ("folds", "train", "vali", "test", "data")
 _SHARES = [0.6, 0.2, 0.2]
 _GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
 _NORMALISE = ("minmax", "zscore")
-_OWN = ("name", "kind", "tune", "tune_method", "tune_trials", "repetitions")
+_OWN = ("name", "kind", "tune", "tune_method", "tune_trials", "repetitions", "early_exit")
 _METHODS = ("grid", "optuna")
 _RANGE = ("low", "high", "log", "step")
 _LONGEST_NAME = 80
@@ -48,7 +62,19 @@ def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
         "reading": reading,
         "normalise": None if normalise == "none" else normalise,
         "binarise": _least_relevant(section),
+        "sample": _sample(section),
+        "measure_on": section.one_of("measure_on", "test", ("test", "vali")),
     }
+    source = _source(section, origin, folder, common)
+    if source.measure_on == "vali" and not source.has_vali:
+        raise section.error("measure_on", 'is "vali", but there are no validation data.')
+    return source
+
+
+def _source(
+    section: Section, origin: str, folder: pathlib.Path, common: dict[str, Any]
+) -> DataSource:
+    """Where the folds are, from the origin that ``[data]`` names."""
     if origin == "folds":
         return DataSource(_fold_files(section, folder), **common)
     if origin == "train":
@@ -101,12 +127,25 @@ def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
         method,
         section.whole("tune_trials", 20, least=1),
         own,
+        _early_exit(section),
     )
     _check_tuning(section, algorithm, has_vali)
     _check_values(section, algorithm)
     if parameters.get("early_stopping", "none") != "none" and not has_vali:
         raise section.error("early_stopping", "needs validation data, which [data] lacks.")
     return algorithm
+
+
+def _early_exit(section: Section) -> str | None:
+    """Where documents leave when the model scores; None where all pass all trees."""
+    text: str | None = section.text("early_exit")
+    if text is None or text == NOTHING:
+        return None
+    try:
+        EarlyExit.parse(text)
+    except RankwoodError as error:
+        raise section.error("early_exit", str(error)) from None
+    return text
 
 
 def _find_cost_files(
@@ -223,7 +262,8 @@ def _check_reach(section: Section, algorithm: Algorithm, name: str) -> None:
     values: Any = algorithm.parameters
     for part in outer:
         values = values.get(part) if isinstance(values, dict) else None
-        if not isinstance(values, dict) or "kind" not in values:
+        is_known = isinstance(values, dict) and ("kind" in values or is_table_of_estimators(values))
+        if not is_known:
             message = f"there is no estimator '{part}' to tune. Give {part} = {{ kind = \"…\" }}."
             raise section.source.error((*section.path, "tune", *name.split(".")), message)
 
@@ -293,6 +333,18 @@ def _least_relevant(section: Section) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
         raise section.error("binarise", "must be a label above 0, from which on documents count 1.")
     return float(value)
+
+
+def _sample(section: Section) -> tuple[int, ...]:
+    """How many queries of training, validation and test part are drawn; empty where all are taken."""
+    sizes = section.values.get("sample", [])
+    is_list = isinstance(sizes, list) and (not sizes or len(sizes) == len(PARTS))
+    if not is_list or not all(type(size) is int and size >= 1 for size in sizes):
+        raise section.error(
+            "sample",
+            "must be how many queries of train, vali and test are drawn, as [100, 50, 50].",
+        )
+    return tuple(sizes)
 
 
 def _fold_files(section: Section, folder: pathlib.Path) -> tuple[FoldSource, ...]:

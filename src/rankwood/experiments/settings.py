@@ -6,6 +6,7 @@ kind and parameters, which may be estimators themselves::
     kind = "OrdinalRanker"                            base is an estimator with parameters of its own
     base = { kind = "RandomForest", n_trees = 300 }
     layer = [{ kind = "GBRT" }, { kind = "GBRT" }]    and so may the items of a list be
+    parts = { forest = { kind = "RandomForest" } }    and the values of a table
     max_leaves = "none"                               TOML has no null
 """
 
@@ -55,7 +56,9 @@ class DataSource:
     reading: Mapping[str, Any] = field(default_factory=dict)  # as ReadOptions has them
     normalise: str | None = None
     binarise: float | None = None  # labels from this one on become 1, the others 0
+    sample: tuple[int, ...] = ()  # queries drawn of train, vali and test; empty: all
     has_vali: bool = True
+    measure_on: str = "test"  # or "vali", for tables by which parameters are chosen
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Algorithm:
     tune_method: str = "grid"
     tune_trials: int = 20
     repetitions: int = 1
+    early_exit: str | None = None  # where documents leave when the model scores
 
     def candidates(self) -> list[dict[str, Any]]:
         """What a grid tries: every combination of the values, the last parameter's changing fastest."""
@@ -104,6 +108,9 @@ class Experiment:
     algorithms: tuple[Algorithm, ...]
     measures: tuple[str, ...]  # the primary one first, as the file writes them
     preset: str | None = None
+    size: str = "whole"  # or "validated": by each measure the size that validates best
+    size_every: int = 1  # rounds from one size to the next
+    costs: str | tuple[float, ...] | None = None  # what features cost in scoring
     repetitions: int = 1
     seed: int = 0
     jobs: int | None = None
@@ -206,10 +213,16 @@ def _inner_estimators(
 ) -> Iterator[tuple[Path, str, dict[str, Any]]]:
     """The path of each estimator among the parameters, its kind, and its own parameters."""
     for name, value in parameters.items():
-        for index, item in enumerate(value if isinstance(value, list) else [value]):
-            if _is_estimator(item):
-                at = (*path, name, index) if isinstance(value, list) else (*path, name)
-                yield at, item[_KIND], {key: part for key, part in item.items() if key != _KIND}
+        yield from _estimators_in((*path, name), value)
+
+
+def _estimators_in(path: Path, value: Any) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """A value that is an estimator, or those among the items of a list or table."""
+    if _is_estimator(value):
+        yield path, value[_KIND], {key: part for key, part in value.items() if key != _KIND}
+    elif isinstance(value, list | dict):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _estimators_in((*path, key), item)
 
 
 def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,7 +232,8 @@ def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> di
         first, _, rest = name.partition(".")
         if rest:
             inner = changed.get(first, {})
-            changed[first] = {_KIND: inner.get(_KIND), **with_values(inner, {rest: value})}
+            kind = {} if is_table_of_estimators(inner) else {_KIND: inner.get(_KIND)}
+            changed[first] = {**kind, **with_values(inner, {rest: value})}
         else:
             changed[first] = value
     return changed
@@ -228,17 +242,25 @@ def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> di
 def prepare(estimator: Any, seed: int, threads: int | None) -> Any:
     """The estimator with the cell's seed and threads.
 
-    One that has no seed of its own hands the cell's to the estimator it is built on.
+    One that has no seed of its own hands the cell's to the estimators that it is built on.
     """
     names = estimator.get_params(deep=False)
     settings: dict[str, Any] = {"n_threads": threads} if "n_threads" in names else {}
     if "seed" in names:
         settings["seed"] = seed
     else:
-        for value in names.values():
-            if hasattr(value, "get_params") and hasattr(value, "fit"):
-                prepare(value, seed, threads)
+        for inner in _fitted_inside(list(names.values())):
+            prepare(inner, seed, threads)
     return estimator.set_params(**settings)
+
+
+def _fitted_inside(value: Any) -> Iterator[Any]:
+    """The estimators in a value: itself, or those in its lists, pairs and mappings."""
+    if hasattr(value, "get_params") and hasattr(value, "fit"):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _fitted_inside(item)
 
 
 def max_bins_of(estimator: Any) -> int | None:
@@ -255,7 +277,14 @@ def _value(value: Any) -> Any:
         return build(value[_KIND], {name: part for name, part in value.items() if name != _KIND})
     if isinstance(value, list):
         return [_value(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _value(item) for name, item in value.items()}
     return None if value == NOTHING else value
+
+
+def is_table_of_estimators(values: Mapping[str, Any]) -> bool:
+    """Whether these are estimators by name, as the parts of a blend are, and not the parameters of one."""
+    return _KIND not in values and any(map(_is_estimator, values.values()))
 
 
 def _is_estimator(value: Any) -> bool:

@@ -38,6 +38,7 @@ from rankwood._core.threads import usable_cores
 from rankwood.errors import DataError, RunError
 from rankwood.experiments.cells import Outcome
 from rankwood.experiments.settings import Cell, Experiment, build
+from rankwood.experiments.sizes import WHOLE
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
 
@@ -229,6 +230,10 @@ def configuration(experiment: Experiment) -> dict[str, Any]:
     """The experiment as resolved: every default filled in."""
     settings = asdict(experiment)
     del settings["text"], settings["repeat"], settings["algorithms"]
+    if not experiment.data.sample:
+        del settings["data"]["sample"]
+    if experiment.size == WHOLE and experiment.costs is None:
+        del settings["size"], settings["size_every"], settings["costs"]
     settings["algorithms"] = [
         {
             "name": one.name,
@@ -243,6 +248,7 @@ def configuration(experiment: Experiment) -> dict[str, Any]:
             "tune_method": one.tune_method if one.tune else None,
             "tune_trials": one.tune_trials if one.tune_method == "optuna" else None,
             "repetitions": one.repetitions,
+            **({} if one.early_exit is None else {"early_exit": one.early_exit}),
         }
         for one in experiment.algorithms
     ]

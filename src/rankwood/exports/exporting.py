@@ -32,6 +32,7 @@ from rankwood.exports.reading import MOST_FEATURES, into_forest, renamed
 from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.verify import Certificate, check_decisions, compare_scores, file_facts
 from rankwood.exports.writing import WriteOptions, binary_splits, checked_names, names_for
+from rankwood.models.blend import BlendModel
 from rankwood.models.family import Family
 from rankwood.models.forest import Forest
 from rankwood.models.format import KINDS, kind_of, save_model
@@ -232,8 +233,8 @@ def forest_inside(model: Any) -> Forest:
     kind = str(kind_of(stored))
     if kind in _REASONS:
         raise ModelError(f"{name} cannot be exported: {_REASONS[kind]}.")
-    if isinstance(stored, OrdinalModel | Family):
-        return stored.forest  # an ordinal one raises where probabilities are clipped
+    if isinstance(stored, OrdinalModel | Family | BlendModel):
+        return stored.forest  # raises where the score is no sum of trees
     if not isinstance(stored, Forest):
         nouns = ", ".join(kind.noun for kind in KINDS.values())
         raise ModelError(f"{name} cannot be exported: it is no ranker of ours and no {nouns}.")

@@ -22,7 +22,7 @@ from rankwood.data.judgments import HasJudgments, Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.ranking import order, run_lists
 
-REGIONS = ("place", "grade")
+REGIONS = ("place", "grade", "position")
 
 
 def median_errors(
@@ -33,18 +33,21 @@ def median_errors(
     A query with n₄ documents of grade 4, n₃ of grade 3 and so on should show them in this order: its first n₄ ranks
     are grade 4's region, the next n₃ grade 3's. A document that stands in its own grade's region has no error; another
     has its distance to the median prediction in that region. With ``region="grade"`` it is the distance to the median
-    prediction of the documents that have its grade, wherever all of them stand.
+    prediction of the documents that have its grade, wherever all of them stand. With ``region="position"`` it is the
+    distance in ranks, between the document's own rank and the median rank of its region.
     """
     rows, offsets, scores, labels = _lists(predictions, data.judgments)
     by_score = order(scores, offsets, n_threads).order
-    if region == "place":
-        by_grade = order(labels, offsets, n_threads).order
-        region_order = by_score
-    else:
+    if region == "grade":
         in_list = read_only(labels[by_score])
         by_grade = region_order = read_only(by_score[order(in_list, offsets, n_threads).order])
+    else:
+        by_grade = order(labels, offsets, n_threads).order
+        region_order = by_score
     rank_of_position = np.empty(rows.size, np.int64)
     rank_of_position[by_score] = np.arange(rows.size)
+    if region == "position":
+        scores = read_only(rank_of_position.astype(np.float64))  # distances are then in ranks
     errors = np.empty(rows.size)
     run_lists(
         median_distances,
@@ -106,7 +109,7 @@ def _of_rows(errors: Floats, rows: Rows, n_rows: int) -> Floats:
 
 @kernel
 def median_of_run(begin: int, end: int, region: Array, scores: Array) -> Any:
-    """The median of ``scores[region[begin:end]]``, which descend."""
+    """The median of ``scores[region[begin:end]]``, which are in order."""
     upper = region[begin + (end - begin - 1) // 2]
     lower = region[begin + (end - begin) // 2]
     if upper == lower:

@@ -25,9 +25,9 @@ Modules
     Features in the model's order, at once or fetched when needed.
 ``scoring``
     Scores and leaves of documents, and their kernels.
-``linear``, ``neural``, ``ordinal``, ``cascade``, ``family``
+``linear``, ``neural``, ``ordinal``, ``cascade``, ``family``, ``blend``
     The other kinds of models: a weighted sum; a network; cumulative probabilities of grades; layers of models (Deep
-    Forest); the models of a search over boosting sequences.
+    Forest); the models of a search over boosting sequences; a weighted sum of other models.
 ``early_exit``
     Scoring in which hopeless documents leave early.
 ``shapley``
@@ -40,7 +40,7 @@ Vocabulary
 model, ranker
     A model scores. A ranker (``rankwood.rankers``) has parameters, trains, and holds a model when it is fitted.
 kind
-    The type of a model in a file: forest, linear, neural, family, ordinal or cascade.
+    The type of a model in a file: forest, linear, neural, family, ordinal, cascade or blend.
 record
     The scalars of a model in ``model.json``, under the name of its kind.
 inner node, leaf, third child
@@ -55,6 +55,7 @@ How to add a kind of model
 --------------------------
 1. Write a module with a frozen dataclass of read-only arrays that checks itself on construction, and with
    ``<kind>_to_arrays`` and ``<kind>_from_arrays``; ``linear`` is the shortest example.
-2. List it in ``format.KINDS``, or in ``format._OF_LAYERS`` if a cascade may contain it.
+2. List it in ``format.KINDS``, in ``format._OF_BLENDS`` if a blend may contain it, or in ``format._OF_LAYERS`` if a
+   cascade may contain it too.
 3. Describe its fields in ``docs/reference/format-v1.md``, and commit a golden file with a test that loads it.
 """

@@ -2,7 +2,9 @@
 
 Terms
     layer       models that see the same columns; the mean of their scores is the layer's score
-    output      a score that a layer passes on: that of one of its models, or of one tree of a forest
+    output      what a layer passes on: the score of one of its models, or of one tree of a forest, or the probability
+                of one grade by an ordinal model
+    form        how an output is passed on: as it is, or in relation to the other documents of the query
     augmented   columns that are outputs of earlier layers; they follow the original features
 """
 
@@ -16,12 +18,16 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
+from rankwood.data.dataset import RankingData
+from rankwood.data.judgments import Grouping
 from rankwood.dtypes import FEATURE, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.models import validate
 from rankwood.models.archive import Arrays, Record, check_record, names_of, refuse_others
 from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
+from rankwood.models.ordinal import OrdinalModel
+from rankwood.models.within_query import FORMS, SCORES, columns_in_forms, need_queries
 
 WHOLE = -1  # instead of a tree: the output is the score of the whole model
 _BLOCK_ROWS = 1 << 16  # rows that pass all layers together; limits the memory of their columns
@@ -46,39 +52,64 @@ class Cascade:
         Whether a layer sees the outputs of all earlier layers, in order, instead of the previous one only.
     feature_names
         One name per original feature. The layers' models have none.
+    forms
+        In which forms each output is passed on (see ``within_query``), in order. Forms other than ``"scores"`` compare
+        a document with the others of its query: then documents are scored with their query ids.
     """
 
     layers: tuple[Layer, ...]
     n_features: int
     keep_augmented: bool = False
     feature_names: tuple[str, ...] | None = None
+    forms: tuple[str, ...] = (SCORES,)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "forms", tuple(self.forms))
         validate.freeze_names(self)
         self._check()
 
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
-        """The score of each row, in row order; it does not depend on the number of threads or on other rows."""
+        """The score of each row, in row order; it does not depend on the number of threads.
+
+        Nor does it depend on other rows, but for those of its query where ``forms`` relate outputs to them.
+        """
         return np.ascontiguousarray(self.predict_layers(features, n_threads=n_threads)[:, -1])
 
     def predict_layers(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The score of each row by each layer, as if it were the last: rows × layers."""
         matrix = features_in_order(features, self.n_features, self.feature_names)
         scores: Floats = np.empty((len(matrix), len(self.layers)))
+        if self.n_layers > 1 and need_queries(self.forms):
+            self._score(matrix, self._grouping(features), n_threads, scores)
+            return scores
         for first in range(0, len(matrix), _BLOCK_ROWS):
             rows = slice(first, first + _BLOCK_ROWS)
-            self._score(matrix[rows], n_threads, scores[rows])
+            self._score(matrix[rows], None, n_threads, scores[rows])
         return scores
 
-    def _score(self, matrix: Features, n_threads: int | None, layer_scores: Floats) -> None:
-        """Write the score of each layer for the rows of ``matrix`` to ``layer_scores``."""
+    def _grouping(self, features: Any) -> Grouping:
+        """Which rows belong together; an error for a table without query ids."""
+        if not isinstance(features, RankingData) or features.query_ids is None:
+            raise DataError(
+                f"this cascade passes {' and '.join(self.forms)} on from layer to layer, which relate a document to "
+                "the others of its query: score RankingData with query_ids."
+            )
+        return features.judgments.grouping
+
+    def _score(
+        self, matrix: Features, grouping: Grouping | None, n_threads: int | None, scores: Floats
+    ) -> None:
+        """Write the score of each layer for the rows of ``matrix`` to ``scores``."""
         augmented = matrix[:, :0]
         for number, layer in enumerate(self.layers):
             inputs = np.hstack([matrix, augmented]) if augmented.shape[1] else matrix
-            scores = [model.predict(inputs, n_threads=n_threads) for model in layer.models]
-            layer_scores[:, number] = mean_score(scores)
-            columns = layer.columns(inputs, scores, n_threads)
+            of_models = [model.predict(inputs, n_threads=n_threads) for model in layer.models]
+            scores[:, number] = mean_score(of_models)
+            columns = layer.columns(inputs, of_models, n_threads)
+            if need_queries(self.forms) and columns.shape[1]:
+                parts = [columns_in_forms(each, self.forms, grouping) for each in columns.T]
+                columns = np.column_stack([column for part in parts for column in part])
             augmented = np.hstack([augmented, columns]) if self.keep_augmented else columns
 
     @property
@@ -132,20 +163,24 @@ class Cascade:
             )
         if not isinstance(self.keep_augmented, bool):
             raise ModelError(f"keep_augmented must be True or False, got {self.keep_augmented!r}.")
+        if not self.forms or len(set(self.forms)) < len(self.forms) or set(self.forms) - set(FORMS):
+            raise ModelError(f"forms must be some of {', '.join(FORMS)}, each at most once.")
         validate.check_names(self.feature_names, n_features)
         if not self.layers:
             raise ModelError("a cascade has at least one layer.")
         width = n_features
         for number, layer in enumerate(self.layers, start=1):
             _check_layer(number, layer, width, is_last=number == len(self.layers))
-            width = (width if self.keep_augmented else n_features) + len(layer.outputs)
+            n_added = len(layer.outputs) * len(self.forms)
+            width = (width if self.keep_augmented else n_features) + n_added
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
     """Models that see the same columns, and their outputs.
 
-    ``outputs`` are pairs (model, tree), int32: the index of a model, and of one of its trees, or ``WHOLE``.
+    ``outputs`` are pairs (model, part), int32: the index of a model, and of one of its trees, or ``WHOLE``. The parts
+    of an ordinal model are its grades.
     """
 
     models: tuple[Any, ...]
@@ -155,23 +190,30 @@ class Layer:
         object.__setattr__(self, "models", tuple(self.models))
         outputs = np.asarray(self.outputs)
         if outputs.dtype.kind not in "iu" or outputs.ndim != 2 or outputs.shape[1] != 2:
-            raise ModelError("the outputs of a layer must be pairs (model, tree) of int32.")
+            raise ModelError("the outputs of a layer must be pairs (model, part) of int32.")
         object.__setattr__(self, "outputs", checks.read_only(outputs.astype(np.int32)))
 
     def columns(self, inputs: Features, scores: Sequence[Floats], n_threads: int | None) -> Any:
         """The outputs of each row as columns: rows × outputs, float32."""
         columns: Features = np.empty((len(inputs), len(self.outputs)), FEATURE)
-        leaves: dict[int, Array] = {}
-        for column, (model, tree) in enumerate(self.outputs.tolist()):
-            if tree == WHOLE:
+        parts: dict[int, Floats] = {}  # of the model at hand: rows × parts
+        for column, (model, part) in enumerate(self.outputs.tolist()):
+            if part == WHOLE:
                 columns[:, column] = as_feature(scores[model])
                 continue
-            forest = self.models[model]
-            if model not in leaves:
-                leaves = {model: forest.leaf_ids(inputs, n_threads=n_threads)}
-            nodes = forest.tree_offsets[tree] + leaves[model][:, tree]
-            columns[:, column] = as_feature(forest.value[nodes])
+            if model not in parts:
+                parts = {model: _parts_of(self.models[model], inputs, n_threads)}
+            columns[:, column] = as_feature(parts[model][:, part])
         return columns
+
+
+def _parts_of(model: Any, inputs: Features, n_threads: int | None) -> Floats:
+    """What each tree of a forest says of each row, or the probabilities of an ordinal model: rows × parts."""
+    if isinstance(model, OrdinalModel):
+        return model.probabilities(inputs, n_threads=n_threads)
+    leaves = model.leaf_ids(inputs, n_threads=n_threads)
+    values: Floats = model.value[model.tree_offsets[:-1] + leaves]
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,17 +262,23 @@ def _check_layer(number: int, layer: Layer, width: int, *, is_last: bool) -> Non
             )
     if is_last != (len(layer.outputs) == 0):
         raise ModelError("every layer but the last has outputs, and the last has none.")
-    for model, tree in layer.outputs.tolist():
+    for model, part in layer.outputs.tolist():
         if not 0 <= model < len(layer.models):
             raise ModelError(
                 f"an output of layer {number} names model {model}, which is not there."
             )
-        forest = layer.models[model]
-        n_trees = forest.n_trees if isinstance(forest, Forest) else 0
-        if tree != WHOLE and not 0 <= tree < n_trees:
+        what, n_parts = _counted_parts(layer.models[model])
+        if part != WHOLE and not 0 <= part < n_parts:
             raise ModelError(
-                f"an output of layer {number} names tree {tree} of model {model}, which has {n_trees:,} trees."
+                f"an output of layer {number} names {what} {part} of model {model}, which has {n_parts:,} {what}s."
             )
+
+
+def _counted_parts(model: Any) -> tuple[str, int]:
+    """What the parts of a model are, and how many it has."""
+    if isinstance(model, OrdinalModel):
+        return "grade", model.grades.size
+    return "tree", model.n_trees if isinstance(model, Forest) else 0
 
 
 # Conversion to a file and back: each model is written as a model of its own kind.
@@ -250,21 +298,25 @@ def cascade_to_arrays(cascade: Cascade, kinds: Mapping[str, Any]) -> tuple[Recor
             arrays[_outputs(number)] = layer.outputs
         for index, model in enumerate(layer.models):
             kind = _kind_of(model, kinds, number)
-            record, own = kinds[kind].to_arrays(model)
-            layers[-1].append({"kind": kind, "record": record})
+            described, own = kinds[kind].to_arrays(model)
+            layers[-1].append({"kind": kind, "record": described})
             arrays |= {_prefix(number, index) + name: array for name, array in own.items()}
-    return {
+    record: Record = {
         "n_features": cascade.n_features,
         "keep_augmented": cascade.keep_augmented,
         "layers": layers,
-    }, arrays
+    }
+    if cascade.forms != (SCORES,):
+        record["forms"] = list(cascade.forms)
+    return record, arrays
 
 
 def cascade_from_arrays(
     record: Any, arrays: Mapping[str, Array], feature_names: Any, kinds: Mapping[str, Any]
 ) -> Cascade:
     """The cascade from the result of ``cascade_to_arrays``, fully checked."""
-    check_record(record, ("n_features", "keep_augmented", "layers"))
+    more = ("forms",) if isinstance(record, dict) and "forms" in record else ()
+    check_record(record, ("n_features", "keep_augmented", "layers", *more))
     described = _checked_layers(record["layers"], kinds)
     known: set[str] = set()
     parts = _by_model(arrays)
@@ -285,8 +337,18 @@ def cascade_from_arrays(
         layers.append(Layer(tuple(loaded), outputs))
     refuse_others(arrays, known, "a cascade")
     return Cascade(
-        tuple(layers), record["n_features"], record["keep_augmented"], names_of(feature_names)
+        tuple(layers),
+        record["n_features"],
+        record["keep_augmented"],
+        names_of(feature_names),
+        _checked_forms(record.get("forms", [SCORES])),
     )
+
+
+def _checked_forms(forms: Any) -> tuple[str, ...]:
+    if not isinstance(forms, list) or not all(isinstance(form, str) for form in forms):
+        raise ModelError(f"its forms must be a list of some of {', '.join(FORMS)}.")
+    return tuple(forms)
 
 
 def _kind_of(model: Any, kinds: Mapping[str, Any], number: int) -> str:

@@ -18,6 +18,7 @@ Terms
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -295,9 +296,17 @@ class Journey:
             n_features = self.is_seen.sum(axis=1, dtype=np.int64)
             cost = self.path_cost + self.n_trees
         else:
-            n_features = count_features(self.forest)[self.n_trees]
-            cost = cost_of_trees(self.forest, self.costs)[self.n_trees]
+            n_features = self._features_by_trees[self.n_trees]
+            cost = self._cost_by_trees[self.n_trees]
         return EarlyExitScores(self.scores.copy(), self.n_trees.copy(), n_features, cost)
+
+    @functools.cached_property
+    def _cost_by_trees(self) -> Floats:
+        return cost_of_trees(self.forest, self.costs)
+
+    @functools.cached_property
+    def _features_by_trees(self) -> Array:
+        return count_features(self.forest)
 
     def _count_paths(self, first: int, last: int) -> None:
         forest = self.forest
@@ -323,8 +332,8 @@ class Journey:
 
 
 def forest_of(model: Any) -> Forest:
-    """The trees of a fitted ranker, or the forest itself."""
-    forest = getattr(model, "forest_", model)
+    """The trees of a fitted ranker, in the order in which documents pass them, or the forest itself."""
+    forest = getattr(model, "forest_in_rounds_", None) or getattr(model, "forest_", model)
     if not isinstance(forest, Forest):
         raise ModelError(
             f"{type(model).__name__} has no trees to pass: early exits and cost curves are for fitted rankers "

@@ -26,6 +26,7 @@ from rankwood.models.archive import (
     forest_to_arrays,
     refuse_others,
 )
+from rankwood.models.blend import BlendModel, blend_from_arrays, blend_to_arrays
 from rankwood.models.cascade import Cascade, cascade_from_arrays, cascade_to_arrays
 from rankwood.models.family import Family, family_from_arrays, family_to_arrays
 from rankwood.models.forest import Forest
@@ -188,9 +189,23 @@ def _cascade_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names
     return cascade_from_arrays(record, arrays, feature_names, _OF_LAYERS)
 
 
-KINDS: dict[str, ModelKind] = {
+_OF_BLENDS: dict[str, ModelKind] = {  # models that a blend may hold
     **_OF_LAYERS,
     "cascade": ModelKind(Cascade, "cascade", _cascade_to_arrays, _cascade_from_arrays),
+}
+
+
+def _blend_to_arrays(model: BlendModel) -> tuple[Record, Arrays]:
+    return blend_to_arrays(model, _OF_BLENDS)
+
+
+def _blend_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> BlendModel:
+    return blend_from_arrays(record, arrays, feature_names, _OF_BLENDS)
+
+
+KINDS: dict[str, ModelKind] = {
+    **_OF_BLENDS,
+    "blend": ModelKind(BlendModel, "blend", _blend_to_arrays, _blend_from_arrays),
 }
 
 

@@ -99,6 +99,54 @@ class OrdinalModel(ForestProperties):
         base = float(self.worths[-1] + (factors * self.starts).sum())
         return dataclasses.replace(self.trees, tree_weights=weights, base=base)
 
+    def in_rounds(self, ends: Sequence[int], *, averages: bool) -> tuple[Forest, Array]:
+        """The score as one forest whose first trees are a smaller model, and its number of trees after each round.
+
+        ``ends`` are the trees of every T_c after each round; one that has fewer stays as it is. ``averages`` says that
+        T_c is the mean of its trees: then the first trees give the mean of those of each grade.
+        """
+        whole, counts = self.forest, self.tree_counts.tolist()
+        begins = np.cumsum([0, *counts]).tolist()
+        order: list[int] = []
+        n_trees, before = [], 0
+        for end in ends:
+            for begin, count in zip(begins, counts, strict=False):
+                order += range(begin + min(before, count), begin + min(end, count))
+            n_trees.append(len(order))
+            before = end
+        forest = whole.take_trees(order)
+        if averages:
+            self._refuse_different_counts()
+            # Σ of the grades' means = mean over the trees of all grades of (their number · weight · value).
+            scales = np.repeat(forest.tree_weights * forest.n_trees, np.diff(forest.tree_offsets))
+            value = checks.read_only(forest.value * scales)
+            ones = checks.read_only(np.ones(forest.n_trees))
+            forest = dataclasses.replace(forest, value=value, tree_weights=ones, average=True)
+        return forest, np.array(n_trees, np.int64)
+
+    def first_trees(self, n_trees: int, *, averages: bool) -> OrdinalModel:
+        """The model of the first ``n_trees`` trees of every T_c, or of their mean where T_c is one."""
+        parts = [
+            forest.take_trees(slice(0, min(n_trees, forest.n_trees)))
+            for forest in self.cumulative_forests
+        ]
+        if averages:
+            self._refuse_different_counts()
+            scale = self.tree_counts.max(initial=0) / n_trees
+            parts = [
+                dataclasses.replace(one, tree_weights=one.tree_weights * scale) for one in parts
+            ]
+        empty = self.trees.take_trees(slice(0, 0))
+        return OrdinalModel.of_forests(parts, empty, self.grades, self.worths, self.clip)
+
+    def _refuse_different_counts(self) -> None:
+        """The mean over several grades' first trees needs as many of each."""
+        if np.unique(self.tree_counts).size > 1:
+            raise ModelError(
+                "the models of the grades have different numbers of trees "
+                f"({', '.join(map(str, self.tree_counts.tolist()))}): fit without a callback that ends them early."
+            )
+
     def predict(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The score of each row, in row order; it does not depend on the number of threads or on other rows."""
         if not self.clip:
@@ -109,7 +157,7 @@ class OrdinalModel(ForestProperties):
         """T_c of each row as predicted: rows × K - 1, not forced into [0, 1] or into ascending order."""
         matrix = features_in_order(features, self.n_features, self.feature_names)
         probabilities: Floats = np.empty((len(matrix), self.tree_counts.size))
-        for grade, forest in enumerate(self._forests):
+        for grade, forest in enumerate(self.cumulative_forests):
             probabilities[:, grade] = forest.predict(matrix, n_threads=n_threads)
         return probabilities
 
@@ -134,7 +182,7 @@ class OrdinalModel(ForestProperties):
         return scores
 
     @functools.cached_property
-    def _forests(self) -> list[Forest]:
+    def cumulative_forests(self) -> list[Forest]:
         """T_c, one forest each."""
         ends = np.cumsum(self.tree_counts).tolist()
         parts = zip([0, *ends], ends, self.starts.tolist(), strict=False)

@@ -38,6 +38,7 @@ from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
 from rankwood.dtypes import FEATURE, SCORE, WEIGHT, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
+from rankwood.models.blend import BlendModel
 from rankwood.models.family import Family
 from rankwood.models.forest import Forest, levels
 from rankwood.models.inputs import features_in_order
@@ -65,7 +66,7 @@ def contributions(
     ----------
     model
         A ``Forest``; the chosen one of a ``Family``; an ``OrdinalModel`` that does not clip; a ``LinearModel``, whose
-        base is the score of the values that replace missing ones.
+        base is the score of the values that replace missing ones; a ``BlendModel`` of these with constant weights.
     features
         Rows × features: an array, a frame, a sparse matrix, a RankingData.
     background
@@ -74,6 +75,8 @@ def contributions(
 
     The values of a row do not depend on the number of threads or on other rows.
     """
+    if isinstance(model, BlendModel) and not model.gates and not model.is_sum_of_trees:
+        return _of_blend(model, features, background, n_threads)
     form = additive_form(model, background=background, n_threads=n_threads)
     if isinstance(form, LinearModel):
         return _of_linear(form, features_in_order(features, form.n_features, form.feature_names))
@@ -86,7 +89,7 @@ def additive_form(
     """The model as a forest or a linear model, its covers counted in ``background`` if it is given."""
     if isinstance(model, LinearModel):
         return model
-    forest = model.forest if isinstance(model, OrdinalModel | Family) else model
+    forest = model.forest if isinstance(model, OrdinalModel | Family | BlendModel) else model
     if not isinstance(forest, Forest):
         raise ModelError(
             f"a {type(model).__name__} is no sum of trees or of features, so its scores cannot be divided "
@@ -95,6 +98,21 @@ def additive_form(
     if background is None:
         return forest
     return with_covers(forest, background, n_threads=n_threads)
+
+
+def _of_blend(
+    model: BlendModel, features: Any, background: Any, n_threads: int | None
+) -> tuple[Floats, float]:
+    """The weighted sum of the contributions to the parts' scores: Shapley values of a sum are the sums of theirs."""
+    matrix = features_in_order(features, model.n_features, model.feature_names)
+    total: Floats = np.zeros(matrix.shape, SCORE)
+    base = 0.0
+    for part, factor, centre in zip(model.parts, model.factors, model.centres, strict=True):
+        if factor > 0:
+            own, own_base = contributions(part, matrix, background=background, n_threads=n_threads)
+            total += factor * own
+            base += float(factor * (own_base - centre))
+    return total, base
 
 
 def _of_linear(model: LinearModel, matrix: Features) -> tuple[Floats, float]:

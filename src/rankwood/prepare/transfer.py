@@ -2,7 +2,9 @@
 
 Rows: a domain forest learns which of two collections a document is from, and its prediction says which documents of
 the source look like the target's (``DomainForests``). Columns: the predictions of a model of another collection become
-features (``model_columns``, ``add_columns``). ``common_features`` cuts both collections to the features that both have.
+features (``model_columns``, ``add_columns``). ``common_features`` cuts both collections to the features that both have:
+a column that has one value throughout a collection is not there in it. In LETOR text a feature that is never written
+reads as such a column, and a forest could tell the two collections apart by it alone.
 ``rankwood.studies.transfer`` chooses rows and columns by these, and measures whether they help.
 
 Terms
@@ -17,6 +19,7 @@ Terms
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +40,7 @@ from rankwood.rankers.base import Ranker
 from rankwood.rankers.save import join
 
 KINDS = "QPC"
+_ROWS_COMPARED = 4096  # at a time, in the search for constant columns
 _METHOD_OF = {"Q": "predict", "P": "probabilities", "C": "cumulative"}
 
 
@@ -195,17 +199,53 @@ def add_columns(data: RankingData, names: tuple[str, ...], columns: Floats) -> R
     )
 
 
-def common_features(source: RankingData, target: RankingData) -> tuple[RankingData, RankingData]:
+@dataclass(frozen=True, eq=False)
+class CommonColumns:
+    """Where the common features stand in the two collections, and why the others are not common.
+
+    ``dropped`` has a reason by name: the target's features in their order, then those that only the source has.
+    """
+
+    in_source: Rows
+    in_target: Rows
+    dropped: Mapping[str, str]
+
+
+def common_features(
+    source: RankingData, target: RankingData, *, keep_constant: bool = False
+) -> tuple[RankingData, RankingData]:
     """Both collections with the features that both have, in the target's order.
 
-    By name where both have names, else by position, and then there must be equally many.
+    By name where both have names, else by position, and then there must be equally many. A feature that has one value
+    throughout one of the collections, or is missing throughout, counts as absent there, unless ``keep_constant``.
     """
-    in_source, in_target = common_columns(source, target)
-    return take_columns(source, in_source), take_columns(target, in_target)
+    common = common_columns(source, target, keep_constant)
+    return take_columns(source, common.in_source), take_columns(target, common.in_target)
 
 
-def common_columns(source: RankingData, target: RankingData) -> tuple[Rows, Rows]:
-    """The columns of the common features in the source, and in the target."""
+def common_columns(
+    source: RankingData, target: RankingData, keep_constant: bool = False
+) -> CommonColumns:
+    """The columns of the common features in the source and in the target, and why the others are left out."""
+    keep_constant = checks.true_or_false("keep_constant", keep_constant)
+    in_source, in_target, dropped = _columns_of_both(source, target)
+    if not keep_constant:
+        constant = _constant_columns(source, in_source, target, in_target)
+        dropped |= {target.names[in_target[index]]: why for index, why in constant.items()}
+        kept = np.array([i for i in range(in_target.size) if i not in constant], np.int64)
+        if kept.size == 0:
+            raise DataError(
+                f"source and target have no feature in common: {shown_reasons(dropped)}. "
+                "Pass keep_constant=True if such columns shall count."
+            )
+        in_source, in_target = in_source[kept], in_target[kept]
+    order = [*target.names, *source.names]
+    ordered = {name: dropped[name] for name in dict.fromkeys(order) if name in dropped}
+    return CommonColumns(in_source, in_target, ordered)
+
+
+def _columns_of_both(source: RankingData, target: RankingData) -> tuple[Rows, Rows, dict[str, str]]:
+    """The columns with the same name, or position, in both; and why the others have no counterpart."""
     if source.feature_names is None or target.feature_names is None:
         if source.n_features != target.n_features:
             least = min(source.n_features, target.n_features)
@@ -215,7 +255,7 @@ def common_columns(source: RankingData, target: RankingData) -> tuple[Rows, Rows
                 "feature_names= for both, or cut both to the columns that mean the same."
             )
         columns = np.arange(target.n_features)
-        return columns, columns
+        return columns, columns, {}
     column_of = {name: column for column, name in enumerate(source.feature_names)}
     common = [name for name in target.feature_names if name in column_of]
     if not common:
@@ -224,7 +264,69 @@ def common_columns(source: RankingData, target: RankingData) -> tuple[Rows, Rows
             f"target {some_names(target.feature_names)}. Rename the columns that mean the same."
         )
     in_target = [column for column, name in enumerate(target.feature_names) if name in column_of]
-    return np.array([column_of[name] for name in common]), np.array(in_target)
+    dropped = {name: "not in the source" for name in target.feature_names if name not in column_of}
+    known = set(target.feature_names)
+    dropped |= {name: "not in the target" for name in source.feature_names if name not in known}
+    return np.array([column_of[name] for name in common]), np.array(in_target), dropped
+
+
+def _constant_columns(
+    source: RankingData, in_source: Rows, target: RankingData, in_target: Rows
+) -> dict[int, str]:
+    """Which of the pairs of columns have one value throughout a collection, and in which of the two."""
+    values = _constants(source)[in_source], _constants(target)[in_target]
+    reasons = {}
+    for index, (of_source, of_target) in enumerate(zip(*values, strict=True)):
+        if of_source is None and of_target is None:
+            continue
+        if of_source is not None and of_source == of_target:
+            reasons[index] = f"{of_source} in both collections"
+        elif of_source is None:
+            reasons[index] = f"{of_target} in the target"
+        elif of_target is None:
+            reasons[index] = f"{of_source} in the source"
+        else:
+            reasons[index] = f"{of_source} in the source and {of_target} in the target"
+    return reasons
+
+
+def _constants(data: RankingData) -> Array:
+    """By feature, "always 0" or "always missing" where it has one value in all rows; None where it varies."""
+    words = np.full(data.n_features, None, object)
+    columns = np.arange(data.n_features if data.n_documents else 0)
+    for start in range(0, data.n_documents, _ROWS_COMPARED):
+        rows, first = (
+            data.features[start : start + _ROWS_COMPARED, columns],
+            data.features[0, columns],
+        )
+        is_same = (rows == first) | (np.isnan(rows) & np.isnan(first))
+        columns = columns[is_same.all(axis=0)]
+    for column in columns.tolist():
+        value = float(data.features[0, column])
+        words[column] = "always missing" if np.isnan(value) else f"always {value:g}"
+    return words
+
+
+def shown_reasons(dropped: Mapping[str, str]) -> str:
+    """Dropped features by reason: ``2, 4, 6 (always 0 in the source); 9 (not in the target)``."""
+    names_of: dict[str, list[str]] = {}
+    for name, reason in dropped.items():
+        names_of.setdefault(reason, []).append(name)
+    return "; ".join(f"{_listed(names)} ({reason})" for reason, names in names_of.items())
+
+
+def _listed(names: list[str]) -> str:
+    """All of the names; numbers that follow each other as a range."""
+    if not all(name.isdecimal() for name in names):
+        return ", ".join(f"'{name}'" for name in names)
+    numbers = sorted(int(name) for name in names)
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    return ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in ranges)
 
 
 def take_columns(data: RankingData, columns: Rows) -> RankingData:

@@ -17,6 +17,7 @@ The rankers by family, with the papers they come from
     broof               ``BROOF``, boosted random forests (Sá 2016; Sá et al., SIGIR 2016)
     deep_forest         ``DeepForest``, layers of forests (Zhou & Feng 2017, for ranking)
     search              ``BoostingTree`` (Kocsis, György & Bán 2013) and ``Exp3P`` (Busa-Fekete & Kégl 2010)
+    blend               ``Blend``, a weighted sum of other rankers (Breiman 1996; Mohan 2010, section 7.2)
     mlp                 ``MLPRanker``, a neural network as a baseline (Wang et al. 2018; Pobrotyn et al. 2020)
 
 Three modules serve them all: ``base`` has the class ``Ranker``, ``parameters`` the declaration of parameters, and

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,9 @@ class AdaRank(LinearRanker):
         The weights, as a ``LinearModel``. A missing value counts as the least of the training data.
     train_history_, history_
         The measure after each round on the training data, and on the validation data.
+    rounds_
+        For each round that was not undone, those after the best one too, the number of the feature (from 0) and what
+        was added to its weight.
     best_iteration_
         How many rounds were kept.
     stopped_because_
@@ -114,7 +117,14 @@ class AdaRank(LinearRanker):
         self.history_ = list(state.stopping.history)
         best = state.stopping if self.early_stopping is not None else _best_of(state.training)
         self.best_iteration_ = best.best_iteration or len(state.chosen)
+        self.rounds_ = [[feature, weight] for feature, weight in state.steps()]
         self.linear_ = state.model(self.best_iteration_)
+
+    def after(self, n_rounds: int) -> LinearModel:
+        """The model as it was after so many rounds."""
+        return replace(
+            self.linear_, weights=summed(self.rounds_[:n_rounds], self.linear_.n_features)
+        )
 
     def _start(self, data: RankingData, valid: RankingData | None) -> AdaRankState:
         measure = parse_measure(self.measure)
@@ -180,6 +190,14 @@ def normalised(weights: Floats) -> Floats:
     return weights / float(weights.sum())
 
 
+def summed(steps: Iterable[Sequence[Any]], n_features: int) -> Floats:
+    """The weight of each feature after steps that each add to one of them."""
+    weights = np.zeros(n_features)
+    for feature, weight in steps:
+        weights[feature] += weight
+    return weights
+
+
 def _best_of(values: list[float]) -> EarlyStopping:
     return EarlyStopping(None, is_minimised=False, history=values)
 
@@ -211,12 +229,17 @@ class AdaRankState:
             )
         self.chosen.append((ranker, weight))
 
+    def steps(self) -> list[tuple[int, float]]:
+        """The feature of each round, and what was added to its weight."""
+        steps = []
+        for ranker, weight in self.chosen:
+            feature = int(self.rankers.features[ranker])
+            steps.append((feature, float(self.rankers.signs[ranker] * weight * self.unit[feature])))
+        return steps
+
     def model(self, n_rounds: int | None = None) -> LinearModel:
         """The sum of the first rankers, times their weights."""
-        weights = np.zeros(self.data.n_features)
-        for ranker, weight in self.chosen[:n_rounds]:
-            feature = self.rankers.features[ranker]
-            weights[feature] += self.rankers.signs[ranker] * weight * self.unit[feature]
+        weights = summed(self.steps()[:n_rounds], self.data.n_features)
         scaling = self.scaling
         return LinearModel(weights, scaling.least, scaling.spread, 0.0, self.data.feature_names)
 

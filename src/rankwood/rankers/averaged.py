@@ -27,7 +27,8 @@ class AveragedGBRT(GBRT):
     ``features_per_node`` (or ``subsample``): where neither draws anything, the runs would be equal and are refused.
     The runs grow round by round, side by side on all cores, and the model is one forest: in each round the trees of
     all runs, with weight ``learning_rate / n_runs``. Progress and ``early_stopping`` count rounds: growing stops when
-    the mean of all runs has not improved for so many, and every run keeps the rounds up to the best value.
+    the mean of all runs has not improved for so many, and every run keeps the rounds up to the best value. Where
+    features cost, one is free for all runs after the round that uses it first.
 
     Attributes
     ----------
@@ -39,8 +40,8 @@ class AveragedGBRT(GBRT):
 
     _signature = (
         "n_trees n_runs max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample "
-        "subsample_by start early_stopping measure warm_start missing monotone max_bins seed n_threads progress "
-        "callbacks checkpoint"
+        "subsample_by start early_stopping measure warm_start missing monotone feature_costs cost_weight cost_scale "
+        "max_bins seed n_threads progress callbacks checkpoint"
     )
 
     n_runs: int = parameter(
@@ -50,7 +51,6 @@ class AveragedGBRT(GBRT):
         kw_only=True,
     )
     features_per_node: int | float | None = parameter(default=0.3, kw_only=True)
-    feature_costs = None
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
         self._warn_of_equal_runs(state.trees.n_features)

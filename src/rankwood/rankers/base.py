@@ -7,6 +7,7 @@ are for other modules, which do not use private methods of estimators.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,11 +15,15 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from rankwood import __version__
+from rankwood._core import checks
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
+from rankwood.errors import ModelError
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
+from rankwood.models.forest import Forest
+from rankwood.models.stages import ModelStages
 from rankwood.rankers.parameters import DeclaredEstimator, parameter
 from rankwood.training.inputs import (
     TrainingSet,
@@ -33,6 +38,7 @@ from rankwood.training.inputs import (
 from rankwood.training.rounds import Callback, ProgressReporter, Rounds, check_listeners
 
 SCORED_BY = "ndcg@10"  # the measure of ``score`` where there are queries
+_OF_THE_WHOLE = ("_out_of_bag", "_oob_ndcg", "oob_scores_", "oob_ndcg_", "weights_")
 
 
 class Ranker(DeclaredEstimator):
@@ -120,6 +126,59 @@ class Ranker(DeclaredEstimator):
 
         return float(r2_score(data.labels, scores, sample_weight=data.row_weights))
 
+    def truncated(self, n_rounds: int) -> Self:
+        """The model after its first rounds, as a new fitted estimator; this one stays as it is.
+
+        A round is what the ranker adds at a time: a tree, a tree of each run (AveragedGBRT) or grade (OrdinalRanker), a
+        forest (BROOF). InitializedGBRT counts boosted trees, and 0 is its random forest. Parameters stay those of the
+        fit. ``rankwood.best_sizes`` tells how many rounds are best by a measure.
+        """
+        sizes = self._sizes()
+        if not sizes:
+            raise ModelError(f"this {type(self).__name__} has no trees, and no smaller models.")
+        n_kept = checks.whole_number("n_rounds", n_rounds, sizes[0], sizes[-1])
+        shorter = copy.copy(self)
+        setattr(shorter, self._model, self._first_rounds(n_kept))
+        for name in _OF_THE_WHOLE:  # they follow from all rounds
+            shorter.__dict__.pop(name, None)
+        if hasattr(self, "history_"):
+            shorter.history_ = self.history_[:n_kept]
+        if hasattr(self, "best_iteration_"):
+            shorter.best_iteration_ = n_kept
+        return shorter
+
+    def _stages(self) -> ModelStages:
+        """What the model is after each of its rounds."""
+        sizes = self._sizes()
+        return ModelStages.of_forest(getattr(self, self._model), sizes, map(self._trees_of, sizes))
+
+    def _sizes(self) -> range:
+        """The numbers of rounds that the model can be cut to; the last is its own."""
+        check_is_fitted(self, self._model)
+        forest = getattr(self, self._model)
+        if not isinstance(forest, Forest):
+            raise ModelError(
+                f"{type(self).__name__} has no trees that were added round by round: it has one size only."
+            )
+        return self._sizes_of(forest.n_trees)
+
+    def _sizes_of(self, n_trees: int) -> range:
+        """The numbers of rounds that a model of ``n_trees`` trees can be cut to."""
+        return range(0 if self._trees_of(0) > 0 else 1, self._rounds_of(n_trees) + 1)
+
+    def _first_rounds(self, n_rounds: int) -> Any:
+        """The model after so many rounds."""
+        forest: Forest = getattr(self, self._model)
+        return forest.take_trees(slice(0, min(self._trees_of(n_rounds), forest.n_trees)))
+
+    def _trees_of(self, n_rounds: int) -> int:
+        """How many trees the model has after ``n_rounds`` rounds."""
+        return n_rounds
+
+    def _rounds_of(self, n_trees: int) -> int:
+        """How many rounds gave a model of ``n_trees`` trees."""
+        return n_trees
+
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
         """Fit the model to ``data``: trees see it binned, as it is already where ``X`` is ``BinnedData``."""
         train = training_set(X, data, self.max_bins, self.n_threads)
@@ -138,6 +197,14 @@ class Ranker(DeclaredEstimator):
     def _rounds(self, total: int, done: int = 0, *, unit: str = "tree", **options: Any) -> Rounds:
         """The driver of the fit's loop; ``options`` are those of ``Rounds``."""
         return Rounds(self._reporter(total, done, unit=unit), done=done, **options)
+
+    def _estimates_out_of_bag(self) -> bool:
+        """Whether a fit sets ``oob_scores_``: scores of the training rows by what has not seen them."""
+        return False
+
+    def _weights_by_name(self) -> dict[str, float]:
+        """The weights that a score is composed with, where they are a few and have names."""
+        return {}
 
     def _as_chosen(self) -> dict[str, Any]:
         """Parameters that give the model there is, with nothing left to be chosen on validation data."""
@@ -240,9 +307,31 @@ def set_learned_model(estimator: Ranker, model: Any) -> None:
     setattr(estimator, estimator._model, model)
 
 
+def stages_of(model: Any) -> ModelStages:
+    """What a fitted ranker, or a bare ``Forest``, is after each of its rounds; an error where it has no rounds."""
+    if isinstance(model, Ranker):
+        return model._stages()
+    if isinstance(model, Forest):
+        sizes = range(1, model.n_trees + 1)
+        return ModelStages.of_forest(model, sizes, sizes)
+    raise ModelError(
+        f"{type(model).__name__} has no trees that were added round by round: pass a fitted ranker made of trees."
+    )
+
+
 def learns_kind(estimator: Ranker, kind: str) -> bool:
     """Whether the models of the estimator are of this kind, as model files name kinds."""
     return estimator._model == f"{kind}_"
+
+
+def estimates_out_of_bag(estimator: Ranker) -> bool:
+    """Whether the estimator has ``oob_scores_`` once it is fitted."""
+    return estimator._estimates_out_of_bag()
+
+
+def weights_by_name(estimator: Ranker) -> dict[str, float]:
+    """The weights that a fitted estimator composes a score with: of the grades' models, or of the parts of a blend."""
+    return estimator._weights_by_name()
 
 
 def chosen_parameters(estimator: Ranker, n_trees: int | None = None) -> dict[str, Any]:

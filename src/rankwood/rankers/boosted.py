@@ -171,14 +171,6 @@ class RoundRanker(Ranker):
             )
         return forest, self.history_[: self._rounds_of(forest.n_trees)]
 
-    def _trees_of(self, n_rounds: int) -> int:
-        """How many trees the model has after ``n_rounds`` rounds of boosting."""
-        return n_rounds
-
-    def _rounds_of(self, n_trees: int) -> int:
-        """How many rounds of boosting gave a model of ``n_trees`` trees."""
-        return n_trees
-
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
         return {self._length: self._rounds_of(n_trees), "early_stopping": None}
 
@@ -269,6 +261,14 @@ class Boosted(RoundRanker):
         )
 
 
+class CostAware(Boosted):
+    """The base of boosted trees whose splits may pay for features."""
+
+    feature_costs: Any = parameter(default=None, kw_only=True)
+    cost_weight: float = parameter(default=0.01, kw_only=True)
+    cost_scale: str = parameter(default="relative", kw_only=True)
+
+
 def loss_and_plan(estimator: Boosted, train: TrainingSet) -> tuple[Any, BoostingPlan]:
     """The loss and the plan of an estimator on these training rows, for methods that choose among its steps."""
     return estimator._loss(train), estimator._plan(train)
@@ -279,7 +279,7 @@ def trees_after(estimator: RoundRanker, n_rounds: int) -> int:
     return estimator._trees_of(n_rounds)
 
 
-class GBRT(Boosted):
+class GBRT(CostAware):
     """Boosted trees for squared loss: each tree fits what the ones before left of the labels (Friedman 2001).
 
     The method is also known as MART.
@@ -298,9 +298,6 @@ class GBRT(Boosted):
         check=OneOf(("mean", "zero")),
         kw_only=True,
     )
-    feature_costs: Any = parameter(default=None, kw_only=True)
-    cost_weight: float = parameter(default=0.01, kw_only=True)
-    cost_scale: str = parameter(default="relative", kw_only=True)
 
     def _loss(self, train: TrainingSet) -> SquaredLoss:
         return SquaredLoss(train.labels, train.weights, self.start == "mean")
@@ -314,7 +311,7 @@ def _check_own_loss(name: str, value: Any) -> None:
         )
 
 
-class LambdaMART(Boosted):
+class LambdaMART(CostAware):
     """Boosted trees on LambdaRank's gradients, with Newton's step in every leaf (Wu et al. 2010, Burges 2010).
 
     Documents of one query are compared in pairs, each weighed by how much a measure changes when the two swap. Needs
@@ -323,8 +320,8 @@ class LambdaMART(Boosted):
 
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 target truncation normalise sigma min_hessian loss max_depth "
-        "min_gain features_per_node subsample subsample_by early_stopping measure warm_start missing monotone max_bins "
-        "seed n_threads progress callbacks checkpoint"
+        "min_gain features_per_node subsample subsample_by early_stopping measure warm_start missing monotone "
+        "feature_costs cost_weight cost_scale max_bins seed n_threads progress callbacks checkpoint"
     )
 
     l2: float = parameter(

@@ -13,7 +13,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
+from rankwood.rankers.parameters import OneOf, OrNone, Real, parameter
 from rankwood.training.bags import UNITS, Bags, OutOfBag
 from rankwood.training.checkpoint import Checkpoint, Resumed
 from rankwood.training.costs import training_costs
@@ -187,6 +187,9 @@ class ForestRanker(Ranker):
         """The features that a node looks at."""
         return FeatureChoice(self.features_per_node)
 
+    def _estimates_out_of_bag(self) -> bool:
+        return self.bag is not None
+
     @property
     def oob_scores_(self) -> Floats:
         """For each training row the mean of the trees that have not seen it; NaN where there are none."""
@@ -233,12 +236,7 @@ class SplittingForest(ForestRanker):
     feature_costs: Any = parameter(default=None, kw_only=True)
     cost_weight: float = parameter(default=0.01, kw_only=True)
     cost_scale: str = parameter(default="relative", kw_only=True)
-    cost_batch: int = parameter(
-        default=8,
-        doc="Trees that grow side by side without seeing which features the others use, where features cost.",
-        check=Whole(1),
-        kw_only=True,
-    )
+    cost_batch: int = parameter(default=8, kw_only=True)
 
 
 class RandomForest(SplittingForest):

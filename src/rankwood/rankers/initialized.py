@@ -10,7 +10,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import SquaredLoss
 from rankwood.models.forest import Forest
-from rankwood.rankers.boosted import Boosted
+from rankwood.rankers.boosted import CostAware
 from rankwood.rankers.forests import RandomForest, forest_plan
 from rankwood.rankers.parameters import OneOf, OrNone, Whole, number_or_share, parameter
 from rankwood.training.bags import UNITS, OutOfBag
@@ -23,12 +23,13 @@ from rankwood.training.rounds import ProgressReporter, Rounds
 _FOREST = "The random forest that boosting starts from: its number of trees, and where they end."
 
 
-class InitializedGBRT(Boosted):
+class InitializedGBRT(CostAware):
     """Boosted trees for squared loss that start from a random forest: H = F + α Σ h (Mohan 2010, Algorithm 4).
 
     The first ``forest_trees`` trees are those of a ``RandomForest`` with the same seed, each with weight
     1 / ``forest_trees``; then come ``n_trees`` boosted trees with weight ``learning_rate``. Together they are one
-    forest. ``early_stopping`` looks at the forest alone too: where no boosted tree improves on it, none is kept.
+    forest. ``early_stopping`` looks at the forest alone too: where no boosted tree improves on it, none is kept. Where
+    features cost, those that the random forest uses are free for the boosted trees.
 
     Attributes
     ----------
@@ -43,7 +44,8 @@ class InitializedGBRT(Boosted):
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
         "forest_trees forest_leaves forest_depth forest_min_leaf forest_features forest_bag residuals early_stopping "
-        "measure warm_start missing monotone max_bins seed n_threads progress callbacks checkpoint"
+        "measure warm_start missing monotone feature_costs cost_weight cost_scale cost_batch max_bins seed n_threads "
+        "progress callbacks checkpoint"
     )
     _regresses = True
 
@@ -78,11 +80,18 @@ class InitializedGBRT(Boosted):
         kw_only=True,
     )
 
+    cost_batch: int = parameter(
+        default=8,
+        doc="""Trees of the random forest that grow side by side without seeing which features the others use, where
+        features cost.""",
+        kw_only=True,
+    )
+
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_nothing_to_stop_by(valid)
-        checkpoint = Checkpoint(self, train, valid)
-        earlier, history = self._earlier(train.data, checkpoint)
         plan = self._plan(train)
+        checkpoint = Checkpoint(self, train, valid, plan.costs)
+        earlier, history = self._earlier(train.data, checkpoint)
         reporter = self._reporter(plan.n_trees, 0 if earlier is None else earlier.n_trees)
         grown = self._grow_forest(train, earlier, checkpoint, reporter)
         forest = _summed(grown.trees.forest())  # F
@@ -154,6 +163,10 @@ class InitializedGBRT(Boosted):
             bag=self.forest_bag,
             missing=self.missing,
             monotone=self.monotone,
+            feature_costs=self.feature_costs,
+            cost_weight=self.cost_weight,
+            cost_scale=self.cost_scale,
+            cost_batch=self.cost_batch,
             seed=self.seed,
             n_threads=self.n_threads,
         )

@@ -24,8 +24,16 @@ from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.rankers.base import BuiltOnBase, Ranker, chosen_parameters, fit_to_bins
-from rankwood.rankers.forests import RandomForest
+from rankwood.models.stages import ModelStages
+from rankwood.rankers.base import (
+    BuiltOnBase,
+    Ranker,
+    chosen_parameters,
+    estimates_out_of_bag,
+    fit_to_bins,
+    learned_model,
+)
+from rankwood.rankers.forests import ForestRanker, RandomForest
 from rankwood.rankers.parameters import OneOf, parameter
 from rankwood.training.bags import OutOfBag
 from rankwood.training.inputs import TrainingSet, weights_of_rows
@@ -69,8 +77,8 @@ class OrdinalRanker(BuiltOnBase, Ranker):
     ----------
     ordinal_
         The trees of all T_c, as an ``OrdinalModel``.
-    forest_
-        The score as one weighted sum of trees, unless ``clip``.
+    forest_, forest_in_rounds_
+        The score as one weighted sum of trees, unless ``clip``: grade by grade, and in the order of rounds.
     grades_, worths_
         The values that labels have, and F of each.
     weights_
@@ -208,6 +216,34 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         return self._learned.forest
 
     @property
+    def forest_in_rounds_(self) -> Forest:
+        """The score as one forest with the trees of all grades in the order of their rounds.
+
+        Its first trees are a smaller model, where those of ``forest_`` are the models of the lowest grades.
+        """
+        return self._stages().forest
+
+    def _stages(self) -> ModelStages:
+        sizes = self._sizes()
+        ends = [self._base()._trees_of(n_rounds) for n_rounds in sizes]
+        forest, n_trees = self.ordinal_.in_rounds(ends, averages=self._averages)
+        return ModelStages(forest, np.array(sizes, np.int64), n_trees)
+
+    def _sizes(self) -> range:
+        model: OrdinalModel = learned_model(self)
+        longest = int(model.tree_counts.max(initial=0))
+        return self._base()._sizes_of(longest) if longest else range(0)
+
+    def _first_rounds(self, n_rounds: int) -> OrdinalModel:
+        n_trees = self._base()._trees_of(n_rounds)
+        return self.ordinal_.first_trees(n_trees, averages=self._averages)
+
+    @property
+    def _averages(self) -> bool:
+        """Whether T_c is the mean of its trees."""
+        return isinstance(self._base(), ForestRanker)
+
+    @property
     def grades_(self) -> Floats:
         """The values that labels have, ascending."""
         return self._learned.grades
@@ -227,6 +263,14 @@ class OrdinalRanker(BuiltOnBase, Ranker):
     def _learned(self) -> OrdinalModel:
         model: OrdinalModel = super()._learned
         return model
+
+    def _estimates_out_of_bag(self) -> bool:
+        return estimates_out_of_bag(self._base())
+
+    def _weights_by_name(self) -> dict[str, float]:
+        """Those of T_c = P(y ≤ c), and the constant (Mohan 2010, Table 3.2)."""
+        names = [f"P(y ≤ {grade:g})" for grade in self.grades_[:-1].tolist()]
+        return dict(zip([*names, "constant"], self.weights_.tolist(), strict=True))
 
     def _new_base(self) -> Ranker:
         return RandomForest()

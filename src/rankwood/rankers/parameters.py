@@ -219,6 +219,10 @@ SHARED = {
     ),
     "cost_weight": _shared(_COSTS, Real("[0, inf)")),
     "cost_scale": _shared(_COSTS, OneOf(SCALES)),
+    "cost_batch": _shared(
+        "Trees that grow side by side without seeing which features the others use, where features cost.",
+        Whole(1),
+    ),
     "max_bins": _shared("Value bins per feature, at most 255.", Whole(2, MOST_BINS)),
     "seed": _shared(_SEED_AND_THREADS, Whole(0)),
     "n_threads": _shared(_SEED_AND_THREADS, lambda _, value: resolve_threads(value)),

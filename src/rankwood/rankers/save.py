@@ -36,6 +36,7 @@ _MODULE_OF = {
 _RECORDED = (
     "history_",
     "train_history_",
+    "rounds_",
     "best_iteration_",
     "stopped_because_",
     "n_iter_",
@@ -43,6 +44,8 @@ _RECORDED = (
     "n_failed_",
     "objective_",
     "layers_",
+    "learned_on_",
+    "held_out_",
 )
 
 

@@ -70,10 +70,11 @@ def bias_variance(
 ) -> BiasVariance:
     """Error, bias² and variance of the order of document pairs, over trainings on resampled queries.
 
-    Each training sees as many queries as there are, drawn with replacement: a query that is drawn twice is there
-    twice. Estimators that have a ``seed`` get another one in each training. All algorithms see the same samples and the
-    same pairs. Values are means over a query's pairs, then over queries (by their weights, if there are any), then
-    over folds.
+    Each training sees queries drawn with replacement, as many as there are. A query that is drawn twice has twice the
+    weight (``query_weights``), so that it never is in a bag, or a fold, and out of it at once: estimators of your own
+    must use the weights. Estimators that have a ``seed`` get another one in each training. All algorithms see the same
+    samples and the same pairs. Values are means over a query's pairs, then over queries (by their weights, if there are
+    any), then over folds.
 
     Parameters
     ----------
@@ -166,20 +167,23 @@ class _FoldTrainings:
 
 
 def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
-    """As many queries as there are, drawn with replacement; each draw is a query of its own."""
-    chosen = np.sort(generator.integers(data.n_queries, size=data.n_queries))
-    sizes = np.diff(data.query_offsets)[chosen]
-    ends = np.cumsum(sizes)
-    shifts = np.repeat(data.query_offsets[chosen] - (ends - sizes), sizes)
-    rows = data.row_order[np.arange(shifts.size) + shifts]
+    """As many queries as there are, drawn with replacement; how often a query was drawn multiplies its weight.
+
+    A query is there once, however often it was drawn. As several queries it would stand in a tree's bag and out of it,
+    or in several folds, at once: then no score would be held out.
+    """
+    drawn = generator.integers(data.n_queries, size=data.n_queries)
+    times = np.bincount(drawn, minlength=data.n_queries)
+    chosen = np.flatnonzero(times)
+    sample = data.take_queries(chosen)
     return RankingData(
-        data.features[rows],
-        data.labels[rows],
-        np.repeat(np.arange(chosen.size), sizes),
-        None,
-        None if data.row_weights is None else data.row_weights[rows],
-        None if data.query_weights is None else data.query_weights[chosen],
-        data.feature_names,
+        sample.features,
+        sample.labels,
+        sample.query_ids,
+        sample.doc_ids,
+        sample.row_weights,
+        times[chosen] * data.judgments.query_weights_or_ones[chosen],
+        sample.feature_names,
     )
 
 

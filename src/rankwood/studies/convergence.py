@@ -1,16 +1,17 @@
 """``convergence``: a measure by tree, round or layer, on training, validation and test data.
 
 Terms
-    stage    a model after some of its trees, rounds or layers
+    stage    a model after some of its trees, rounds or layers; an AdaRank's are the sums of its first features
     unit     what its stages are counted in: tree, round or layer
     part     a data set by its name, such as "train"; "oob" is the training data, out of bag
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwood._core import checks
 from rankwood._core.checks import read_only
+from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, ParameterError
@@ -28,8 +30,11 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
+from rankwood.models.linear import LinearModel
+from rankwood.rankers.adarank import AdaRank
 from rankwood.rankers.base import Ranker, learned_model
 from rankwood.rankers.forests import ForestRanker, bags_of
+from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of
 from rankwood.training.bags import Bags, OutOfBag
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 
@@ -50,8 +55,17 @@ class Curve:
     part: str
     unit: str
     at: Array
-    values: Floats
+    values: Floats  # with folds, the means over them
     is_minimised: bool = False
+    by_fold: Floats | None = None  # folds × points
+
+    @property
+    def deviations(self) -> Floats | None:
+        """The standard deviation over folds at each point; None without folds, or with one."""
+        if self.by_fold is None or len(self.by_fold) < 2:
+            return None
+        deviations: Floats = self.by_fold.std(axis=0, ddof=1)
+        return deviations
 
     @property
     def best(self) -> tuple[int, float]:
@@ -83,12 +97,16 @@ class Convergence(Result):
         return list(dict.fromkeys(curve.name for curve in self.curves))
 
     def rows(self) -> list[dict[str, Any]]:
-        """A flat mapping per model, part and stage."""
-        return [
-            {"model": c.name, "part": c.part, "unit": c.unit, "at": at, "value": value}
-            for c in self.curves
-            for at, value in zip(c.at.tolist(), c.values.tolist(), strict=True)
-        ]
+        """A flat mapping per model, part and stage; with folds, the standard deviation over them too."""
+        rows = []
+        for c in self.curves:
+            spread = None if c.deviations is None else c.deviations.tolist()
+            for number, (at, value) in enumerate(
+                zip(c.at.tolist(), c.values.tolist(), strict=True)
+            ):
+                row = {"model": c.name, "part": c.part, "unit": c.unit, "at": at, "value": value}
+                rows.append(row if spread is None else row | {"deviation": spread[number]})
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
@@ -101,6 +119,7 @@ class Convergence(Result):
                 "values": curve.values.tolist(),
                 "best": {"at": curve.best[0], "value": curve.best[1]},
             }
+            | ({} if curve.by_fold is None else {"by_fold": curve.by_fold.tolist()})
             for curve in self.curves
         ]
         return {"measure": self.measure, "curves": curves, "notes": list(self.notes)}
@@ -110,7 +129,7 @@ class Convergence(Result):
         names = self.names
         lines = {
             f"{c.name}, {c.part}": PlotLine(
-                c.at, c.values, group=names.index(c.name), dashes=_DASHES.get(c.part, 0)
+                c.at, c.values, *_band(c), group=names.index(c.name), dashes=_DASHES.get(c.part, 0)
             )
             for c in self.curves
         }
@@ -144,9 +163,15 @@ class Convergence(Result):
         return self.rows()
 
 
+def _band(curve: Curve) -> tuple[Floats | None, Floats | None]:
+    """One standard deviation of the folds around the curve, where there are folds."""
+    spread = curve.deviations
+    return (None, None) if spread is None else (curve.values - spread, curve.values + spread)
+
+
 def convergence(
     models: Any,
-    data: Mapping[str, RankingData],
+    data: Any,
     measure: str | Measure = "ndcg@10",
     *,
     every: int | None = None,
@@ -159,10 +184,13 @@ def convergence(
     ----------
     models
         A fitted model, or several by name. Models of trees are scored by their first trees, a deep forest by its first
-        layers; for others only the values that their fit recorded are shown.
+        layers, an AdaRank by its first features; for others only the values that their fit recorded are shown. With
+        folds, rankers that are not fitted: each is fitted in each fold, with a seed of its own.
     data
         By part: ``{"train": …, "vali": …, "test": …}``, some of them. With "train", the data a forest was fitted to,
         the part "oob" is added: the measure of each row by trees that have not seen it. A BROOF has recorded its own.
+        Or folds, as ``read_folds`` and ``make_folds`` give them: curves are then means over folds, and a fold whose
+        ranker has stopped keeps its last value.
     measure
         Any measure.
     every
@@ -170,21 +198,85 @@ def convergence(
     n_threads
         For scoring.
     progress
-        A function that is called after each curve.
+        A function that is called after each curve; with folds, after each fit.
     """
-    named = _checked_models(models)
-    parts = _checked_parts(data)
     wanted = parse_measure(measure)
     if every is not None:
         every = checks.whole_number("every", every, 1)
     check_listeners(progress, ())
+    if hasattr(data, "__getitem__") and not isinstance(data, Mapping | RankingData):
+        return _of_folds(models, data, wanted, every, n_threads, progress)
+    named = _checked_models(models)
+    parts = _checked_parts(data)
     reporter = ProgressReporter(len(named) * max(1, len(parts)), progress, (), unit="curve")
     curves: list[Curve] = []
     notes: list[str] = []
     for number, (name, model) in enumerate(named.items()):
         measured = _MeasuredModel(name, model, wanted, n_threads, notes)
-        curves += measured.curves(parts, every, reporter, number * len(parts))
+        told = functools.partial(_tell, reporter, number * len(parts))
+        curves += measured.curves(parts, every, told)
     return Convergence(str(wanted), tuple(curves), tuple(notes))
+
+
+def _tell(reporter: ProgressReporter, done: int, curve: int) -> None:
+    reporter.report(done + curve)
+
+
+def _of_folds(
+    models: Any,
+    data: Any,
+    measure: Measure,
+    every: int | None,
+    n_threads: int | None,
+    progress: Callback | None,
+) -> Convergence:
+    """The curves of rankers that are fitted in every fold, as means over the folds."""
+    named = estimators_by_name(models)
+    folds = folds_of(data, None, None)
+    threads = resolve_threads(n_threads)
+    reporter = ProgressReporter(len(folds) * len(named), progress, (), unit="fit")
+    steps = dict.fromkeys(named, every)
+    of_name: dict[str, list[list[Curve]]] = {name: [] for name in named}
+    notes: dict[str, None] = {}
+    for number in range(len(folds)):
+        fold = parts_of(folds[number])
+        given = {"train": fold.train, "vali": fold.valid, "test": fold.test}
+        parts = {part: each for part, each in given.items() if each is not None}
+        for index, (name, estimator) in enumerate(named.items()):
+            model = fitted(estimator, fold.train, fold.valid, number, threads)
+            told: list[str] = []
+            curves = _MeasuredModel(name, model, measure, n_threads, told).curves(
+                parts, steps[name]
+            )
+            steps[name] = steps[name] or int(curves[0].at[0])  # the first fold's, in all of them
+            of_name[name].append(curves)
+            notes |= dict.fromkeys(told)
+            reporter.report(number * len(named) + index + 1)
+    joined = [curve for name in named for curve in _means(of_name[name], steps[name] or 1)]
+    notes[f"means over {len(folds)} folds, each with fits of its own"] = None
+    for name in named:
+        lengths = sorted({int(curves[0].at[-1]) for curves in of_name[name]})
+        if len(lengths) > 1:
+            unit = of_name[name][0][0].unit
+            notes[
+                f"{name}: {lengths[0]:,} to {lengths[-1]:,} {unit}s by fold; one that has stopped keeps its last value"
+            ] = None
+    return Convergence(str(measure), tuple(joined), tuple(notes))
+
+
+def _means(of_folds: list[list[Curve]], step: int) -> Iterator[Curve]:
+    """A curve per part that every fold has, over the points of all; one that ends earlier keeps its last value."""
+    for first in of_folds[0]:
+        curves = [c for curves in of_folds for c in curves if c.part == first.part]
+        if len(curves) < len(of_folds):
+            continue
+        last = max(int(c.at[-1]) for c in curves)
+        points = np.array([*range(step, last, step), last])
+        # of each fold the last of its own points that is not beyond the point
+        by_fold = np.stack(
+            [c.values[np.searchsorted(c.at, points, side="right") - 1] for c in curves]
+        )
+        yield replace(first, at=points, values=by_fold.mean(axis=0), by_fold=by_fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,9 +293,9 @@ class _MeasuredModel:
         self,
         parts: Mapping[str, RankingData],
         every: int | None,
-        reporter: ProgressReporter,
-        done: int,
+        tell: Callable[[int], None] | None = None,
     ) -> list[Curve]:
+        """The curves of the parts; ``tell`` is called with the number of each that is done."""
         stages = Stages.of(self.model)
         if stages is None:
             return self._recorded(every)
@@ -215,7 +307,8 @@ class _MeasuredModel:
                 values[part] = [mean_value(self.measure, checks.read_only(s), data) for s in scores]
             except DataError as error:
                 raise DataError(f"{self.name}, {part}: {error}") from None
-            reporter.report(done + number)
+            if tell is not None:
+                tell(number)
         if "train" in parts:
             held_out = stages.out_of_bag(parts["train"], self.measure, points)
             if held_out is not None:
@@ -274,7 +367,7 @@ def _checked_models(models: Any) -> dict[str, Any]:
 def _checked_parts(data: Any) -> dict[str, RankingData]:
     if not isinstance(data, Mapping):
         raise ParameterError(
-            "data must be by part, such as {'train': train, 'test': test}; "
+            "data must be by part, such as {'train': train, 'test': test}, or folds; "
             f"got {type(data).__name__}."
         )
     for part, each in data.items():
@@ -297,7 +390,7 @@ class Stages:
     """The stages of a model of trees or layers."""
 
     model: Any  # the estimator, or the bare model
-    stored: Forest | Cascade
+    stored: Forest | Cascade | LinearModel
     unit: str
     per_unit: int  # trees of a round; 1 for trees and layers
 
@@ -307,6 +400,8 @@ class Stages:
         stored = _stored(model)
         if isinstance(stored, Cascade):
             return cls(model, stored, "layer", 1)
+        if isinstance(model, AdaRank) and getattr(model, "rounds_", None):
+            return cls(model, stored, "round", 1)
         if not isinstance(stored, Forest) or stored.n_trees == 0:
             return None
         n_rounds = _n_rounds(model, stored)
@@ -319,6 +414,8 @@ class Stages:
         """How many units the model has."""
         if isinstance(self.stored, Cascade):
             return self.stored.n_layers
+        if isinstance(self.stored, LinearModel):
+            return len(self.model.rounds_)
         return self.stored.n_trees // self.per_unit
 
     def points(self, every: int | None) -> list[int]:
@@ -331,6 +428,9 @@ class Stages:
         if isinstance(self.stored, Cascade):
             layers = self.stored.predict_layers(data, n_threads=n_threads)
             yield from (np.ascontiguousarray(layers[:, point - 1]) for point in points)
+            return
+        if isinstance(self.stored, LinearModel):
+            yield from (self.model.after(p).predict(data, n_threads=n_threads) for p in points)
             return
         step = points[0] * self.per_unit
         for _, scores in self.stored.predict_stages(data, step, n_threads=n_threads):
@@ -379,7 +479,7 @@ def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
                 )
     elif history:
         values_of_part["vali"] = np.array(history, np.float64)
-    if type(model).__name__ == "AdaRank" and getattr(model, "train_history_", None):
+    if isinstance(model, AdaRank) and getattr(model, "train_history_", None):
         values_of_part["train"] = np.array(model.train_history_, np.float64)
     return values_of_part
 

@@ -139,14 +139,15 @@ def quality_cost_curve(
             f"a curve needs labels: pass RankingData, not {type(data).__name__} without labels."
         )
     wanted = parse_measure(measure)
-    n_trees = forest_of(model).n_trees
+    forest = forest_of(model)
+    n_trees = forest.n_trees
     step = max(1, math.ceil(n_trees / _POINTS))
     if every is not None:
         step = checks.whole_number("every", every, 1)
     stops = [*range(step, n_trees, step), n_trees]
 
     def curve(of: EarlyExit) -> tuple[Floats, Floats]:
-        journey = Journey.start(model, data, costs=costs, cost=cost, n_threads=n_threads)
+        journey = Journey.start(forest, data, costs=costs, cost=cost, n_threads=n_threads)
         return _points(journey, of, stops, wanted, data)
 
     without = curve(_NO_EXITS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,12 +28,14 @@ from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.inputs import features_in_order, some_names
 from rankwood.prepare.transfer import (
     KINDS,
+    CommonColumns,
     DomainForests,
     add_columns,
     check_kinds,
     common_columns,
     folds_of_rows,
     model_columns,
+    shown_reasons,
     take_columns,
 )
 from rankwood.rankers.base import Ranker
@@ -41,6 +44,7 @@ from rankwood.rankers.save import join
 from rankwood.training.bags import UNITS
 
 DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
+_TOLD_APART = 0.999  # an AUC from which on similarity is mostly noise
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
 
 
@@ -63,6 +67,8 @@ class Selection:
         The names of the common features, or their 1-based numbers.
     report
         What the chosen rows changed; None without validation data.
+    dropped
+        Why each of the other features is not common, by name.
     """
 
     data: RankingData
@@ -71,6 +77,7 @@ class Selection:
     auc: float
     features: tuple[str, ...]
     report: TransferReport | None = None
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         n_added = self.rows.size
@@ -78,11 +85,27 @@ class Selection:
         lines = [
             f"{n_added:,} of {self.similarity.size:,} source documents added to "
             f"{self.data.n_documents - n_added:,} of the target; {len(self.features):,} common features",
+            *dropped_lines(self.dropped),
             f"similarity of those added: {chosen.min():.3f} to {chosen.max():.3f} "
             f"(mean {chosen.mean():.3f}, of all {self.similarity.mean():.3f})",
-            f"AUC of the domain forest: {self.auc:.3f} (0.5: the collections look the same)",
+            auc_line(self.auc),
         ]
         return "\n".join([*lines, "", _effect(self.report)])
+
+
+def dropped_lines(dropped: Mapping[str, str]) -> list[str]:
+    """The line that says which features are not common and why; none where all are."""
+    return [f"not common: {shown_reasons(dropped)}"] if dropped else []
+
+
+def auc_line(auc: float) -> str:
+    """How well the collections are told apart, and what an AUC near 1 means for the choice."""
+    if auc < _TOLD_APART:
+        return f"AUC of the domain forest: {auc:.3f} (0.5: the collections look the same)"
+    return (
+        f"AUC of the domain forest: {auc:.3f}: nearly every document is told apart, so that the similarity hardly "
+        "ranks them. Look for features that are made differently in the two collections, and leave them out."
+    )
 
 
 def select_similar(
@@ -93,11 +116,13 @@ def select_similar(
     valid: RankingData | None = None,
     model: Ranker | None = None,
     measure: str | Measure = "ndcg@10",
+    level: float = 0.05,
     forest: Ranker | None = None,
     n_folds: int = 5,
     folds_by: str | None = None,
     balance: bool = True,
     query_features: bool = False,
+    keep_constant: bool = False,
     seed: int = 0,
     n_threads: int | None = None,
 ) -> Selection:
@@ -113,9 +138,9 @@ def select_similar(
         have names, else by position, and then there must be equally many.
     share
         How much of the source is added, in (0, 1]; equally similar documents are taken in the source's order.
-    valid, model, measure
+    valid, model, measure, level
         With validation data of the target, ``model`` (None: ``RandomForest()``) is trained without and with the chosen
-        rows, and ``report`` says what they changed.
+        rows, and ``report`` says what they changed; p values below ``level`` make a verdict.
     forest
         The domain forest; None is a ``RandomForest`` of 100 trees with ``seed`` and ``n_threads``.
     n_folds, folds_by
@@ -128,50 +153,113 @@ def select_similar(
     query_features
         Whether features that are constant within every query may tell the collections apart. They let a forest
         memorise the queries, which says nothing about documents, so they are left out by default.
+    keep_constant
+        Whether a feature that has one value throughout a collection, or is missing throughout, is common. LETOR text
+        reads so where a feature is never written. By default it counts as absent, and ``dropped`` names it.
     seed
         Decides the folds, and the domain forest if none is given.
     """
-    share = checks.real_number("share", share, "(0, 1]")
-    n_folds = checks.whole_number("n_folds", n_folds, 2)
-    seed = checks.whole_number("seed", seed, 0)
     parsed = parse_measure(measure)
-    _check_collections(source, target)
-    n_chosen = _n_chosen(share, source.n_documents)
+    pair = CollectionPair.of(source, target, keep_constant)
+    n_chosen = n_documents_of(share, source)
+    seed = checks.whole_number("seed", seed, 0)
     model = RandomForest(seed=seed, n_threads=n_threads) if model is None else model
-    if forest is None:
-        forest = RandomForest(DOMAIN_TREES, seed=seed, n_threads=n_threads)
-    check_ranker("forest", forest)
-    in_source, in_target = common_columns(source, target)
     if valid is not None:  # before anything takes long
-        valid = _like_the_target(valid, target, model)
-    near, own = take_columns(source, in_source), take_columns(target, in_target)
-    unit = _unit(folds_by, source)
-    folds = folds_of_rows(near, "source", n_folds, unit, seed)
-    folds_of_target = folds_of_rows(own, "target", n_folds, unit, seed)
-    forests = DomainForests(near, own, forest, balance, query_features)
-    similarity = forests.similarity(folds, n_folds)
-    auc = forests.auc(folds == 0, folds_of_target == 0)
-    rows = np.sort(np.argsort(-similarity, kind="stable")[:n_chosen])
-    joined = join(own, near.take_rows(rows))
+        valid = pair.like_the_target(valid, "valid", model)
+    options = DomainOptions(forest, n_folds, folds_by, balance, query_features, seed, n_threads)
+    similarity, auc = pair.similarity(options)
+    rows = most_similar(similarity, n_chosen)
+    joined = pair.with_rows(rows)
     report = None
     if valid is not None:
-        report = transfer_report(model, own, joined, take_columns(valid, in_target), measure=parsed)
-        if own.n_features < target.n_features:
+        report = transfer_report(
+            model, pair.own, joined, pair.cut(valid), measure=parsed, level=level
+        )
+        if pair.own.n_features < target.n_features:
             alone = mean_value(parsed, trained_scores(model, target, valid), valid)
             report = dataclasses.replace(report, all_features=alone)
-    return Selection(joined, similarity, rows, auc, own.names, report)
+    return Selection(joined, similarity, rows, auc, pair.own.names, report, pair.columns.dropped)
 
 
-def _like_the_target(valid: RankingData, target: RankingData, model: Ranker) -> RankingData:
-    """Validation data with the target's features in the target's order."""
-    check_comparison(model, valid)
+@dataclass(frozen=True)
+class DomainOptions:
+    """How similarity is computed; the parameters of ``select_similar`` of the same names."""
+
+    forest: Ranker | None = None
+    n_folds: int = 5
+    folds_by: str | None = None
+    balance: bool = True
+    query_features: bool = False
+    seed: int = 0
+    n_threads: int | None = None
+
+    def checked_forest(self) -> Ranker:
+        """The domain forest; one of 100 trees where none is given."""
+        if self.forest is None:
+            return RandomForest(DOMAIN_TREES, seed=self.seed, n_threads=self.n_threads)
+        check_ranker("forest", self.forest)
+        return self.forest
+
+
+@dataclass(frozen=True, eq=False)
+class CollectionPair:
+    """Source and target, and both cut to their common features: ``near`` and ``own``."""
+
+    target: RankingData
+    near: RankingData
+    own: RankingData
+    columns: CommonColumns
+
+    @classmethod
+    def of(cls, source: RankingData, target: RankingData, keep_constant: bool) -> CollectionPair:
+        """The pair, if both collections have documents, labels to learn from, and features in common."""
+        _check_collections(source, target)
+        columns = common_columns(source, target, keep_constant)
+        near = take_columns(source, columns.in_source)
+        return cls(target, near, take_columns(target, columns.in_target), columns)
+
+    def similarity(self, options: DomainOptions) -> tuple[Floats, float]:
+        """P(target) of every source document, and the AUC of the domain forest."""
+        n_folds = checks.whole_number("n_folds", options.n_folds, 2)
+        forest = options.checked_forest()
+        unit = _unit(options.folds_by, self.near)
+        folds = folds_of_rows(self.near, "source", n_folds, unit, options.seed)
+        of_target = folds_of_rows(self.own, "target", n_folds, unit, options.seed)
+        forests = DomainForests(
+            self.near, self.own, forest, options.balance, options.query_features
+        )
+        return forests.similarity(folds, n_folds), forests.auc(folds == 0, of_target == 0)
+
+    def with_rows(self, rows: Rows) -> RankingData:
+        """The target, then these rows of the source, with the common features."""
+        return join(self.own, self.near.take_rows(rows))
+
+    def cut(self, part: RankingData) -> RankingData:
+        """A part of the target with the common features."""
+        return take_columns(part, self.columns.in_target)
+
+    def like_the_target(self, part: RankingData, name: str, model: Ranker) -> RankingData:
+        """Validation or test data with the target's features in the target's order."""
+        return _like_the_target(part, self.target, name, model)
+
+
+def most_similar(similarity: Floats, n_chosen: int) -> Rows:
+    """The rows of the highest similarity, ascending; of equal ones the first."""
+    rows: Rows = np.sort(np.argsort(-similarity, kind="stable")[:n_chosen])
+    return rows
+
+
+def _like_the_target(
+    valid: RankingData, target: RankingData, name: str, model: Ranker
+) -> RankingData:
+    check_comparison(model, valid, name)
     try:
         matrix = features_in_order(valid, target.n_features, target.feature_names)
     except DataError:
         lacking = sorted(set(target.names) - set(valid.names))
         what = f"it lacks {some_names(lacking)}" if lacking else f"it has {valid.n_features:,}"
         raise DataError(
-            f"valid must have the target's {target.n_features:,} features, but {what}."
+            f"{name} must have the target's {target.n_features:,} features, but {what}."
         ) from None
     return dataclasses.replace(valid, features=matrix, feature_names=target.feature_names)
 
@@ -200,7 +288,10 @@ def _unit(folds_by: str | None, source: RankingData) -> str:
     return checks.one_of("folds_by", folds_by, UNITS)
 
 
-def _n_chosen(share: float, n_documents: int) -> int:
+def n_documents_of(share: float, source: RankingData) -> int:
+    """How many documents a share of the source is; an error where it is none."""
+    share = checks.real_number("share", share, "(0, 1]")
+    n_documents = source.n_documents
     n_chosen = int(share * n_documents + 1e-9)  # 0.7 of 10 is 7, whatever floats say
     if n_chosen == 0:
         raise ParameterError(
@@ -408,12 +499,24 @@ def transfer_report(
     valid_with = valid if valid_with is None else valid_with
     scores = trained_scores(model, without, valid)
     scores_with = trained_scores(model, with_transfer, valid_with)
-    differences = parsed.per_query(scores_with, valid_with) - parsed.per_query(scores, valid)
+    return report_of_scores(model, parsed, (valid, scores), (valid_with, scores_with), level)
+
+
+def report_of_scores(
+    model: Ranker,
+    measure: Measure,
+    without: tuple[RankingData, Floats],
+    with_transfer: tuple[RankingData, Floats],
+    level: float,
+) -> TransferReport:
+    """The comparison of two rankings of the same rows, each given as its data and scores."""
+    (data, scores), (data_with, scores_with) = without, with_transfer
+    differences = measure.per_query(scores_with, data_with) - measure.per_query(scores, data)
     return TransferReport(
         type(model).__name__,
-        parsed,
-        mean_value(parsed, scores, valid),
-        mean_value(parsed, scores_with, valid_with),
+        measure,
+        mean_value(measure, scores, data),
+        mean_value(measure, scores_with, data_with),
         paired_t_test(differences),
         differences,
         level,
@@ -434,28 +537,35 @@ def check_ranker(name: str, model: Any) -> None:
         raise ParameterError(f"{name} must be a ranker such as RandomForest(), got {shown}.")
 
 
-def check_comparison(model: Any, valid: Any) -> None:
-    """Raise for a ranker that cannot be trained, or for validation data that cannot compare rankings."""
+def check_comparison(model: Any, valid: Any, name: str = "valid") -> None:
+    """Raise for a ranker that cannot be trained, or for data, ``name``, that cannot compare rankings."""
     check_ranker("model", model)
     if not isinstance(valid, RankingData):
-        raise ParameterError(f"valid must be RankingData, got {type(valid).__name__}.")
+        raise ParameterError(f"{name} must be RankingData, got {type(valid).__name__}.")
     if valid.n_documents == 0:
-        raise DataError("valid has no documents.")
+        raise DataError(f"{name} has no documents.")
     if valid.n_queries < 2:
         raise DataError(
-            "valid has one query: whether a difference is chance can be told from two on."
+            f"{name} has one query: whether a difference is chance can be told from two on."
         )
     if valid.labels.min() == valid.labels.max():
         raise DataError(
-            f"all labels of valid are {valid.labels[0]:g}: every ranking of them is as good as any other."
+            f"all labels of {name} are {valid.labels[0]:g}: every ranking of them is as good as any other."
         )
 
 
 def trained_scores(model: Ranker, train: RankingData, valid: RankingData) -> Floats:
     """The validation scores of a copy of ``model`` that was trained on ``train``."""
+    return scores_of_parts(model, train, {"valid": valid}, valid)["valid"]
+
+
+def scores_of_parts(
+    model: Ranker, train: RankingData, parts: Mapping[str, RankingData], valid: RankingData
+) -> dict[str, Floats]:
+    """The scores of each part by one copy of ``model``, trained on ``train`` and, if it needs that, ``valid``."""
     needed = valid if _needs_validation(model) else None
-    scores: Floats = clone(model).fit(train, valid=needed).predict(valid)
-    return scores
+    fitted = clone(model).fit(train, valid=needed)
+    return {name: checks.read_only(fitted.predict(part)) for name, part in parts.items()}
 
 
 def _needs_validation(model: Ranker) -> bool:

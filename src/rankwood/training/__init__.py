@@ -22,6 +22,8 @@ forest
     ``ForestPlan``, ``ForestState`` and ``grow_forest``: independent trees in parallel.
 boosting
     ``BoostingPlan``, ``BoostingState`` and ``boost``: trees in sequence, each fitted to the targets of a loss.
+blending
+    The weights of a blend: non-negative least squares, or a search, on scores of documents new to its parts.
 
 The life of a fit
 -----------------

@@ -56,6 +56,8 @@ class Bags:
         alike. Needs replacement.
     present
         One truth value per row: the others are no part of the data and never in a bag. None where all are.
+    most_draws
+        How often a unit may be drawn for a tree in the mean, at least 1: larger weights are clipped. None clips none.
     """
 
     n_rows: int
@@ -65,6 +67,7 @@ class Bags:
     weights: Floats | None = None
     present: Array | None = None
     seed: int = 0
+    most_draws: float | None = None
 
     def __post_init__(self) -> None:
         if self.weights is not None and not self.replacement:
@@ -116,11 +119,32 @@ class Bags:
         if self.query_of_row is not None:
             of_query = np.bincount(self.query_of_row, of_unit) / np.bincount(self.query_of_row)
             of_unit = of_query
-        cumulative = np.cumsum(of_unit if self._has_all_rows else of_unit[self.units])
+        if not self._has_all_rows:
+            of_unit = of_unit[self.units]
+        if self.most_draws is not None:
+            n_draws = max(1, round(self.share * of_unit.size))
+            of_unit = clipped_shares(of_unit / of_unit.sum(), self.most_draws / n_draws)
+        cumulative = np.cumsum(of_unit)
         # One mark early: rounding may carry a draw into the next entry of the guide.
         marks = (np.arange(cumulative.size) - 1) / cumulative.size * cumulative[-1]
         guide = np.searchsorted(cumulative, marks, side="right").astype(np.int64)
         return checks.read_only(cumulative), checks.read_only(guide)
+
+
+def clipped_shares(shares: Floats, most: float) -> Floats:
+    """Shares of which none exceeds ``most``: what is clipped goes to the others in proportion, and the sum stays 1.
+
+    Shares of 0 stay 0. ``most`` is at least 1 over the number of shares; where too few are above 0, these are equal.
+    """
+    clipped = shares
+    is_clipped = np.zeros(shares.size, bool)
+    while (is_over := (clipped > most) & ~is_clipped).any():
+        is_clipped |= is_over
+        rest = float(shares[~is_clipped].sum())
+        left = max(0.0, 1.0 - most * int(is_clipped.sum()))
+        scale = left / rest if rest > 0.0 else 0.0
+        clipped = np.where(is_clipped, most, shares * scale)
+    return clipped
 
 
 # Kernels: draws. Draw ``d`` of a stream is ``uniform(stream, d)``, so the counts depend on the stream's number only.

@@ -139,7 +139,8 @@ class Runs:
         """Tree ``number`` of a run, added to the run's own scores but not yet to the mean of the runs."""
         plan, totals = self.plans[run], self.state.totals[run]
         targets, weights = weak_learner_targets(self.loss, totals + self.state.trees.base)
-        tree = plan.grow(number, targets, weights)
+        is_used = self.state.trees.used_before(number * len(self.plans))  # by rounds that are over
+        tree = plan.grow(number, targets, weights, is_used)
         add_leaf_values(0, totals.size, tree.leaf_of_row, tree.value, plan.learning_rate, totals)
         return tree
 

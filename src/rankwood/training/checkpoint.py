@@ -243,6 +243,9 @@ def plain(name: str, value: Any) -> Any:
             plain(name, item)
             for item in (value.tolist() if isinstance(value, np.ndarray) else value)
         ]
+    if isinstance(value, dict) and any(isinstance(item, BaseEstimator) for item in value.values()):
+        # Pairs: the order of estimators counts, and a file sorts the keys of a mapping.
+        return [[str(key), plain(name, item)] for key, item in value.items()]
     if isinstance(value, dict):
         return {str(key): plain(name, item) for key, item in value.items()}
     if isinstance(value, BaseEstimator):

@@ -38,7 +38,7 @@ The work space during growth: a node owns a range of the bag, and leaves may own
     work.heap           leaves that can be split, the greatest gain first
     work.histograms     [slot 0: candidates × 256] [slot 1: …] …   parent − sibling = other child
     work.rows           the rows of a split that go right, before they are copied back
-    work.counters       N_NODES, N_LEAVES, HEAP_SIZE, LAST_SLOT, N_NUMBERED
+    work.counters       N_NODES, N_LEAVES, HEAP_SIZE, LAST_SLOT, N_NUMBERED, N_CANDIDATES
 
 Vocabulary
     bag               the rows of one tree, and how often each was drawn

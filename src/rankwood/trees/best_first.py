@@ -1,8 +1,8 @@
 """Best-first growth: the leaf of greatest gain is split next, until no leaf can be split or a limit is reached.
 
-``grow`` grows the whole tree on the calling thread, without the GIL, so that the trees of a forest grow in parallel.
-``grower`` has the same loop for several threads, which share the features of each node. Three devices save time and
-do not change the tree:
+``grow`` is the loop, for any number of threads. It runs on one thread, without the GIL, so that the trees of a forest
+grow in parallel. Where a tree has a team of threads, the others run ``follow``: the candidates of a large leaf are
+searched in blocks, and each thread takes the next block. Three devices save time and do not change the tree:
 
 * Subtraction: where all nodes search the same features, the larger child's histograms are the parent's minus the
   smaller child's.
@@ -16,6 +16,15 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._core.jit import kernel
+from rankwood._core.team import (
+    JOB,
+    NO_BLOCK,
+    await_blocks,
+    finish_block,
+    next_block,
+    share,
+    take_block,
+)
 from rankwood.trees.histograms import add_one_column, build_histograms, clear, subtract_histograms
 from rankwood.trees.partition import add_node, split_node
 from rankwood.trees.random_trees import split_randomly
@@ -24,32 +33,35 @@ from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     HEAP_SIZE,
     LAST_SLOT,
+    N_CANDIDATES,
     N_LEAVES,
     N_NODES,
     N_NUMBERED,
+    NO_NODE,
     NO_SPLIT,
     mix,
     uniform,
 )
 
 ROOT = 0
+LEAST_WIDTH = 4  # candidates in a block: as many as are summed in one pass
 
 
 @kernel
-def grow(matrix, bag, rules, candidates, nodes, work):
-    """Grow one tree, best leaf first, on the calling thread."""
+def grow(matrix, bag, rules, candidates, nodes, work, team):
+    """Grow one tree, best leaf first; the calling thread leads the team."""
     plant(bag, rules, nodes, work)
-    consider(ROOT, matrix, bag, rules, candidates, nodes, work)
+    consider(ROOT, matrix, bag, rules, candidates, nodes, work, team)
     offer_leaf(ROOT, nodes, work)
     while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
         node = take_best_leaf(nodes, work)
         if nodes.left[node] == 0:
-            explore(node, matrix, bag, rules, candidates, nodes, work)
+            explore(node, matrix, bag, rules, candidates, nodes, work, team)
         take_split(node, nodes, work)
 
 
 @kernel
-def explore(node, matrix, bag, rules, candidates, nodes, work):
+def explore(node, matrix, bag, rules, candidates, nodes, work, team):
     """Split the node, and then the nodes below it that are likely to be split, while their rows are in the cache.
 
     Nodes split early but never selected stay leaves: splitting early changes speed only.
@@ -57,13 +69,13 @@ def explore(node, matrix, bag, rules, candidates, nodes, work):
     split_node(node, matrix, bag, rules, candidates, nodes, work)
     if work.counters[N_LEAVES] + n_children(node, nodes) > rules.max_leaves:
         return  # it is the last split
-    consider_children(node, matrix, bag, rules, candidates, nodes, work)
+    consider_children(node, matrix, bag, rules, candidates, nodes, work, team)
     n_waiting = push_likely(node, 0, rules, nodes, work)
     while n_waiting > 0 and work.counters[N_NODES] + 3 <= rules.most_explored:
         n_waiting -= 1
         node = work.waiting[n_waiting]
         split_node(node, matrix, bag, rules, candidates, nodes, work)
-        consider_children(node, matrix, bag, rules, candidates, nodes, work)
+        consider_children(node, matrix, bag, rules, candidates, nodes, work, team)
         n_waiting = push_likely(node, n_waiting, rules, nodes, work)
 
 
@@ -121,38 +133,36 @@ def plant(bag, rules, nodes, work):
 
 
 @kernel
-def consider(node, matrix, bag, rules, candidates, nodes, work):
+def consider(node, matrix, bag, rules, candidates, nodes, work, team):
     """Find the best split of a leaf, if there is one."""
     if not can_split(node, bag, rules, nodes):
         return
     if rules.threshold_rule == COMPLETELY_RANDOM:
         split_randomly(node, matrix, bag, nodes)
     else:
-        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
-        fill_histograms(0, n_candidates, node, matrix, bag, nodes, work)
-        split_features(0, n_candidates, node, matrix, rules, candidates, nodes, work)
-        choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work)
+        choose_candidates(node, matrix, candidates, nodes, work)
+        search(node, NO_NODE, matrix, bag, rules, candidates, nodes, work, team)
+        choose_split(node, matrix, bag, rules, candidates, nodes, work)
 
 
 @kernel
-def consider_children(node, matrix, bag, rules, candidates, nodes, work):
+def consider_children(node, matrix, bag, rules, candidates, nodes, work, team):
     """Find the best splits of the children; of two, the larger one may be the parent minus the smaller one."""
     left = nodes.left[node]
-    right = nodes.right[node]
     if rules.can_subtract and work.counters[N_NODES] - left == 2:
         smaller, larger = give_slots(node, nodes, work)
-        n_candidates = choose_candidates(node, matrix, candidates, nodes, work)
-        fill_histograms(0, n_candidates, smaller, matrix, bag, nodes, work)
-        subtract(0, n_candidates, larger, smaller, nodes, work)
-        for child in (left, right):
-            if can_split(child, bag, rules, nodes):
-                split_features(0, n_candidates, child, matrix, rules, candidates, nodes, work)
-                choose_split(child, n_candidates, matrix, bag, rules, candidates, nodes, work)
+        choose_candidates(node, matrix, candidates, nodes, work)
+        search(smaller, NO_NODE, matrix, bag, rules, candidates, nodes, work, team)
+        if can_split(smaller, bag, rules, nodes):
+            choose_split(smaller, matrix, bag, rules, candidates, nodes, work)
+        if can_split(larger, bag, rules, nodes):
+            search(larger, smaller, matrix, bag, rules, candidates, nodes, work, team)
+            choose_split(larger, matrix, bag, rules, candidates, nodes, work)
         return
     for child in range(left, work.counters[N_NODES]):
         if rules.can_subtract:
             nodes.slot[child] = take_slot(work)
-        consider(child, matrix, bag, rules, candidates, nodes, work)
+        consider(child, matrix, bag, rules, candidates, nodes, work, team)
 
 
 @kernel
@@ -177,40 +187,68 @@ def can_split(node, bag, rules, nodes):
 
 @kernel
 def choose_candidates(node, matrix, candidates, nodes, work):
-    """Draw the features that the node searches; return how many there are."""
+    """Draw the features that the node searches; their number is in N_CANDIDATES."""
     path = nodes.path[node]
     n_features = matrix.columns.shape[0]
-    return draw_features(
+    work.counters[N_CANDIDATES] = draw_features(
         path, nodes.position[node], n_features, candidates, work.keys, work.features
     )
 
 
 @kernel
-def fill_histograms(first, last, node, matrix, bag, nodes, work):
-    """Build the node's histograms for the candidates ``first`` to ``last``."""
-    begin = nodes.begin[node]
-    end = nodes.end[node]
+def search(node, smaller, matrix, bag, rules, candidates, nodes, work, team):
+    """Find the best split of each candidate of a leaf, with the whole team if the leaf is large.
+
+    If the leaf has a ``smaller`` sibling, its slot holds its parent's histograms, and the sibling's are subtracted.
+    """
+    n_candidates = work.counters[N_CANDIDATES]
+    n_sums = n_candidates * (nodes.end[node] - nodes.begin[node])
+    if team.size == 1 or smaller != NO_NODE or n_sums < rules.least_shared:
+        fill_and_split(0, n_candidates, node, smaller, matrix, bag, rules, candidates, nodes, work)
+        return
+    width = max(LEAST_WIDTH, n_candidates // (2 * team.size) // LEAST_WIDTH * LEAST_WIDTH)
+    team.state[JOB] = node
+    team.state[JOB + 1] = width
+    share(team, (n_candidates + width - 1) // width)
+    block = take_block(team)
+    while block != NO_BLOCK:
+        search_block(block, matrix, bag, rules, candidates, nodes, work, team)
+        block = take_block(team)
+    await_blocks(team)
+
+
+@kernel
+def follow(matrix, bag, rules, candidates, nodes, work, team):
+    """Search blocks of candidates until the tree is complete: what the other threads of a team run."""
+    block = next_block(team)
+    while block != NO_BLOCK:
+        search_block(block, matrix, bag, rules, candidates, nodes, work, team)
+        block = next_block(team)
+
+
+@kernel
+def search_block(block, matrix, bag, rules, candidates, nodes, work, team):
+    """Search one block of the candidates of the leaf that the team searches."""
+    node = team.state[JOB]
+    width = team.state[JOB + 1]
+    last = min((block + 1) * width, work.counters[N_CANDIDATES])
+    fill_and_split(block * width, last, node, NO_NODE, matrix, bag, rules, candidates, nodes, work)
+    finish_block(team)
+
+
+@kernel
+def fill_and_split(first, last, node, smaller, matrix, bag, rules, candidates, nodes, work):
+    """Histograms and best splits of the candidates ``first`` to ``last``."""
     histograms = work.histograms[nodes.slot[node]]
-    build_histograms(
-        first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
-    )
-
-
-@kernel
-def fill_and_split(first, last, node, sibling, matrix, bag, rules, candidates, nodes, work):
-    """Histograms and best splits of the candidates ``first`` to ``last``: the block of one thread."""
-    if sibling >= 0:
-        subtract(first, last, node, sibling, nodes, work)
+    if smaller != NO_NODE:
+        subtract_histograms(first, last, histograms, work.histograms[nodes.slot[smaller]])
     else:
-        fill_histograms(first, last, node, matrix, bag, nodes, work)
+        begin = nodes.begin[node]
+        end = nodes.end[node]
+        build_histograms(
+            first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
+        )
     split_features(first, last, node, matrix, rules, candidates, nodes, work)
-
-
-@kernel
-def subtract(first, last, larger, smaller, nodes, work):
-    """Subtract the smaller child's histograms from the parent's, whose slot the larger child has."""
-    own = work.histograms[nodes.slot[larger]]
-    subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
 
 
 @kernel
@@ -234,13 +272,13 @@ def take_slot(work):
 
 
 @kernel
-def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work):
+def choose_split(node, matrix, bag, rules, candidates, nodes, work):
     """Store the best of the candidates' splits in the node; of equal ones the first feature's.
 
     Where rows are counted separately, splits were searched without ``min_leaf``, so no gain is too low. The best
     candidate is then counted and searched again with ``min_leaf``, until the best candidate is one that was counted.
     """
-    best = best_candidate(n_candidates, work)
+    best = best_candidate(work)
     while rules.has_counts and best != NO_SPLIT and not work.is_counted[best]:
         column = matrix.columns[work.features[best]]
         clear(work.bin_counts)
@@ -250,7 +288,7 @@ def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work
         counts = work.bin_counts
         split_candidate(best, node, counts, cuts, matrix, rules, candidates, nodes, work)
         work.is_counted[best] = True
-        best = best_candidate(n_candidates, work)
+        best = best_candidate(work)
     if best == NO_SPLIT:
         nodes.feature[node] = -1
         return
@@ -261,10 +299,10 @@ def choose_split(node, n_candidates, matrix, bag, rules, candidates, nodes, work
 
 
 @kernel
-def best_candidate(n_candidates, work):
+def best_candidate(work):
     """The index of the candidate of greatest gain, the first of equal ones; NO_SPLIT if none has a split."""
     best = NO_SPLIT
-    for index in range(n_candidates):
+    for index in range(work.counters[N_CANDIDATES]):
         if work.codes[index] == NO_SPLIT:
             continue
         if best == NO_SPLIT or work.gains[index] > work.gains[best]:

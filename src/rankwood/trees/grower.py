@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from rankwood._core.checks import read_only
-from rankwood._core.threads import resolve_threads, run_blocks
+from rankwood._core.team import run_team
+from rankwood._core.threads import resolve_threads, usable_cores
 from rankwood.binning.bins import N_CODES
 from rankwood.dtypes import Array, Floats
-from rankwood.trees import best_first as kernels
+from rankwood.trees.best_first import follow, grow
 from rankwood.trees.leaves import (
     by_source,
     look_up_cuts,
@@ -28,14 +29,11 @@ from rankwood.trees.leaves import (
     sum_leaves,
 )
 from rankwood.trees.packing import PackedTargets, pack
-from rankwood.trees.partition import split_node
 from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
 from rankwood.trees.random_trees import Splits, grow_random_tree
 from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
-    HEAP_SIZE,
     N_COUNTERS,
-    N_LEAVES,
     N_NODES,
     NODE,
     OWN_CHILD,
@@ -46,6 +44,8 @@ from rankwood.trees.workspace import (
     Work,
 )
 
+# Sums in the search of a leaf, from which on a team is faster than one thread; and of the root, to start a team at all.
+_LEAST_SHARED, _LEAST_FOR_TEAM = 1 << 15, 1 << 17
 _MOST_POOL_BYTES = 256 * 2**20  # of histograms kept for subtraction; larger trees do not subtract
 
 
@@ -166,8 +166,8 @@ def grow_tree(
     """Grow one tree on the rows drawn ``counts`` times (all rows once, by default).
 
     With one thread the whole tree grows inside one kernel that does not hold the GIL, so that the trees of a forest
-    can grow in parallel. With more, the features of a node are shared among the threads. ``likely_gain`` is an estimate
-    of the least gain among the splits of the tree; a good one saves time. Neither changes the tree.
+    can grow in parallel. With more, a team of threads shares the features of large nodes. ``likely_gain`` is an
+    estimate of the least gain among the splits of the tree; a good one saves time. Neither changes the tree.
     """
     if counts is None:
         counts = np.ones(matrix.columns.shape[1], np.int32)
@@ -210,10 +210,9 @@ def _grow(
     if is_random and is_free and rules.max_leaves >= bag.rows.size > 0:
         return Grown(*grow_random_tree(matrix, bag, rules, route_others))
     nodes, work = _space(matrix, rules, bag.rows.size)
-    if threads == 1 or is_random:
-        kernels.grow(matrix, bag, rules, candidates, nodes, work)
-    else:
-        _grow_side_by_side(matrix, bag, rules, candidates, nodes, work, threads)
+    is_small = bag.rows.size * rules.n_candidates < _LEAST_FOR_TEAM
+    size = 1 if is_small or is_random else min(threads, usable_cores())
+    run_team(size, grow, follow, matrix, bag, rules, candidates, nodes, work)
     nodes = _in_order(nodes[: int(work.counters[N_NODES])])
     return Grown(
         _splits(nodes), bag.rows, None if is_free else (nodes.low.copy(), nodes.high.copy())
@@ -240,53 +239,6 @@ def _splits(nodes: Any) -> Splits:
     code = np.where(is_leaf, 0, nodes.code).astype(np.uint8)
     gain, begin, end = (np.ascontiguousarray(nodes[name]) for name in ("gain", "begin", "end"))
     return Splits(feature, code, left, right, missing, gain, begin, end)
-
-
-def _grow_side_by_side(
-    matrix: Matrix,
-    bag: Bag,
-    rules: GrowthRules,
-    candidates: Any,
-    nodes: Any,
-    work: Work,
-    threads: int,
-) -> None:
-    """The loop of ``best_first.grow``, with the features of each node shared among threads.
-
-    It does not split nodes early; the tree is the same.
-    """
-    state = (matrix, bag, rules, candidates, nodes, work)
-    kernels.plant(bag, rules, nodes, work)
-    _consider_side_by_side(0, state, threads)
-    kernels.offer_leaf(0, nodes, work)
-    while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
-        node = kernels.take_best_leaf(nodes, work)
-        split_node(node, matrix, bag, rules, candidates, nodes, work)
-        left = int(nodes.left[node])
-        if rules.can_subtract and work.counters[N_NODES] - left == 2:
-            smaller, larger = kernels.give_slots(node, nodes, work)
-            _consider_side_by_side(smaller, state, threads)
-            _consider_side_by_side(larger, state, threads, sibling=smaller)
-        else:
-            for child in range(left, int(work.counters[N_NODES])):
-                if rules.can_subtract:
-                    nodes.slot[child] = kernels.take_slot(work)
-                _consider_side_by_side(child, state, threads)
-        kernels.take_split(node, nodes, work)
-
-
-def _consider_side_by_side(node: int, state: Any, threads: int, sibling: int = -1) -> None:
-    """``best_first.consider``, with a block of features per thread."""
-    matrix, bag, rules, candidates, nodes, work = state
-    can_split = kernels.can_split(node, bag, rules, nodes)
-    if not can_split and not rules.can_subtract:  # otherwise its sibling needs its histograms
-        return
-    n_candidates = kernels.choose_candidates(node, matrix, candidates, nodes, work)
-    run_blocks(
-        kernels.fill_and_split, n_candidates, node, sibling, *state, n_threads=threads, least=4
-    )
-    if can_split:
-        kernels.choose_split(node, n_candidates, *state)
 
 
 def _rules(
@@ -331,6 +283,7 @@ def _rules(
         float(growth.min_weight * packed.weight_unit),
         likely_gain,
         most_nodes,
+        _LEAST_SHARED,
         stream,
     )
 

@@ -19,6 +19,7 @@ from rankwood._core.jit import kernel
 from rankwood.dtypes import Array
 
 NO_SPLIT = -1
+NO_NODE = -1
 
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2  # how a threshold is chosen
 LEARNED, GO_LEFT, GO_RIGHT, OWN_CHILD = 0, 1, 2, 3  # where missing values go
@@ -29,7 +30,8 @@ N_LEAVES = 1  # leaves of the tree
 HEAP_SIZE = 2  # leaves in the heap
 LAST_SLOT = 3  # the histogram slot that was given out last
 N_NUMBERED = 4  # nodes that are part of the tree
-N_COUNTERS = 5
+N_CANDIDATES = 5  # features that the leaf in hand searches
+N_COUNTERS = 6
 
 
 class Matrix(NamedTuple):
@@ -63,6 +65,7 @@ class GrowthRules(NamedTuple):
     min_weight: float  # of each child
     likely_gain: float  # splits that gain at least this are made as soon as they are found
     most_explored: int  # nodes in the record array, beyond which no split is made early
+    least_shared: int  # sums in the search of a leaf, from which on a team shares it
     stream: int  # the seed of the hash
 
 

@@ -40,6 +40,7 @@ from rankwood.experiments.report.tables import (
     parameters_table,
     results_table,
     times_by_algorithm,
+    weights_table,
 )
 
 _TITLES = {
@@ -300,9 +301,11 @@ def warnings_part(findings: Findings) -> Markup | None:
 
 
 def parameters_part(findings: Findings) -> Markup | None:
-    """The parameters of each algorithm, as fitted."""
-    table = parameters_table(findings)
-    return section("parameters", "Parameters", html_table(table)) if table else None
+    """The parameters of each algorithm, as fitted, and the weights that it learned for what its score is made of."""
+    tables = [table for table in (parameters_table(findings), weights_table(findings)) if table]
+    if not tables:
+        return None
+    return section("parameters", "Parameters", *(html_table(table) for table in tables))
 
 
 def times_part(findings: Findings) -> Markup | None:

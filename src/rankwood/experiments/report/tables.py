@@ -266,6 +266,23 @@ def parameters_table(findings: Findings) -> Table | None:
     return Table("parameters", "Parameters of the fitted algorithms", columns, rows, notes)
 
 
+def weights_table(findings: Findings) -> Table | None:
+    """The weights that scores are composed with, cell by cell; None where no algorithm has any."""
+    rows = []
+    for name in findings.results.algorithms:
+        for (fold, repetition), weights in findings.results.weights(name).items():
+            listed = ", ".join(f"{key}: {weight:.4f}" for key, weight in weights.items())
+            rows.append([name_cell(name), name_cell(f"{fold}·{repetition}"), TableCell(listed)])
+    if not rows:
+        return None
+    columns = [_ALGORITHM, Column("cell", is_number=False), Column("weights", is_number=False)]
+    notes = [
+        "Fold1·2: its second repetition. P(y ≤ c): the weight of the model of this probability, which is -1 where the "
+        "score is the expected label; names of rankers: the weight of the part of a blend."
+    ]
+    return Table("weights", "Weights that scores are composed with", columns, rows, notes)
+
+
 def _values_of(cells: list[CellRecord]) -> dict[str, dict[str, list[str]]]:
     """By parameter, then by value: the cells that had it."""
     values: dict[str, dict[str, list[str]]] = {}

@@ -26,6 +26,7 @@ from rankwood.experiments.report.tables import (
     parameters_table,
     results_table,
     times_by_algorithm,
+    weights_table,
 )
 
 _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~$])")
@@ -81,7 +82,8 @@ def markdown_report(findings: Findings, charts: Sequence[Chart], kind: str | Non
                 escape_markdown(chart.caption),
             ]
     parts += _failures(findings)
-    for other in (parameters_table(findings), times_by_algorithm(findings)):
+    others = (parameters_table(findings), weights_table(findings), times_by_algorithm(findings))
+    for other in others:
         if other is not None:
             parts += [f"## {escape_markdown(other.title)}", markdown_table(other)]
     parts += ["## Conventions", *_conventions(findings), "## How to repeat", *_repeat(findings)]
@@ -199,7 +201,7 @@ def _latex_cell(cell: TableCell) -> str:
 
 
 def csv_files(findings: Findings) -> dict[str, str]:
-    """By file name: results, comparisons, values by query, cells."""
+    """By file name: results, comparisons, values by query, cells, and weights where an algorithm has some."""
     files = {"results.csv": _text(_results(findings)), "queries.csv": _text(_queries(findings))}
     comparisons = [
         {"measure": measure, **row}
@@ -211,6 +213,9 @@ def csv_files(findings: Findings) -> dict[str, str]:
         files["comparisons.csv"] = _text(comparisons)
     if findings.results.cells:
         files["cells.csv"] = _text(_cells(findings))
+    weights = list(_weights(findings))
+    if weights:
+        files["weights.csv"] = _text(weights)
     return files
 
 
@@ -260,6 +265,14 @@ def _cells(findings: Findings) -> Iterable[dict[str, Any]]:
             "parameters": json.dumps(dict(cell.parameters), default=str, ensure_ascii=False),
             "message": cell.message.strip(),
         }
+
+
+def _weights(findings: Findings) -> Iterable[dict[str, Any]]:
+    for name in findings.results.algorithms:
+        for (fold, repetition), weights in findings.results.weights(name).items():
+            for key, weight in weights.items():
+                where = {"algorithm": name, "fold": fold, "repetition": repetition}
+                yield {**where, "name": key, "weight": weight}
 
 
 def _text(rows: Iterable[dict[str, Any]]) -> str:

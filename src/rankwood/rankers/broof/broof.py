@@ -27,6 +27,7 @@ from rankwood.rankers.broof.state import (
     RoundForests,
     RoundJudge,
     check_folds,
+    most_draws,
 )
 from rankwood.rankers.broof.strategies import (
     INITIAL_WEIGHTS,
@@ -35,6 +36,7 @@ from rankwood.rankers.broof.strategies import (
     UPDATES,
     VALIDATIONS,
     KindSettings,
+    PairSettings,
     Strategy,
     checked_predictions,
     checked_update,
@@ -46,16 +48,33 @@ from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions
-from rankwood.training.rounds import Callback, EarlyStopping, Rounds
+from rankwood.training.rounds import NO_BETTER, Callback, EarlyStopping, Rounds
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 TOO_WRONG = "the error of a forest is too large"
-_STOPPING = """Stop when the measure, out of bag ("oob") or on validation data ("valid"), has not improved for
-    ``patience`` rounds, and keep the rounds up to the best value. None grows all rounds. Whatever this says, a forest
-    whose mean error is 0.5 or more ends the rounds of absolute, median and height."""
+NO_BETTER_OUT_OF_BAG = "early stopping: the out-of-bag measure has not improved"
+FIRST_KEPT = "; no round was ahead of the first forest by more than a standard error, so that it was kept alone"
+TREES_OF_A_STEP = 50  # a round of gradient or lambda, of which a tenth is taken
+TREES_OF_A_FOREST = 300  # a round of the others; the papers' number
+PATIENCE_OF_STEPS, PATIENCE_OF_FORESTS = 20, 5  # rounds; those of steps are smaller and many
+LEAST_QUERIES = 20  # fewer are not drawn as wholes
+BASES = {"forest": "best", "extra": "random"}  # the trees of a round, by their rule of thresholds
+_STOPPING = """Stop when the measure, on validation data ("valid") or out of bag ("oob"), has not improved for
+    ``patience`` rounds (None: 20 for gradient and lambda, 5 for the others), and keep the rounds up to the best value.
+    "auto" looks at the validation data where they are given, and out of bag where not; stop=None grows all rounds and
+    keeps them. The kinds that re-weight rows keep their first forest alone unless the best value is ahead of it by more
+    than a standard error, and a forest whose mean error is 0.5 or more ends their rounds, whatever ``stop`` says."""
 _LIMITS = "Where a tree ends, as for ``RandomForest``."
-_BAG = """What is drawn for a tree, with replacement: "row" or "query" (whole queries); how much, as a share of
-    them."""
+_BAG = """What is drawn for a tree, with replacement: "row", "query" (whole queries) or "auto" (queries where there are
+    20 or more of them, else rows); how much, as a share of them. A row's out-of-bag prediction is honest where whole
+    queries are drawn: else trees may have seen the query by its other documents. With bag=None every tree sees all
+    rows, and no row is out of bag."""
+_PAIRS = "For lambda, as for ``LambdaMART``: "
+_WITHOUT_BAGS = {
+    "validation": "'train'",
+    "update_weights": "'train'",
+    "stop": "'valid'",
+}  # instead of "oob"
 _RESUME = "A file that keeps the rounds so far; a fit that finds one there goes on with it."
 _LISTENERS = """Functions that are told of every round: see ``Progress``. A callback that returns True ends the
     growing."""
@@ -115,6 +134,8 @@ class BROOF(Ranker):
         (``valid``), and how many rows no tree has left out (``without_oob``). None where there is no such figure.
     best_iteration_
         How many rounds the model has.
+    stopped_because_
+        Why there are no more rounds, and where the first forest was kept alone, why.
     weights_
         What each training row weighed in the end; the sum is 1.
     oob_scores_, oob_ndcg_
@@ -126,7 +147,7 @@ class BROOF(Ranker):
     _signature = (
         "loss n_rounds n_trees learning_rate validation update_weights initial_weights weighting normalize region "
         "n_folds stop patience measure max_leaves max_depth min_leaf min_gain features_per_node bag bag_share missing "
-        "monotone max_bins seed n_threads progress callbacks checkpoint"
+        "monotone max_bins seed n_threads progress callbacks checkpoint base target truncation normalise sigma"
     )
 
     loss: Any = parameter(
@@ -137,7 +158,12 @@ class BROOF(Ranker):
         check=_check_loss,
     )
     n_rounds: int = parameter(default=100, doc="Number of forests, or the most there may be.")
-    n_trees: int = parameter(default=50, doc="Trees of each forest.")
+    n_trees: int | None = parameter(
+        default=None,
+        doc="""Trees of each forest. None: 50 for gradient and lambda, 300 for the others, whose first forest should be
+        good by itself.""",
+        check=OrNone(Whole(1)),
+    )
     learning_rate: float | None = parameter(
         default=None,
         doc="""What is taken of each forest (gradient, lambda), or a factor of β (the others). None: 0.1 for gradient
@@ -164,9 +190,10 @@ class BROOF(Ranker):
         check=NameOrFunction(INITIAL_WEIGHTS),
     )
     weighting: str = parameter(
-        default="resample",
-        doc="""Weights are chances of being drawn ("resample") or count in the trees ("reweight").""",
-        check=OneOf(("resample", "reweight")),
+        default="reweight",
+        doc="""Weights count in splits and leaves ("reweight", the papers' boosting by re-weighting), or are chances of
+        being drawn ("resample"). By resampling, weights are clipped so that every row is left out by some tree.""",
+        check=OneOf(("reweight", "resample")),
     )
     normalize: str | None = parameter(
         default="max",
@@ -176,7 +203,8 @@ class BROOF(Ranker):
     region: str = parameter(
         default="place",
         doc="""For median: the region of a grade is where its documents should stand ("place"), or those documents
-        wherever they stand ("grade").""",
+        wherever they stand ("grade"): errors are distances of predictions. "position": distances of ranks, from the
+        document's own to the median rank of where its grade should stand.""",
         check=OneOf(REGIONS),
     )
     n_folds: int = parameter(
@@ -184,19 +212,20 @@ class BROOF(Ranker):
         doc="""Parts that queries are dealt into for validation="query-folds".""",
         check=Whole(2),
     )
-    stop: str | None = parameter(default=None, doc=_STOPPING, check=OrNone(OneOf(("oob", "valid"))))
-    patience: int = parameter(default=10, doc=_STOPPING, check=Whole(1))
+    stop: str | None = parameter(
+        default="auto", doc=_STOPPING, check=OrNone(OneOf(("auto", "oob", "valid")))
+    )
+    patience: int | None = parameter(default=None, doc=_STOPPING, check=OrNone(Whole(1)))
     measure: str = parameter(
         default="ndcg@10",
-        doc="""What is looked at, and what lambda's gradients are of: any measure; rmse is to fall, the others are to
-        rise.""",
+        doc="What rounds are judged by: any measure; rmse is to fall, the others are to rise.",
     )
     max_leaves: int | None = parameter(default=100, doc=_LIMITS)
     max_depth: int | None = parameter(default=None, doc=_LIMITS)
     min_leaf: int = parameter(default=1, doc=_LIMITS)
     min_gain: float = parameter(default=0.0, doc=_LIMITS)
     features_per_node: int | float | None = parameter(default=0.3)
-    bag: str = parameter(default="row", doc=_BAG, check=OneOf(UNITS))
+    bag: str | None = parameter(default="auto", doc=_BAG, check=OrNone(OneOf(("auto", *UNITS))))
     bag_share: float = parameter(default=1.0, doc=_BAG, check=Real("(0, 1]"))
     missing: str = parameter(default="learned")
     monotone: Any = parameter(default=None)
@@ -205,6 +234,37 @@ class BROOF(Ranker):
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
+    base: str = parameter(
+        default="forest",
+        doc="""What is boosted: random forests ("forest"), or extremely randomized trees ("extra"), whose cuts are drawn
+        at random.""",
+        check=OneOf(BASES),
+        kw_only=True,
+    )
+    target: str = parameter(
+        default="ndcg",
+        doc=_PAIRS + "the measure whose changes weigh the pairs.",
+        check=lambda _, value: parse_target(value),
+        kw_only=True,
+    )
+    truncation: int | None = parameter(
+        default=30,
+        doc=_PAIRS + "one document of a pair must stand among so many first ranks; None: any.",
+        check=OrNone(Whole(1)),
+        kw_only=True,
+    )
+    normalise: bool = parameter(
+        default=True,
+        doc=_PAIRS + "whether a query's gradients are scaled, and pairs far apart weigh less.",
+        check=checks.true_or_false,
+        kw_only=True,
+    )
+    sigma: float = parameter(
+        default=1.0,
+        doc=_PAIRS + "how steep the pairs' logistic is. A row's step is at most 1 / sigma.",
+        check=Real("(0, inf)"),
+        kw_only=True,
+    )
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)
@@ -214,33 +274,38 @@ class BROOF(Ranker):
         state = self._state(train, valid, parts, forests)
         saved = checkpoint.load(*BroofState.arrays())
         if saved is not None:
-            state.resume(saved, self.n_trees)
+            state.resume(saved, self._trees())
         rounds = self._rounds(
             self.n_rounds,
             state.n_rounds,
             unit="round",
             stopping=state.stopping,
             save=checkpoint.saver(state.save),
+            no_better=NO_BETTER_OUT_OF_BAG if state.judge.stop == "oob" else NO_BETTER,
         )
         broof(parts, forests, state, rounds)
         if state.is_over and state.n_rounds == 1 and len(state.history) == 1:
             _warn_of_a_forest_alone(state.history[0]["error"])
-        self._keep(state, train.data)
+        self._keep(state, train.data, str(rounds.stopped_because))
 
-    def _keep(self, state: BroofState, data: RankingData) -> None:
+    def _keep(self, state: BroofState, data: RankingData, reason: str) -> None:
         self.forest_ = state.forest()
         self.history_ = state.history
+        self.stopped_because_ = reason
+        if state.n_kept < state.n_best:
+            self.stopped_because_ += FIRST_KEPT
         self.best_iteration_ = state.n_kept
         self.weights_ = state.weights
-        self.oob_scores_ = state.best_held_out
+        self.oob_scores_ = state.kept_held_out
         measure = parse_measure(SCORED_BY)
         judge = replace(state.judge, measure=measure, train=judged_data(measure, data))
         self.oob_ndcg_ = judge.held_out(self.oob_scores_)
 
     def _parts(self, train: TrainingSet, present: Array | None) -> Strategy:
         """The five extension points, as the parameters choose them."""
+        pairs = PairSettings(self.target, self.truncation, self.normalise, self.sigma)
         settings = KindSettings(
-            self._rate(), self.region, self.measure, present, resolve_threads(self.n_threads)
+            self._rate(), self.region, pairs, present, resolve_threads(self.n_threads)
         )
         kind = kind_of(self.loss, train.data, settings)
         validation_set = (
@@ -248,41 +313,92 @@ class BROOF(Ranker):
             if isinstance(self.validation, str)
             else checked_predictions(self.validation)
         )
-        if self.update_weights is None:
-            update_set, update = UPDATES["constant" if kind.is_additive else "oob"]
-        elif isinstance(self.update_weights, str):
-            update_set, update = UPDATES[self.update_weights]
+        chosen = self._update()
+        if isinstance(chosen, str):
+            update_set, update = UPDATES[chosen]
         else:
-            update_set, update = validation_set, checked_update(self.update_weights)
+            update_set, update = validation_set, checked_update(chosen)
         return Strategy(kind, validation_set, NORMALIZATIONS[self.normalize], update_set, update)
+
+    def _update(self) -> Any:
+        """The name of the rule by which weights change, or the user's function."""
+        if self.update_weights is not None:
+            return self.update_weights
+        return "constant" if is_additive(self.loss) else "oob"
+
+    @property
+    def _has_folds(self) -> bool:
+        return isinstance(self.validation, str) and self.validation == "query-folds"
+
+    def _stops_by(self, data: RankingData, valid: RankingData | None) -> str | None:
+        """Whose measure ends the rounds: "valid", "oob", or None where nothing can be judged."""
+        if self.stop != "auto":
+            return self.stop
+        if valid is not None:
+            return "valid"
+        has_held_out = self.bag is not None or self._has_folds
+        can_judge = judged_data(parse_measure(self.measure), data) is not None
+        return "oob" if has_held_out and can_judge else None
 
     def _rate(self) -> float:
         if self.learning_rate is not None:
             return float(self.learning_rate)
         return 0.1 if is_additive(self.loss) else 1.0
 
+    def _unit(self, data: RankingData) -> str | None:
+        """What is drawn for a tree."""
+        if self.bag != "auto":
+            return self.bag
+        has_queries = data.query_ids is not None and data.n_queries >= LEAST_QUERIES
+        return "query" if has_queries else "row"
+
+    def _trees(self) -> int:
+        """Trees of each forest."""
+        if self.n_trees is not None:
+            return int(self.n_trees)
+        return TREES_OF_A_STEP if is_additive(self.loss) else TREES_OF_A_FOREST
+
+    def _patience(self) -> int:
+        """Rounds without improvement that end the rounds."""
+        if self.patience is not None:
+            return int(self.patience)
+        return PATIENCE_OF_STEPS if is_additive(self.loss) else PATIENCE_OF_FORESTS
+
     def _forests(self, train: TrainingSet) -> RoundForests:
-        folds = None
-        if isinstance(self.validation, str) and self.validation == "query-folds":
-            folds = QueryFolds.deal(train, self.n_folds, self.seed)
+        folds = QueryFolds.deal(train, self.n_folds, self.seed) if self._has_folds else None
         named = (self.validation, self.update_weights)
         return RoundForests(
             train,
             Policies(
                 Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain),
                 FeatureChoice(self.features_per_node),
-                missing=self.missing,
+                BASES[self.base],
+                self.missing,
                 direction=directions(self.monotone, train.data),
             ),
-            self.n_trees,
-            self.bag,
+            self._trees(),
+            self._unit(train.data),
             float(self.bag_share),
             self.weighting == "resample",
+            self._most_draws(train),
             folds,
             any(choice == "train" or callable(choice) for choice in named),
             self.seed,
             resolve_threads(self.n_threads),
         )
+
+    def _most_draws(self, train: TrainingSet) -> float | None:
+        """The clip of weights that rows are drawn by, where rows are judged by the trees that leave them out."""
+        update = self._update()
+        is_even = update == "constant" and self.initial_weights == "uniform"
+        looks_at_bags = self.validation == "oob" or update == "oob" or self.stop == "oob"
+        if self.weighting == "reweight" or self._has_folds or not looks_at_bags:
+            return None
+        if is_even and train.weights is None:
+            return None
+        data = train.data
+        is_by_query = self._unit(data) == "query"
+        return most_draws(self._trees(), data.n_queries if is_by_query else data.n_documents)
 
     def _state(
         self,
@@ -295,28 +411,43 @@ class BROOF(Ranker):
         measure = parse_measure(self.measure)
         n_rows = train.data.n_documents
         is_additive = parts.kind.is_additive
-        judged = judged_data(measure, train.data, self.stop == "oob")
+        stop = self._stops_by(train.data, valid)
+        judged = judged_data(measure, train.data, stop == "oob")
         return BroofState(
             initialize_weights(self.initial_weights, train.data, train.weights, self.seed),
             np.zeros(n_rows),
             Combination.of(is_additive, n_rows),
             None if valid is None else Combination.of(is_additive, valid.n_documents),
-            RoundJudge(measure, judged, valid, forests.present, self.stop, forests.n_threads),
-            EarlyStopping(None if self.stop is None else self.patience, is_minimised(measure)),
+            RoundJudge(measure, judged, valid, forests.present, stop, forests.n_threads),
+            EarlyStopping(None if stop is None else self._patience(), is_minimised(measure)),
+            guards_first=not is_additive,
         )
+
+    def _estimates_out_of_bag(self) -> bool:
+        return True
 
     def _as_chosen(self) -> dict[str, Any]:
         return {"n_rounds": self.best_iteration_, "stop": None}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.validation, str) and self.validation == "query-folds":
-            check_folds(self.n_folds, self.n_trees)
-        if isinstance(self.loss, str) and self.loss == "lambda":
-            try:
-                parse_target(self.measure)
-            except ParameterError as error:
-                raise ParameterError(f"loss='lambda' learns the measure, but {error}") from None
+        if self._has_folds:
+            check_folds(self.n_folds, self._trees())
+        elif self.bag is None:
+            self._refuse_oob_without_bags()
+        if self.bag is None and self.weighting == "resample":
+            raise ParameterError(
+                "weighting='resample' draws rows by weight, but bag=None draws none. Use weighting='reweight'."
+            )
+
+    def _refuse_oob_without_bags(self) -> None:
+        asked = {"validation": self.validation, "update_weights": self._update(), "stop": self.stop}
+        for name, value in asked.items():
+            if isinstance(value, str) and value == "oob":
+                raise ParameterError(
+                    f"{name}='oob' needs rows that trees have not seen, but with bag=None every tree sees all rows. "
+                    f"Use bag='row', or {name}={_WITHOUT_BAGS[name]}, or validation='query-folds'."
+                )
 
 
 def _warn_of_a_forest_alone(error: float | int | None) -> None:
@@ -337,8 +468,7 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
     needs_queries = {
         f"loss='{model.loss}'": isinstance(model.loss, str)
         and LOSSES[model.loss].compares_documents,
-        "validation='query-folds'": isinstance(model.validation, str)
-        and model.validation == "query-folds",
+        "validation='query-folds'": model._has_folds,
         "bag='query'": model.bag == "query",
     }
     for what, is_needed in needs_queries.items():

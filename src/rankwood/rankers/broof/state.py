@@ -34,7 +34,8 @@ from rankwood.trees.policies import Policies
 
 Record = dict[str, float | int | None]
 _FIGURES = ("error", "beta", "oob", "valid", "without_oob")
-_SAVED = ("weights", "scores", "sums", "masses", "best", "history", "is_over")
+_SAVED = ("weights", "scores", "sums", "masses", "best", "first", "values", "history", "is_over")
+_SURE = 3.0  # the chance that any row is in every bag is at most e to the minus this
 _LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
 
 
@@ -104,6 +105,19 @@ class RoundJudge:
             return None
         return _finite(mean_value(self.measure, read_only(scores), self.valid))
 
+    def values(self, held_out: Floats, of_valid: Floats | None) -> Floats:
+        """What ends the rounds, query by query; NaN for a query without a score, nothing where queries have none."""
+        data, scores = (self.train, held_out) if self.stop == "oob" else (self.valid, of_valid)
+        if data is None or scores is None or data.query_ids is None or self.measure.name == "rmse":
+            return np.zeros(0)
+        values: Floats = np.full(data.n_queries, np.nan)
+        rows = np.flatnonzero(~np.isnan(scores))
+        part = data.judgments.take_rows(rows)
+        queries = np.unique(data.query_of_row[rows], return_index=True)
+        in_order = queries[0][np.argsort(queries[1], kind="stable")]  # as the part meets them
+        values[in_order] = self.measure.per_query(read_only(scores[rows]), part)
+        return values
+
 
 @dataclass(eq=False)
 class BroofState:
@@ -115,9 +129,12 @@ class BroofState:
     of_valid: Combination | None
     judge: RoundJudge
     stopping: EarlyStopping
+    guards_first: bool  # whether later rounds must be clearly ahead of the first forest to be kept
     forests: list[Forest] = field(default_factory=list)
     history: list[Record] = field(default_factory=list)
     best_held_out: Floats = field(default_factory=lambda: np.zeros(0))
+    first_held_out: Floats = field(default_factory=lambda: np.zeros(0))
+    values: Floats = field(default_factory=lambda: np.zeros((2, 0)))  # by query: first, best round
     is_over: bool = False
 
     @property
@@ -132,8 +149,29 @@ class BroofState:
 
     @property
     def n_kept(self) -> int:
+        """Rounds up to the best value, where stopping looks at one; else all. The first alone where it is guarded."""
+        n_best = self.n_best
+        return 1 if n_best > 1 and self.is_first_kept else n_best
+
+    @property
+    def n_best(self) -> int:
         """Rounds up to the best value, where stopping looks at one; else all."""
         return self.stopping.best_iteration or self.n_rounds
+
+    @property
+    def is_first_kept(self) -> bool:
+        """Whether the first forest stands for all rounds: no round is ahead of it by more than a standard error."""
+        if not self.guards_first or self.judge.stop is None or self.values.shape[1] == 0:
+            return False
+        gains = self.values[1] - self.values[0]
+        if self.stopping.is_minimised:
+            gains = -gains
+        return not is_clearly_positive(gains)
+
+    @property
+    def kept_held_out(self) -> Floats:
+        """Out-of-bag scores of the training rows by the rounds that are kept."""
+        return self.first_held_out if self.n_kept == 1 else self.best_held_out
 
     def add(self, forest: RoundForest, predictions: Floats, error: float, beta: float) -> None:
         """Add a round's forest, and its record to the history."""
@@ -164,8 +202,19 @@ class BroofState:
         looked_at = None if self.judge.stop is None else record[self.judge.stop]
         if self.judge.stop is not None:
             self.stopping.history.append(math.nan if looked_at is None else float(looked_at))
-        if self.n_kept == self.n_rounds:
+        if self.n_rounds == 1:
+            self.first_held_out = scores
+        if self.n_best == self.n_rounds:
             self.best_held_out = scores
+            self._judge_by_query(scores)
+
+    def _judge_by_query(self, scores: Floats) -> None:
+        """Keep what the measure says of each query, of the first round and of the best so far."""
+        if self.guards_first and self.judge.stop is not None:
+            of_valid = None if self.of_valid is None else self.of_valid.scores
+            values = self.judge.values(scores, of_valid)
+            first = values if self.n_rounds == 1 else self.values[0]
+            self.values = np.stack([first, values])
 
     def discard(self, error: float) -> None:
         """Append the record of a forest that is not kept; it was the last."""
@@ -195,6 +244,8 @@ class BroofState:
             "sums": self.held_out.sums,
             "masses": self.held_out.masses,
             "best": self.best_held_out,
+            "first": self.first_held_out,
+            "values": self.values,
             "history": np.array(figures, np.float64).reshape(-1, len(_FIGURES)),
             "is_over": np.array([self.is_over]),
         }
@@ -206,6 +257,7 @@ class BroofState:
         self.weights, self.scores = arrays["weights"], arrays["scores"]
         self.held_out = Combination(self.is_additive, arrays["sums"], arrays["masses"])
         self.best_held_out, self.is_over = arrays["best"], bool(arrays["is_over"][0])
+        self.first_held_out, self.values = arrays["first"], arrays["values"]
         for number, figures in enumerate(arrays["history"].tolist()):
             trees = slice(number * n_trees, (number + 1) * n_trees)
             self.forests.append(saved.forest.take_trees(trees))
@@ -229,6 +281,14 @@ class BroofState:
     def arrays() -> tuple[str, ...]:
         """The arrays that a checkpoint holds besides trees."""
         return _SAVED
+
+
+def is_clearly_positive(differences: Floats) -> bool:
+    """Whether the mean of some differences, one per query, is above their standard error; NaN are left out."""
+    known = differences[~np.isnan(differences)]
+    if known.size < 2:  # which have no standard error
+        return bool(known.size == 1 and known[0] > 0)
+    return float(known.mean()) > float(known.std(ddof=1)) / math.sqrt(known.size)
 
 
 def _finite(value: Any) -> float | None:
@@ -284,9 +344,10 @@ class RoundForests:
     train: TrainingSet
     policies: Policies
     n_trees: int  # per round
-    bag: str
+    bag: str | None
     bag_share: float
     resamples: bool  # weights are chances of being drawn; else they count in the trees
+    most_draws: float | None  # of a row or query for a tree, in the mean, where weights are chances
     folds: QueryFolds | None
     wants_training: bool
     seed: int
@@ -331,9 +392,11 @@ class RoundForests:
             self.train.data.n_documents,
             query_of_row,
             self.bag_share,
+            replacement=self.bag is not None,
             weights=drawn_by,
             present=self.present,
             seed=self.seed,
+            most_draws=self.most_draws,
         )
         return ForestPlan(
             self.train.matrix,
@@ -406,6 +469,24 @@ def check_folds(n_folds: int, n_trees: int) -> None:
         raise ParameterError(
             f"{n_folds} query folds need at least as many trees per round, got n_trees={n_trees}."
         )
+
+
+def most_draws(n_trees: int, n_units: int) -> float:
+    """How often a row or query may be drawn for a tree, so that each of all is left out by some tree.
+
+    A unit that is drawn d times in the mean is left out by e^-d of the trees, and by none of them with a chance of
+    about e^(-n_trees · e^-d). With this d the sum of these chances over all units is at most e^-3, about 5 %. An error
+    where d would be 1 or less: then even equal weights leave rows in every bag.
+    """
+    needed = _SURE + math.log(n_units)
+    if n_trees <= math.e * needed:
+        least = math.floor(math.e * needed) + 1
+        raise ParameterError(
+            f"weighting='resample' draws heavy rows into every bag: with n_trees={n_trees}, some of {n_units:,} rows "
+            "or queries would have no out-of-bag prediction to be judged by. Use weighting='reweight', "
+            f"n_trees={least} or more, or validation='query-folds'."
+        )
+    return math.log(n_trees / needed)
 
 
 def _all_alike(weights: Floats) -> bool:

@@ -32,6 +32,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.data.judgments import HasJudgments
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
+from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.loss import HasGradients, SquaredLoss
 from rankwood.losses.placement import height_errors, median_errors
 from rankwood.losses.targets import Targets, weak_learner_targets
@@ -147,12 +148,22 @@ def initialize_weights(
 
 
 @dataclass(frozen=True)
+class PairSettings:
+    """Which pairs of documents lambda looks at, and what they weigh; as the parameters of ``LambdaMART``."""
+
+    target: Any = "ndcg"
+    truncation: int | None = 30
+    normalise: bool = True
+    sigma: float = 1.0
+
+
+@dataclass(frozen=True)
 class KindSettings:
     """What a loss needs besides the data."""
 
     learning_rate: float
     region: str
-    measure: Any
+    pairs: PairSettings
     present: Array | None  # the rows that have a weight; None where all have
     n_threads: int
 
@@ -191,13 +202,37 @@ def _gradient(data: RankingData, settings: KindSettings) -> HasGradients:  # noq
     return SquaredLoss(data.labels, starts_at_mean=False)
 
 
-def _lambda(data: RankingData, settings: KindSettings) -> HasGradients:
-    """LambdaRank's gradients of the measure; rows that are no part of the data are in no pair."""
-    from rankwood.losses.lambdarank import LambdaRank
+@dataclass(frozen=True, eq=False)
+class BoundedSteps:
+    """A loss of pairs whose Newton steps are at most 1 / sigma: a row's hessian is at least sigma times its gradient.
 
-    present = settings.present
+    For a pair in the wrong order, gradient over hessian is 1 + e^(sigma · gap) over sigma. Out of bag such a pair may
+    stay wrong whatever forests learn, so that the gap would grow, and the steps with it, round by round.
+    """
+
+    loss: LambdaRank
+    sigma: float
+
+    def gradients(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Gradient and hessian of each row."""
+        gradient, hessian = self.loss.gradients(scores)
+        return gradient, np.maximum(hessian, self.sigma * np.abs(gradient))
+
+
+def _lambda(data: RankingData, settings: KindSettings) -> BoundedSteps:
+    """LambdaRank's gradients of the target; rows that are no part of the data are in no pair."""
+    present, pairs = settings.present, settings.pairs
     weights = None if present is None else present.astype(np.float64)
-    return LambdaRank(data, settings.measure, weights, n_threads=settings.n_threads)
+    loss = LambdaRank(
+        data,
+        pairs.target,
+        weights,
+        float(pairs.sigma),
+        pairs.truncation,
+        pairs.normalise,
+        settings.n_threads,
+    )
+    return BoundedSteps(loss, float(pairs.sigma))
 
 
 LOSSES = {

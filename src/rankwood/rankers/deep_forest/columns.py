@@ -20,6 +20,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.models.cascade import as_feature
+from rankwood.models.forest import Forest
 from rankwood.models.inputs import features_in_order
 from rankwood.training.inputs import TrainingSet, bins_of, weights_of_rows
 from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
@@ -127,6 +128,18 @@ class LayerColumns:
             row_weights = np.where(is_trained, 1.0 if row_weights is None else row_weights, 0.0)
             weights = np.where(is_trained, 1.0 if weights is None else weights, 0.0)
         return TrainingSet(_as_wide(data, self.width, row_weights), bins, matrix, weights)
+
+    def score_train(self, forest: Forest) -> Floats:
+        """The scores of the training rows, in the data's order."""
+        return self.train.by_source(self._score(forest, self.train.codes))
+
+    def score_valid(self, forest: Forest) -> Floats:
+        """The scores of the validation rows."""
+        assert self.valid is not None
+        return self._score(forest, self.valid.codes)
+
+    def _score(self, forest: Forest, codes: Bytes) -> Floats:
+        return forest.predict_binned(codes[: self.width], self.bins, n_threads=self.n_threads)
 
     def saved(self) -> dict[str, Array]:
         """The augmented columns as arrays, for a checkpoint."""

@@ -13,9 +13,11 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
-from rankwood.measures.measure import Measure, is_minimised, parse_measure
+from rankwood.measures.measure import Measure, parse_measure
+from rankwood.models.within_query import need_queries, read_forms
 from rankwood.rankers.base import SCORED_BY, Ranker, check_parameters, trains_on_bins
 from rankwood.rankers.boosted import LambdaMART
+from rankwood.rankers.deep_forest.choosing import JUDGED_ON, choice_for
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import (
     ALL_LAYERS,
@@ -26,21 +28,24 @@ from rankwood.rankers.deep_forest.growing import (
     CascadeState,
     RowSelection,
     grow_cascade,
-    held_out_value,
     resume_cascade,
     save_cascade,
     trimmed,
 )
-from rankwood.rankers.deep_forest.layers import LayerPlan, is_bagged
-from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
+from rankwood.rankers.deep_forest.layers import LayerPlan, grades_of, is_bagged
+from rankwood.rankers.deep_forest.outputs import held_out_value
+from rankwood.rankers.forests import CompletelyRandomForest, ForestRanker, RandomForest
+from rankwood.rankers.ordinal import OrdinalRanker
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.checkpoint import CheckpointFile, digest_of_fit, plain_parameters
 from rankwood.training.inputs import rows_that_count, weights_of_rows
-from rankwood.training.rounds import Callback, EarlyStopping, Rounds
+from rankwood.training.rounds import Callback, Rounds
 
 _LAYERS = ("forests", "lambdamart")
 _N_TREES = {"forests": 80, "lambdamart": 300}  # the paper's best on large collections
 _MOST_LAYERS = 100
+_AUGMENTS = ("forests", "grades", "trees")
+_BAGS = ("auto", "query", "row")
 _REFUSED = {  # parameters of a base learner that a layer cannot honour, and why
     "monotone": "scores of later layers follow augmented features, for which nothing was promised",
     "early_stopping": "a layer has no validation data of its own",
@@ -61,19 +66,26 @@ def _check_layer(_: str, value: Any) -> None:
         )
 
 
+def _check_passes(_: str, value: Any) -> None:
+    read_forms(value)
+
+
 class DeepForest(Ranker):
     """Layers of forests: each layer sees the features and the scores of the layer before it (Deep Forest for ranking).
 
     Scores of training rows come from trees, or models, that have not seen the row. After each layer the cascade is
-    measured as if it ended there; it ends at the best layer once ``patience`` further ones have not beaten it.
+    judged as if it ended there. A layer replaces the best one before it only if it is ahead of it out of bag and on the
+    validation data; growing ends once ``patience`` layers were not.
 
     Attributes
     ----------
     cascade_
         The layers kept, as a ``Cascade``.
     layers_
-        For each layer grown: its measure, seconds, rows, models, trees, leaves, bytes, how many columns it passed on,
-        whether it was kept, and a note where ``boost`` left it no rows.
+        For each layer grown: its measure, that of its held-out scores, its lead over the best layer before it and the
+        standard error of that (on held-out scores and on the validation data), whether it was ahead, its seconds, rows,
+        models, trees, leaves, bytes, how many columns it passed on, whether it was kept, and a note where ``boost``
+        left it no rows.
     history_
         The measure on the validation data after each layer; empty without validation data.
     best_iteration_
@@ -88,16 +100,16 @@ class DeepForest(Ranker):
 
     _signature = (
         "layer n_forests n_trees max_leaves min_split features_per_node max_layers patience measure n_folds augment "
-        "select keep_augmented boost alpha beta max_bins seed n_threads progress callbacks "
-        "checkpoint"
+        "select keep_augmented boost alpha beta bag judged_on lead passes fold_models max_bins seed n_threads progress "
+        "callbacks checkpoint"
     )
     _model = "cascade_"
 
     layer: str | Sequence[Any] = parameter(
         default="forests",
         doc="""The rankers of a layer: "forests" (half random forests, half completely random ones, all on bootstrap
-        samples), "lambdamart" (LambdaMARTs that differ by seed, 0.8 of the queries per tree and half the features per
-        node), or a list of rankers, which may be scikit-learn regressors or LightGBM rankers.""",
+        samples of ``bag``), "lambdamart" (LambdaMARTs that differ by seed, 0.8 of the queries per tree and half the
+        features per node), or a list of rankers, which may be scikit-learn regressors or LightGBM rankers.""",
         check=_check_layer,
     )
     n_forests: int = parameter(
@@ -128,29 +140,30 @@ class DeepForest(Ranker):
     )
     patience: int | None = parameter(
         default=3,
-        doc="""Layers without improvement after which growing ends; None grows ``max_layers`` and keeps them all.""",
+        doc="""Layers that are not ahead of the best after which growing ends; None grows ``max_layers`` and keeps them
+        all.""",
         check=OrNone(Whole(1)),
     )
     measure: str = parameter(
         default="ndcg@10",
-        doc="""What layers are compared by: on the validation data, else on held-out scores of the training data.
-        Without query ids it is rmse.""",
+        doc="What layers are compared by, see ``judged_on``. Without query ids it is rmse.",
     )
     n_folds: int = parameter(
         default=3,
         doc="""Parts of the queries (of the rows, without query ids) for held-out scores of rankers that have no
-        bags.""",
+        bags, and of single trees.""",
         check=Whole(2),
     )
     augment: str = parameter(
         default="forests",
-        doc="""What goes to the next layer: the score of each ranker ("forests") or of each tree ("trees"; bagged
-        forests only).""",
-        check=OneOf(("forests", "trees")),
+        doc="""What goes to the next layer: the score of each ranker ("forests"), the probability of each grade by each
+        ranker ("grades": class vectors; forests and OrdinalRanker only), or the score of each tree ("trees": forests
+        only; those of training rows come from forests of the other folds).""",
+        check=OneOf(_AUGMENTS),
     )
     select: str | None = parameter(
         default=None,
-        doc=""""pareto" passes on those trees only that no other beats in both out-of-bag NDCG@10 and mean
+        doc=""""pareto" passes on those trees only that no other beats in both held-out NDCG@10 and mean
         correlation.""",
         check=OrNone(OneOf(("pareto",))),
     )
@@ -167,6 +180,38 @@ class DeepForest(Ranker):
     )
     alpha: float = parameter(default=0.3, doc="The limits of ``boost``.", check=Real("[0, 1]"))
     beta: float = parameter(default=0.7, doc="The limits of ``boost``.", check=Real("[0, 1]"))
+    bag: str = parameter(
+        default="auto",
+        doc="""What is drawn for a tree of "forests": "query" (whole queries), "row", or "auto": queries where there are
+        any. Out of bag by row is not honest where features tell which query a row is of.""",
+        check=OneOf(_BAGS),
+    )
+    judged_on: str = parameter(
+        default="both",
+        doc="""Where a layer must be ahead of the best one to replace it: on the held-out scores of the training data
+        and on the validation data ("both"), or on one of them ("held_out", "valid"). Without validation data held-out
+        scores decide.""",
+        check=OneOf(JUDGED_ON),
+    )
+    lead: float = parameter(
+        default=1.0,
+        doc="""By how many standard errors of the paired differences by query a layer must be ahead on held-out scores
+        (on the validation data where only those are judged); elsewhere anything above 0 is ahead.""",
+        check=Real("[0, 100]"),
+    )
+    passes: str = parameter(
+        default="scores",
+        doc="""In which forms outputs go to the next layer, joined by "+": "scores" (as they are), "standard" (standard
+        deviations from the mean of the query), "ranks" (the share of the query's documents below), "gaps" (the distance
+        to the best of the query). All but scores need query ids, in ``predict`` too.""",
+        check=_check_passes,
+    )
+    fold_models: str = parameter(
+        default="refit",
+        doc="""What is kept of rankers without bags: one that is trained again on all rows ("refit"), or the mean of the
+        folds' models ("average"; tree ensembles only), which new rows then get their scores from.""",
+        check=OneOf(("refit", "average")),
+    )
     max_bins: int = parameter(default=255, doc=_RUN, kw_only=True)
     seed: int = parameter(default=0, doc=_RUN, kw_only=True)
     n_threads: int | None = parameter(default=None, doc=_RUN, kw_only=True)
@@ -185,23 +230,32 @@ class DeepForest(Ranker):
         return cls("lambdamart", n, n_trees, **parameters)
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
-        learners = self._learners()
+        learners = self._learners(by_query=data.query_ids is not None)
         measure = self._measure(data, valid)
+        forms = self._forms(data, valid)
         room = Room(
             self.max_bins,
-            self._n_augmented(learners),
+            self._n_augmented(learners, data) * len(forms),
             not all(trains_on_bins(learner) for learner in learners),
             self.n_threads,
         )
         columns = original_columns(X, data, valid, room)
+        layer = LayerPlan(
+            learners,
+            self.n_folds,
+            self.seed,
+            self.n_threads,
+            "trees" if self._passes_trees else self.augment,
+            self.fold_models == "average",
+        )
         plan = CascadePlan(
-            LayerPlan(learners, self.n_folds, self.seed, self.n_threads),
+            layer,
             RowSelection(self.boost, float(self.alpha), float(self.beta)),
-            self.augment,
             self.select,
             bool(self.keep_augmented),
             measure,
             self.max_layers,
+            forms,
         )
         self._grow(plan, columns)
 
@@ -210,7 +264,8 @@ class DeepForest(Ranker):
         data = columns.train.data
         present = rows_that_count(weights_of_rows(data))
         is_trained = np.ones(data.n_documents, bool) if present is None else present
-        state = CascadeState(EarlyStopping(self.patience, is_minimised(plan.measure)), is_trained)
+        choice = choice_for(plan.measure, self.patience, self.judged_on, float(self.lead))
+        state = CascadeState(choice, is_trained)
         checkpoint = self._checkpoint_of(columns, plan.layer.learners)
         saved = checkpoint.read(*CHECKPOINT_ARRAYS)
         if saved is not None:
@@ -220,7 +275,7 @@ class DeepForest(Ranker):
             self._reporter(plan.max_layers * n_learners, done * n_learners),
             total=plan.max_layers,
             done=done,
-            stopping=state.stopping,
+            stopping=state.choice,
             judges_last=True,
             save=checkpoint.saver(functools.partial(save_cascade, plan, columns, state)),
             seconds_between=0.0,  # a layer takes long
@@ -233,8 +288,10 @@ class DeepForest(Ranker):
         for number, report in enumerate(state.reports, start=1):
             report["kept"] = number <= state.n_kept
         self.layers_ = state.reports
-        self.history_ = [] if columns.valid is None else list(state.stopping.history)
+        self.history_ = [] if columns.valid is None else list(choice.history)
         self.stopped_because_ = rounds.stopped_because
+        if rounds.stopped_because == NO_BETTER:
+            self.stopped_because_ = choice.reason(len(state.layers) - choice.n_best)
         self.oob_scores_ = state.held_out
         self.oob_ndcg_ = None
         if data.query_ids is not None and state.held_out is not None:
@@ -262,31 +319,52 @@ class DeepForest(Ranker):
         table = self._table(X)
         return self.cascade_.predict_layers(table, n_threads=self.n_threads)
 
-    def _learners(self) -> list[Any]:
-        """The rankers of a layer, unfitted."""
+    def _learners(self, *, by_query: bool = True) -> list[Any]:
+        """The rankers of a layer, unfitted; ``by_query`` says whether there are queries to draw."""
         if not isinstance(self.layer, str):
             return list(self.layer)
         n_trees = _N_TREES[self.layer] if self.n_trees is None else self.n_trees
         if self.layer == "lambdamart":
             base = LambdaMART(n_trees, subsample=0.8, subsample_by="query", features_per_node=0.5)
             return [base] * self.n_forests
+        bag = ("query" if by_query else "row") if self.bag == "auto" else self.bag
         n_blind = self.n_forests // 2
-        return [
-            *[
-                RandomForest(
-                    n_trees, max_leaves=self.max_leaves, features_per_node=self.features_per_node
-                )
-            ]
-            * (self.n_forests - n_blind),
-            *[CompletelyRandomForest(n_trees, bag="row", min_split=self.min_split)] * n_blind,
-        ]
+        sighted = RandomForest(
+            n_trees,
+            max_leaves=self.max_leaves,
+            features_per_node=self.features_per_node,
+            bag=bag,
+        )
+        blind = CompletelyRandomForest(n_trees, bag=bag, min_split=self.min_split)
+        return [sighted] * (self.n_forests - n_blind) + [blind] * n_blind
 
-    def _n_augmented(self, learners: Sequence[Any]) -> int:
-        """How many columns a layer passes on, at most."""
+    @property
+    def _passes_trees(self) -> bool:
+        """Whether single trees are passed on: a choice among them implies it."""
+        return self.augment == "trees" or self.select is not None
+
+    def _n_augmented(self, learners: Sequence[Any], data: RankingData) -> int:
+        """How many outputs a layer passes on, at most."""
         if self.max_layers == 1:
             return 0
-        passes_trees = self.augment == "trees" or self.select is not None
-        return sum(learner.n_trees if passes_trees else 1 for learner in learners)
+        if self._passes_trees:
+            return sum(learner.n_trees for learner in learners)
+        if self.augment == "grades":
+            present = rows_that_count(weights_of_rows(data))
+            everything = np.ones(data.n_documents, bool) if present is None else present
+            return len(learners) * grades_of(data, everything).size
+        return len(learners)
+
+    def _forms(self, data: RankingData, valid: RankingData | None) -> tuple[str, ...]:
+        """The forms that outputs are passed on in; an error where they need queries that are not there."""
+        forms = read_forms(self.passes)
+        for name, part in (("the training data", data), ("valid", valid)):
+            if need_queries(forms) and part is not None and part.query_ids is None:
+                raise DataError(
+                    f"{name} have no query ids, and passes='{self.passes}' relates documents to the others of their "
+                    "query. Pass qid, or passes='scores'."
+                )
+        return forms
 
     def _measure(self, data: RankingData, valid: RankingData | None) -> Measure:
         if data.query_ids is None:
@@ -298,11 +376,19 @@ class DeepForest(Ranker):
             )
         return measure
 
+    def _estimates_out_of_bag(self) -> bool:
+        return True
+
     def _as_chosen(self) -> dict[str, Any]:
         return {"max_layers": self.cascade_.n_layers, "patience": None}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self._passes_trees and self.fold_models == "average":
+            raise ParameterError(
+                "fold_models='average' gives a forest more trees than its folds' forests have, so that single trees "
+                "cannot be passed on. Use fold_models='refit'."
+            )
         for index, learner in enumerate(self._learners()):
             self._check_learner(index, learner)
 
@@ -322,9 +408,21 @@ class DeepForest(Ranker):
                 raise ParameterError(f"layer[{index}] ({name}) has {refused} set, but {why}.")
         if isinstance(learner, Ranker):
             check_parameters(learner)
-        passes_trees = self.augment == "trees" or self.select is not None
-        if passes_trees and not is_bagged(learner):
+        self._check_outputs(f"layer[{index}] ({name})", learner)
+
+    def _check_outputs(self, shown: str, learner: Any) -> None:
+        """Raise for a ranker that cannot give what is to be passed on."""
+        if self._passes_trees and not isinstance(learner, ForestRanker):
             raise ParameterError(
-                f"layer[{index}] ({name}) is no forest with bags: its trees have seen every row and would give the "
-                "labels away. Use augment='forests', or forests with bag='row'."
+                f"{shown} is no forest, whose trees are estimates each. Use augment='forests', or forests."
+            )
+        is_graded = isinstance(learner, ForestRanker | OrdinalRanker)
+        if self.augment == "grades" and not self._passes_trees and not is_graded:
+            raise ParameterError(
+                f"{shown} does not tell the probability of a grade. Use augment='forests', or forests or OrdinalRanker."
+            )
+        is_summed = is_bagged(learner) or trains_on_bins(learner)
+        if self.fold_models == "average" and not is_summed:
+            raise ParameterError(
+                f"{shown} is no sum of trees, so that its folds' models have no mean. Use fold_models='refit'."
             )

@@ -1,12 +1,18 @@
 """Fitting one layer of a cascade: each learner's model, and scores of the training rows that it did not learn from.
 
+A learner whose trees leave rows out gives each row the mean of the trees that have not seen it. For any other learner
+the queries are dealt to folds, and a model of the other folds scores each fold. Single trees (``augment="trees"``) are
+always those of the folds' forests: a row then has the score of one tree, as a new document has.
+
 Terms
     held-out    a score of a training row by trees, or by a model, that have not seen the row
     trained     rows that the layer may learn from; the others have held-out scores all the same
+    class vector    the probabilities P(y = c) of a document, one for each grade c that labels have
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,10 +27,14 @@ from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError
 from rankwood.models.cascade import ForeignModel, mean_score
+from rankwood.models.forest import Forest
+from rankwood.models.ordinal import OrdinalModel
 from rankwood.rankers.base import Ranker, fit_to_bins, learned_model, trains_on_bins
+from rankwood.rankers.deep_forest.class_vectors import ClassVectors, class_vectors, cumulative
 from rankwood.rankers.deep_forest.columns import LayerColumns
-from rankwood.rankers.forests import ForestRanker, forest_plan
-from rankwood.training.bags import Bags, stream_number
+from rankwood.rankers.forests import ForestRanker
+from rankwood.rankers.ordinal import MOST_GRADES
+from rankwood.training.bags import stream_number
 from rankwood.training.inputs import multiplied_weights
 
 _MOST_FOREIGN_SEED = 2**31
@@ -37,7 +47,8 @@ class Fitted:
     model: Any
     held_out: Floats  # NaN where every tree has seen the row
     of_valid: Floats | None
-    bags: Bags | None  # of a bagged forest
+    unseen: tuple[tuple[Array, Forest], ...] = ()  # rows, and a forest that has not seen them
+    vectors: ClassVectors | None = None  # where class vectors are passed on
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +80,26 @@ class LayerPlan:
     n_folds: int
     seed: int
     n_threads: int | None
+    augment: str = "forests"  # what the learners must give: scores, single trees, or class vectors
+    averages_folds: bool = (
+        False  # whether the mean of the folds' models is kept, not a model of all rows
+    )
 
 
 def is_bagged(learner: Any) -> bool:
     """Whether the learner's trees leave rows out, so that it has out-of-bag scores."""
     return isinstance(learner, ForestRanker) and learner.bag is not None
+
+
+def grades_of(data: RankingData, is_trained: Array) -> Floats:
+    """The values that labels of trained rows have, ascending; an error where they are too many to be grades."""
+    grades: Floats = np.unique(data.labels[is_trained])
+    if grades.size > MOST_GRADES:
+        raise DataError(
+            f"labels have {grades.size:,} different values, which are no grades (at most {MOST_GRADES}): class vectors "
+            "need grades. Use augment='forests'."
+        )
+    return grades
 
 
 def fit_learners(
@@ -84,14 +110,19 @@ def fit_learners(
         seed = stream_number(plan.seed, f"layer {number}", index)
         copied = _copy(learner, seed, plan.n_threads)
         folds = None
-        if not is_bagged(learner):
+        if not is_bagged(learner) or plan.augment == "trees":
             folds = _folds(columns.train.data, is_trained, plan.n_folds, (plan.seed, number))
-        fit = _fit_to_bins if trains_on_bins(learner) else _fit_to_values
-        yield fit(copied, columns, is_trained, folds)
+        if not trains_on_bins(learner):
+            assert folds is not None  # only forests are bagged, and they see bins
+            yield _fit_to_values(plan, copied, columns, is_trained, folds)
+        elif plan.augment == "grades":
+            yield _fit_class_vectors(copied, columns, is_trained, folds)
+        else:
+            yield _fit_to_bins(plan, copied, columns, is_trained, folds)
 
 
 def _fit_to_bins(
-    learner: Any, columns: LayerColumns, is_trained: Array, folds: Array | None
+    plan: LayerPlan, learner: Any, columns: LayerColumns, is_trained: Array, folds: Array | None
 ) -> Fitted:
     """A tree ensemble of ours: it sees codes only, and rows without weight are no part of its data."""
 
@@ -100,46 +131,83 @@ def _fit_to_bins(
         fit_to_bins(model, columns.training_set(rows))
         return model
 
-    def score(model: Any) -> Floats:
-        codes = columns.train.codes[: columns.width]
-        return columns.train.by_source(
-            model.forest_.predict_binned(codes, columns.bins, n_threads=columns.n_threads)
-        )
-
-    whole = fit(is_trained)
-    bags = None
-    if folds is None:
-        held_out = whole.oob_scores_
-        bags = forest_plan(whole, columns.training_set(is_trained)).bags
+    others = [] if folds is None else _other_folds(folds, is_trained)
+    of_folds = [fit(rows).forest_ for rows in others]
+    if plan.averages_folds and not is_bagged(learner):
+        forest = mean_forest(of_folds)
+        unseen = _unseen(folds, of_folds, forest)
+        held_out = _together(unseen, columns.score_train)
     else:
-        held_out = _held_out(folds, is_trained, fit, score, whole)
-    of_valid = None
-    if columns.valid is not None:
-        codes = columns.valid.codes[: columns.width]
-        of_valid = whole.forest_.predict_binned(codes, columns.bins, n_threads=columns.n_threads)
-    return Fitted(whole.forest_, held_out, of_valid, bags)
+        whole = fit(is_trained)
+        forest = whole.forest_
+        unseen = _unseen(folds, of_folds, forest)
+        has_bags = is_bagged(learner)
+        held_out = whole.oob_scores_ if has_bags else _together(unseen, columns.score_train)
+    of_valid = None if columns.valid is None else columns.score_valid(forest)
+    return Fitted(forest, held_out, of_valid, unseen if plan.augment == "trees" else ())
+
+
+def _fit_class_vectors(
+    learner: Any, columns: LayerColumns, is_trained: Array, folds: Array | None
+) -> Fitted:
+    """A forest of ours that tells the probability of each grade; its score is their mean grade."""
+    data = columns.train.data
+    grades = grades_of(data, is_trained)
+
+    def fit(rows: Array) -> tuple[OrdinalModel, Floats]:
+        forest = clone(learner)
+        train = columns.training_set(rows)
+        fit_to_bins(forest, train)
+        return class_vectors(forest, train, columns, grades)
+
+    whole, held_out = fit(is_trained)
+    if folds is not None:
+        models = [fit(rows)[0] for rows in _other_folds(folds, is_trained)]
+        for is_unseen, model in _unseen(folds, models, whole):
+            held_out[is_unseen] = cumulative(model, columns.score_train)[is_unseen]
+    of_valid = None if columns.valid is None else cumulative(whole, columns.score_valid)
+    return Fitted(
+        whole,
+        whole.expected_worth(held_out),
+        None if columns.valid is None else columns.score_valid(whole.forest),
+        vectors=ClassVectors.of(whole, held_out, of_valid),
+    )
 
 
 def _fit_to_values(
-    learner: Any, columns: LayerColumns, is_trained: Array, folds: Array | None
+    plan: LayerPlan, learner: Any, columns: LayerColumns, is_trained: Array, folds: Array
 ) -> Fitted:
     """Any other learner: it sees the columns as numbers, of the rows it learns from, query by query."""
     values, data = columns.train.values(), columns.train.data
+    n_threads = columns.n_threads
 
     def fit(rows: Array) -> Any:
         return fit_any(clone(learner, safe=False), values, data, rows)
 
     def score(model: Any) -> Floats:
-        scores: Floats = model.predict(values, n_threads=columns.n_threads)
+        scores: Floats = model.predict(values, n_threads=n_threads)
         return scores
 
     whole = fit(is_trained)
-    assert folds is not None  # only forests are bagged, and they see bins
-    held_out = _held_out(folds, is_trained, fit, score, whole)
-    of_valid = None
-    if columns.valid is not None:
-        of_valid = whole.predict(columns.valid.values(), n_threads=columns.n_threads)
-    return Fitted(whole, held_out, of_valid, None)
+    models = [fit(rows) for rows in _other_folds(folds, is_trained)]
+    unseen = _unseen(folds, models, whole)
+    vectors = None
+    of_valid = None if columns.valid is None else columns.valid.values()
+    if plan.augment == "grades":
+        held_out: Floats = np.full((data.n_documents, whole.grades.size), np.nan)
+        for is_unseen, model in unseen:
+            known = np.isin(whole.grades, model.grades)  # a fold may lack a grade
+            found = model.probabilities(values, n_threads=n_threads)
+            held_out[np.ix_(is_unseen, known)] = found[is_unseen]
+            held_out[np.ix_(is_unseen, ~known)] = 0.0
+        given = None if of_valid is None else whole.probabilities(of_valid, n_threads=n_threads)
+        vectors = ClassVectors(held_out, given)
+    return Fitted(
+        whole,
+        _together(unseen, score),
+        None if of_valid is None else whole.predict(of_valid, n_threads=n_threads),
+        vectors=vectors,
+    )
 
 
 def fit_any(learner: Any, values: Any, data: RankingData, is_trained: Array) -> Any:
@@ -171,22 +239,38 @@ def fit_any(learner: Any, values: Any, data: RankingData, is_trained: Array) -> 
     return ForeignModel(learner, values.shape[1])
 
 
-def _held_out(
-    folds: Array,
-    is_trained: Array,
-    fit: Callable[[Array], Any],
-    score: Callable[[Any], Floats],
-    whole: Any,
-) -> Floats:
-    """Each fold's scores by a model of the other folds; rows that are not trained on are scored by the whole model."""
-    held_out: Floats = np.full(folds.size, np.nan)
-    for fold in range(int(folds.max()) + 1):
-        is_held_out = folds == fold
-        scores = score(fit(is_trained & ~is_held_out))
-        held_out[is_held_out] = scores[is_held_out]
-    if not is_trained.all():
-        scores = score(whole)
-        held_out[~is_trained] = scores[~is_trained]
+def mean_forest(forests: Sequence[Forest]) -> Forest:
+    """The mean of several forests, as one."""
+    if forests[0].average:  # equally many trees each
+        return Forest.concatenate(forests)
+    share = 1.0 / len(forests)
+    parts = [
+        dataclasses.replace(each, tree_weights=each.tree_weights * share, base=each.base * share)
+        for each in forests
+    ]
+    return Forest.concatenate(parts)
+
+
+def _other_folds(folds: Array, is_trained: Array) -> list[Array]:
+    """For each fold the rows that train its model: those of the other folds."""
+    return [is_trained & (folds != fold) for fold in range(int(folds.max()) + 1)]
+
+
+def _unseen(
+    folds: Array | None, models: Sequence[Any], whole: Any
+) -> tuple[tuple[Array, Any], ...]:
+    """Rows with a model that has not seen them: each fold with its own, untrained rows with the whole model."""
+    if folds is None:
+        return ()
+    pairs = [(folds == fold, model) for fold, model in enumerate(models)]
+    return (*pairs, (folds < 0, whole)) if (folds < 0).any() else tuple(pairs)
+
+
+def _together(unseen: Sequence[tuple[Array, Any]], score: Callable[[Any], Floats]) -> Floats:
+    """The scores of all rows, each by the model that has not seen it."""
+    held_out: Floats = np.full(unseen[0][0].size, np.nan)
+    for is_unseen, model in unseen:
+        held_out[is_unseen] = score(model)[is_unseen]
     return held_out
 
 
@@ -199,7 +283,7 @@ def _folds(data: RankingData, is_trained: Array, n_folds: int, draw: tuple[int, 
         what = "query" if by_query else "row"
         raise DataError(
             f"held-out scores need at least two folds, but there is one {what} to learn from. "
-            "Use a layer of forests with bags, which need no folds."
+            "Use a layer of forests with bags, which need no folds, and augment='forests'."
         )
     generator = stream(draw[0], "deep forest folds", draw[1])
     n_units = int(unit_of_row.max()) + 1
