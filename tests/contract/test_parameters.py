@@ -38,6 +38,7 @@ CHOICE = (TEXT, -1, NAN)
 BAD_VALUES = {
     "C": (*AMOUNT, 0), "alpha": SHARE, "augment": CHOICE, "bag": CHOICE, "bag_share": SHARE, "batch_size": COUNT,
     "beta": SHARE, "boost": CHOICE, "budget": (*COUNT, 0, None), "cache_mb": AMOUNT, "clip": (TEXT,),
+    "constraints": CHOICE, "exponent": SHARE, "max_length": (*COUNT, 0),
     "cost_batch": COUNT, "cost_scale": CHOICE, "cost_weight": AMOUNT, "device": (TEXT,), "dropout": SHARE,
     "early_stopping": (*COUNT, 0), "evaluate_on": CHOICE, "exploration": SHARE, "features_per_node": (*SHARE, 0, 0.0),
     "fitted_on": CHOICE, "forest_bag": (*CHOICE, None), "forest_depth": COUNT, "forest_features": SHARE,
@@ -79,6 +80,11 @@ IN_OTHER_WORDS = {
     "monotone": [
         ([1], "^monotone has 1 values, but there are 5 features"),
         ([2] * 5, "^monotone must be 1, -1 or 0 for each feature, got 2"),
+    ],
+    "reward": [(TEXT, "^measure 'nonsense' is not known"), ("map", "has no mean over the orders")],
+    "select_by": [
+        (TEXT, "^measure 'nonsense' is not known"),
+        ("map", "has no mean over the orders"),
     ],
     "parts": [
         (TEXT, "^parts must be .*got 'nonsense'"),
