@@ -104,3 +104,9 @@ def test_quiet_says_only_the_table(rankwood, files):
     )
     assert outcome.code == 0
     assert outcome.err == ""
+
+
+def test_a_ranker_without_a_seed_of_its_own_is_refused_for_its_policy(rankwood, files):
+    outcome = rankwood("compare-missing", "--data", "train.parquet", "--model", "OrdinalRanker")
+    assert outcome.code == 2
+    assert "OrdinalRanker has no policy for missing values" in outcome.err

@@ -130,7 +130,7 @@ class BlendModel:
             )
         for name, part, weight in zip(self.names, self.parts, self.weights.tolist(), strict=True):
             if weight > 0 and _as_forest(part) is None:
-                return f"its part '{name}' is a {type(part).__name__} that is no sum of trees"
+                return f"its part '{name}' ({type(part).__name__}) is no sum of trees"
         return None
 
     @functools.cached_property
