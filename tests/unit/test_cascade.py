@@ -14,7 +14,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import ModelError
 from rankwood.models.cascade import WHOLE, Cascade, ForeignModel, Layer
-from rankwood.models.format import load_model, save_model
+from rankwood.models.format import KINDS, load_model, save_model
 from tests.reference import forest as reference
 
 NOTHING = np.zeros((0, 2), np.int32)
@@ -196,3 +196,26 @@ def test_a_cascade_of_too_many_models_is_not_saved(rng, tmp_path):
     cascade = Cascade((Layer((forest_of(rng, 3),) * 1001, NOTHING),), 3)
     with pytest.raises(ModelError, match="1,001 models cannot be saved"):
         save_model(cascade, tmp_path / "m")
+
+
+def test_forms_that_no_cascade_has(cascade):
+    assert cascade.forms == ("scores",)
+    for forms in ((), ("scores", "scores"), ("rank",)):
+        with pytest.raises(ModelError, match="forms must be some of scores, standard, ranks, gaps"):
+            Cascade(cascade.layers, cascade.n_features, forms=forms)
+    record, arrays = KINDS["cascade"].to_arrays(cascade)
+    assert "forms" not in record  # files of cascades that pass scores on are as they were
+    for forms in ("ranks", [1], {}):
+        with pytest.raises(ModelError, match="its forms must be a list"):
+            KINDS["cascade"].from_arrays({**record, "forms": forms}, arrays, None)
+
+
+def test_an_output_names_a_grade_that_is_there(rng):
+    train = rw.make_ranking(6, 5, 3, seed=1)
+    ordinal = rw.OrdinalRanker(rw.RandomForest(2, max_leaves=3)).fit(train).ordinal_
+    n_grades = ordinal.grades.size
+    last = Layer((forest_of(rng, 4),), NOTHING)
+    whole = Cascade((Layer((ordinal,), np.array([[0, n_grades - 1]])), last), 3)
+    assert whole.predict(train).shape == (train.n_documents,)
+    with pytest.raises(ModelError, match=rf"names grade {n_grades} of model 0, which has"):
+        Cascade((Layer((ordinal,), np.array([[0, n_grades]])), last), 3)

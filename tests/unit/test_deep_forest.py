@@ -316,7 +316,7 @@ def judged():
             name: first[name] + gain + rng.normal(0, 0.01, 50) for name, gain in gains.items()
         }
         return {
-            name: choosing.Standing(float(each.mean()), each, np.ones(50))
+            name: choosing.LayerStanding(float(each.mean()), each, np.ones(50))
             for name, each in values.items()
         }
 
@@ -347,7 +347,9 @@ def test_a_layer_is_kept_only_if_it_is_ahead_wherever_it_is_judged(judged, judge
 def test_a_lead_is_counted_in_standard_errors_of_paired_differences():
     # Differences 1, 2, 3: mean 2, standard deviation sqrt(2/3), standard error sqrt(2/3) / sqrt(3) = 0.4714.
     one, other = np.array([1.0, 2.0, 3.0]), np.zeros(3)
-    standings = [choosing.Standing(float(each.mean()), each, np.ones(3)) for each in (one, other)]
+    standings = [
+        choosing.LayerStanding(float(each.mean()), each, np.ones(3)) for each in (one, other)
+    ]
     mean, error = standings[0].lead_over(standings[1], minimised=False)
     assert (mean, error) == (2.0, pytest.approx(np.sqrt(2) / 3))
     assert standings[0].lead_over(standings[1], minimised=True)[0] == -2.0

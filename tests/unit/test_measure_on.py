@@ -36,7 +36,7 @@ def test_a_run_of_the_one_part_is_none_of_the_other():
 
 
 def test_validation_data_that_are_not_there():
-    with pytest.raises(ParameterError, match="measure_on: .*there are no validation data"):
+    with pytest.raises(ParameterError, match=r"measure_on: .*there are no validation data"):
         read_experiment(experiment(measure_on="vali", split=[0.7, 0.3]))
     with pytest.raises(ParameterError, match="measure_on"):
         read_experiment(experiment(measure_on="train"))

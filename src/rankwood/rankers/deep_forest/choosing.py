@@ -31,14 +31,14 @@ _PREFIX = "kept."  # of the arrays in a checkpoint
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class LayerStanding:
     """The measure of a layer on one part of the data, and its values by query (by row, for rmse)."""
 
     value: float
     units: Floats  # empty for a measure of all documents together
     weights: Floats
 
-    def lead_over(self, other: Standing, *, minimised: bool) -> tuple[float, float]:
+    def lead_over(self, other: LayerStanding, *, minimised: bool) -> tuple[float, float]:
         """The mean difference to another layer, above 0 where this one is better, and its standard error."""
         sign = -1.0 if minimised else 1.0
         if self.units.size == 0 or self.units.size != other.units.size:
@@ -55,7 +55,7 @@ class Standing:
 
 def standings_of(
     measure: Measure, layer: FittedLayer, columns: LayerColumns
-) -> dict[str, Standing]:
+) -> dict[str, LayerStanding]:
     """A layer as the last one: on held-out scores, and on the validation data if there are any."""
     data, scores = columns.train.data, layer.held_out
     value = held_out_value(measure, scores, data)
@@ -71,15 +71,15 @@ def standings_of(
 
 def _standing(
     measure: Measure, value: float, scores: Floats, data: RankingData, rows: Array
-) -> Standing:
+) -> LayerStanding:
     """The value of a layer, with those of the queries or rows that it is the mean of."""
     if math.isnan(value) or measure.is_pooled:
-        return Standing(value, np.zeros(0), np.zeros(0))
+        return LayerStanding(value, np.zeros(0), np.zeros(0))
     known = np.ascontiguousarray(scores[rows])
     if measure.name == "rmse":
-        return Standing(value, (known - data.labels[rows]) ** 2, np.ones(rows.size))
+        return LayerStanding(value, (known - data.labels[rows]) ** 2, np.ones(rows.size))
     part = data.judgments.take_rows(rows)
-    return Standing(value, measure.per_query(known, part), part.query_weights_or_ones)
+    return LayerStanding(value, measure.per_query(known, part), part.query_weights_or_ones)
 
 
 @dataclass(eq=False)
@@ -88,7 +88,7 @@ class LayerChoice(EarlyStopping):
 
     judged_on: str = "both"
     lead: float = 0.0
-    kept: dict[str, Standing] = field(default_factory=dict)  # the standings of the best layer
+    kept: dict[str, LayerStanding] = field(default_factory=dict)  # the standings of the best layer
     n_best: int = 0  # its number, from 1
 
     @property
@@ -96,7 +96,7 @@ class LayerChoice(EarlyStopping):
         """The number of the best layer; 0 while there is none."""
         return self.n_best
 
-    def judge(self, standings: Mapping[str, Standing]) -> dict[str, Any]:
+    def judge(self, standings: Mapping[str, LayerStanding]) -> dict[str, Any]:
         """Add a layer, and say what was found: its values, its leads over the best one before it, and if it is ahead.
 
         The measure is that of the validation data, where there are any.
@@ -151,7 +151,7 @@ class LayerChoice(EarlyStopping):
         """Take over the standings of a checkpoint."""
         self.n_best = int(record["n_best"])
         self.kept = {
-            name: Standing(
+            name: LayerStanding(
                 math.nan if value is None else float(value),
                 np.array(arrays[f"{_PREFIX}{name}.units"]),
                 np.array(arrays[f"{_PREFIX}{name}.weights"]),
