@@ -120,11 +120,10 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
         row: dict[str, Any] = {name: float(each.mean()) for name, each in values.items()}
         for name in AGAINST:
             differences = values["cascade"] - values[name]
-            is_same = not differences.any()
             row[f"against {name}"] = {
                 "difference": float(differences.mean()),
                 "error": float(differences.std(ddof=1) / np.sqrt(differences.size)),
-                "p": 1.0 if is_same else p_value(values["cascade"], values[name]),
+                "p": p_value(values["cascade"], values[name]),
             }
         row["layers"] = [each["layers"] for each in own]
         row["stopped_because"] = [each["stopped_because"] for each in own]
