@@ -24,6 +24,8 @@ VERSION = "0.1.0"  # the version that wrote them
 
 _FOREST = {"n_trees": 2, "max_leaves": 4}
 _BOOST = {"n_trees": 3, "max_leaves": 3, "min_leaf": 5}
+# How version 0.1 grew and judged layers, without parameters for it.
+_LAYERS_OF_0_1 = {"bag": "row", "judged_on": "valid", "lead": 0.0}
 
 # One of every ranker, as small as can be: files are kept below 8 KiB where their kind allows it.
 RANKERS: dict[str, Any] = {
@@ -50,9 +52,11 @@ RANKERS: dict[str, Any] = {
         stop=None,
         patience=10,
     ),
-    "DeepForest": rw.DeepForest([rw.AdaRank(3)], max_layers=2, patience=None, n_folds=2),
+    "DeepForest": rw.DeepForest(
+        [rw.AdaRank(3)], max_layers=2, patience=None, n_folds=2, **_LAYERS_OF_0_1
+    ),
     "DeepForest-forest": rw.DeepForest(
-        n_forests=1, n_trees=2, max_leaves=3, max_layers=1, patience=None
+        n_forests=1, n_trees=2, max_leaves=3, max_layers=1, patience=None, **_LAYERS_OF_0_1
     ),
     "BoostingTree": rw.BoostingTree(budget=3),
     "Exp3P": rw.Exp3P(n_rounds=3),

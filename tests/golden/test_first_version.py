@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import rankwood as rw
+from rankwood.models.format import load_model, save_model
 from tests.golden.first_version import (
     FOLDER,
     RANKERS,
@@ -41,6 +42,16 @@ def test_a_model_is_the_estimator_it_was(name):
     assert model.n_features_in_ == 4
     assert model.training_["version"] == VERSION
     assert model.feature_names_in_.tolist() == list(parts()[0].feature_names)
+
+
+@pytest.mark.parametrize(("loss", "target"), [("lambda", "map"), ("gradient", "ndcg")])
+def test_lambda_learned_the_measure_it_was_judged_by(loss, target, tmp_path):
+    path = tmp_path / "model"
+    rw.save(rw.BROOF(loss, 1, 2, measure="map", stop=None).fit(parts()[0]), path)
+    forest, meta = load_model(path)
+    del meta["parameters"]["target"]  # version 0.1 had no such parameter
+    save_model(forest, path, meta)
+    assert rw.load(path).target == target
 
 
 @pytest.mark.parametrize("name", STOPPED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -287,4 +288,6 @@ def _after(fitted: Any, rounds: int) -> str:
         unit = next(
             (name for name in ("rounds", "trees", "epochs") if hasattr(fitted, f"n_{name}")), None
         )
+    if unit is not None and rounds == 1:
+        unit = re.sub(r"s\b", "", unit)  # one tree per run
     return "" if unit is None else f" with {rounds:,} {unit}"

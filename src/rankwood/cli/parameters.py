@@ -21,8 +21,12 @@ _PANEL = "Parameters of the model"
 # The estimators whose documentation is the help of an option; by default the first one with the parameter.
 _SPEAKERS = {
     "base": ("BoostingTree", "BROOF"),
+    "bag_share": ("RandomForest",),
     "min_gain": ("BROOF",),
+    "patience": ("BROOF", "DeepForest"),
     "seed": ("AdaRank",),
+    "weighting": ("RandomForest",),
+    **dict.fromkeys(("exploration", "smoothing"), ("Exp3P",)),
     **dict.fromkeys(("target", "truncation", "normalise", "sigma"), ("LambdaMART",)),
 }
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself

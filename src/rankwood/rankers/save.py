@@ -47,6 +47,11 @@ _RECORDED = (
     "learned_on_",
     "held_out_",
 )
+# Settings of fits of version 0.1 that are parameters since, and whose defaults are others. A file names every parameter
+# that there was when it was written, so one that does not name these is of that version.
+_FORMER: dict[str, dict[str, Any]] = {
+    "DeepForest": {"bag": "row", "judged_on": "valid", "lead": 0.0},
+}
 
 
 def estimators() -> dict[str, Any]:
@@ -114,7 +119,15 @@ def _rebuilt(name: str, parameters: dict[str, Any], path: str | os.PathLike[str]
     unknown = sorted(set(parameters) - set(kind().get_params()))
     if unknown:
         raise ModelError(f"{os.fspath(path)}: {name} has no parameter '{unknown[0]}'.")
-    return kind(**{key: _rebuilt_value(value, path) for key, value in parameters.items()})
+    named = {key: _rebuilt_value(value, path) for key, value in parameters.items()}
+    return kind(**(_former(name, named) | named))
+
+
+def _former(name: str, named: dict[str, Any]) -> dict[str, Any]:
+    """What the fit of a file followed before it was a parameter, so that ``refit`` and ``clone`` follow it too."""
+    if name == "BROOF" and named.get("loss") == "lambda" and "measure" in named:
+        return {"target": named["measure"]}  # one measure was both looked at and learned
+    return _FORMER.get(name, {})
 
 
 def _rebuilt_value(value: Any, path: str | os.PathLike[str]) -> Any:
