@@ -117,7 +117,7 @@ def test_a_configuration_file(rankwood, parts):
         (["--scoring", "expect"], "Did you mean 'expected'?"),
         (
             ["--model", "GBRT", "--base", "GBRT"],
-            "GBRT has no base; it is a parameter of BoostingTree, Exp3P, OrdinalRanker.",
+            "GBRT has no base; it is a parameter of BROOF, BoostingTree, Exp3P, OrdinalRanker.",
         ),
         (["--model", "AveragedGBRT", "--features-per-node", "none"], "nothing is random"),
     ],

@@ -38,7 +38,8 @@ CHOICE = (TEXT, -1, NAN)
 BAD_VALUES = {
     "C": (*AMOUNT, 0), "alpha": SHARE, "augment": CHOICE, "bag": CHOICE, "bag_share": SHARE, "batch_size": COUNT,
     "beta": SHARE, "boost": CHOICE, "budget": (*COUNT, 0, None), "cache_mb": AMOUNT, "clip": (TEXT,),
-    "constraints": CHOICE, "exponent": SHARE, "max_length": (*COUNT, 0),
+    "constraints": CHOICE, "exponent": SHARE, "max_length": (*COUNT, 0), "fold_models": CHOICE, "judged_on": CHOICE,
+    "lead": (*AMOUNT, 101), "passes": CHOICE,
     "cost_batch": COUNT, "cost_scale": CHOICE, "cost_weight": AMOUNT, "device": (TEXT,), "dropout": SHARE,
     "early_stopping": (*COUNT, 0), "evaluate_on": CHOICE, "exploration": SHARE, "features_per_node": (*SHARE, 0, 0.0),
     "fitted_on": CHOICE, "forest_bag": (*CHOICE, None), "forest_depth": COUNT, "forest_features": SHARE,
@@ -50,8 +51,10 @@ BAD_VALUES = {
     "min_split": COUNT, "mu": AMOUNT, "n_constraints": (*COUNT, 0), "n_epochs": COUNT, "n_folds": (*COUNT, 1),
     "n_forests": (*COUNT, 0), "n_rounds": (*COUNT, 0, None), "n_runs": (*COUNT, 0, None), "n_threads": (*COUNT, 0),
     "n_trees": COUNT, "normalise": (TEXT,), "normalize": CHOICE, "patience": (*COUNT, 0), "region": CHOICE,
-    "relevant": AMOUNT, "residuals": CHOICE, "rule": CHOICE, "scaling": CHOICE, "scoring": CHOICE, "seed": COUNT, "select": CHOICE, "sigma": (*AMOUNT, 0.0),
-    "smoothing": AMOUNT, "start": CHOICE, "strength": (*AMOUNT, 0, 11), "stop": CHOICE, "subsample": (*SHARE, 0.0), "subsample_by": CHOICE,
+    "relevant": AMOUNT, "residuals": CHOICE, "rule": CHOICE, "scaling": CHOICE, "scoring": CHOICE, "seed": COUNT,
+    "select": CHOICE, "sigma": (*AMOUNT, 0.0),
+    "smoothing": AMOUNT, "start": CHOICE, "strength": (*AMOUNT, 0, 11), "stop": CHOICE, "subsample": (*SHARE, 0.0),
+    "subsample_by": CHOICE,
     "tol": (*SHARE, 0), "tolerance": SHARE, "truncation": (*COUNT, 0), "update_weights": (TEXT,),
     "validation": (TEXT, None), "weighting": CHOICE, "when_stalled": CHOICE, "progress": (TEXT, 3),
 }  # fmt: skip

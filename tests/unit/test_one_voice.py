@@ -19,7 +19,7 @@ RANKERS = [
 ]
 # What may differ from ranker to ranker, since the papers' sizes do; every other shared parameter has one default.
 OWN_DEFAULTS = {
-    "bag", "budget", "early_stopping", "features_per_node", "learning_rate", "loss", "max_leaves", "measure", "min_leaf",
+    "bag", "base", "budget", "early_stopping", "features_per_node", "learning_rate", "loss", "max_leaves", "measure", "min_leaf",
     "min_split", "n_folds", "n_rounds", "n_trees", "patience", "validation", "weighting",
 }  # fmt: skip
 OWN_TYPES = {"base", "layer", "loss"}  # rankers, losses and layers to choose from

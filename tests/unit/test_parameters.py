@@ -151,11 +151,13 @@ def test_help_of_an_option_is_what_a_ranker_says_of_the_parameter():
     for option in cli_parameters.options():
         text = option.annotation.__metadata__[0].help.rpartition(" (default: ")[0]
         said = {
-            declared_parameters(kind)[option.name].doc.replace("[", r"\[")
+            kind.__name__: declared_parameters(kind)[option.name].doc.replace("[", r"\[")
             for kind in RANKERS
             if option.name in declared_parameters(kind)
         }
-        assert text in said, option.name
+        first, *others = text.split(" BROOF: ")  # which may have a word of its own on a shared name
+        assert first in said.values(), option.name
+        assert others in ([], [said.get("BROOF")]), option.name
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
