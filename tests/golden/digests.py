@@ -39,9 +39,12 @@ ROUNDED = {
     r"RankSVM|DeepForest: a list": "sums of the solver in BLAS, which has kernels of its own per processor",
     r"least.squares": "LAPACK's least squares",
     r"LambdaMART|NDCGBoost": "the C library's exp: with and without fused multiplication",
+    r"Blend": "LAPACK's or SciPy's least squares; RankSVM among the parts",
+    r"bandit": "numpy's exp in the bandit's probabilities",
     r"rbp": "powers of numpy",
     # results of models above
     r"^(compare|convergence|refit|warm_start|add_model_features: report)": "RankSVM or LambdaMART among the models",
+    r"^(best_sizes|factorial_design: folds)": "BROOF among the models",
     r"^evaluate: ": "measures of the scores of RankSVM",
     r"^(size_quality_front|explain: (BoostingTree|one document)|importance: contribution)": "of LambdaMART",
     r"^checkpoint: BoostingTree": "of LambdaMART",

@@ -37,6 +37,8 @@ _MODELS = {
     "deep": "DeepForest",
     "ordinal": "OrdinalRanker: expected",
     "broof": "BROOF: absolute",
+    "blend": "Blend: held-out",
+    "gated": "Blend: per document",
 }
 _DATA = "--data train.csv --test test.csv"
 _SMALL = "RandomForest:n_trees=3,max_leaves=6"
@@ -72,6 +74,10 @@ JSON_CALLS = {
         "transfer --source train.csv --target valid.csv --valid test.csv --share 0.3 "
         "--set n_trees=3 --set max_leaves=6"
     ),
+    "transfer-table": (
+        "transfer --source train.csv --target valid.csv --valid test.csv --share 0.1 --share 1 --columns Q "
+        "-m ndcg@10 -m rmse --set n_trees=3 --set max_leaves=6 --quiet"
+    ),
     "bias-variance": f"bias-variance {_DATA} --model {_SMALL} --trainings 2",
     "learning-curve": f"learning-curve {_DATA} --model {_SMALL} --share 0.5 --share 1 --repetitions 2",
     "convergence": "convergence forest.rankwood boosted.rankwood deep.rankwood --test test.csv --every 2",
@@ -79,6 +85,10 @@ JSON_CALLS = {
     "factorial": (
         f"factorial {_DATA} --model {_SMALL} --factor min_leaf=1,10 --factor features_per_node=0.3,0.9 "
         "--repetitions 2"
+    ),
+    "factorial-coupled": (
+        f"factorial {_DATA} --model BROOF:n_rounds=2,n_trees=4,max_leaves=6,stop=none --factor loss=absolute,gradient "
+        "--factor validation+update_weights=oob,train --where loss=gradient:update_weights=none --repetitions 2 --quiet"
     ),
     "evaluate-trec": "evaluate run.trec qrels.txt --preset trec_eval -m ndcg@10 -m map --complete",
     "evaluate-trec-condensed": "evaluate run.trec qrels.txt -m ndcg@10 -m judged@10 --condense",
@@ -98,6 +108,8 @@ TEXT_CALLS = {
             "inspect-model-linear",
             "inspect-model-search",
             "inspect-model-deep",
+            "inspect-model-broof",
+            "inspect-model-blend",
             "evaluate",
             "compare",
             "explain-importance",
@@ -105,13 +117,16 @@ TEXT_CALLS = {
             "explain-document",
             "explain-why",
             "export",
+            "best-sizes",
             "cost-curve",
             "front",
             "transfer",
+            "transfer-table",
             "bias-variance",
             "learning-curve",
             "convergence",
             "factorial",
+            "factorial-coupled",
         )
     },
     "train": "train --model RandomForest --data train.csv --valid valid.csv --n-trees 3 --max-leaves 6 --out new.rankwood",
@@ -120,6 +135,18 @@ TEXT_CALLS = {
         "--refit --out new.rankwood"
     ),
     "train-config": "train settings.toml",
+    "train-blend": (
+        "train --model Blend --parts forest=RandomForest(n_trees=3),boosting=GBRT(n_trees=5) --data train.csv "
+        "--valid valid.csv --out new.rankwood"
+    ),
+    "train-deep": (
+        "train --model DeepForest --n-forests 2 --n-trees 3 --max-layers 4 --patience 1 --data train.csv "
+        "--valid valid.csv --out new.rankwood"
+    ),
+    "train-ordinal": (
+        "train --model OrdinalRanker --base RandomForest --n-trees 3 --scoring least_squares --data train.csv "
+        "--out new.rankwood"
+    ),
     "score": "score boosted.rankwood few.csv",
     "score-trec": "score linear.rankwood few.txt --format trec --run-tag golden",
     "score-early-exit": "score boosted.rankwood few.csv --format numbers --early-exit every=2,drop=0.5",
@@ -144,6 +171,8 @@ TEXT_CALLS = {
     "export-c": "export boosted.rankwood shown.c --to c --quiet",
     "data-synth-shown": "data synth shown.csv --queries 2 --docs 3 --features 8 --missing 0.3 --doc-ids --quiet",
     "front-out": "front search.rankwood --max-trees 2 --out new.rankwood",
+    "error-not-a-sum": "export gated.rankwood new.txt --to ranklib",
+    "error-one-size": "best-sizes linear.rankwood test.csv",
     "error-label": "inspect broken-label.txt",
     "error-query": "inspect broken-query.txt",
     "error-order": "inspect broken-order.txt",

@@ -117,9 +117,11 @@ def squared(scores: np.ndarray, data: rw.RankingData) -> tuple[np.ndarray, np.nd
 _FOREST = {"n_trees": 5, "max_leaves": 12}
 _BOOST = {"n_trees": 6, "max_leaves": 6, "min_leaf": 5, "learning_rate": 0.2}
 _ROUNDS = {"n_rounds": 8}
-_BROOF = {"n_rounds": 3, "n_trees": 4, "max_leaves": 8}
+# All rounds are kept, so that each of them shows.
+_BROOF = {"n_rounds": 3, "n_trees": 4, "max_leaves": 8, "stop": None}
 _STUMP = {"max_leaves": 2, "learning_rate": 0.2, "min_leaf": 5}
 _DEEP = {"n_forests": 2, "n_trees": 3, "max_leaves": 8, "max_layers": 2, "patience": None}
+_PARTS = {"forest": rw.RandomForest(**_FOREST), "boosting": rw.GBRT(**_BOOST)}
 
 CASES: dict[str, Case] = {
     # forests
@@ -214,6 +216,9 @@ CASES: dict[str, Case] = {
         ),
         valid=True,
     ),
+    "AveragedGBRT: costs": Case(
+        rw.AveragedGBRT(4, n_runs=2, max_leaves=6, feature_costs=COSTS, cost_weight=0.5), "costs"
+    ),
     "InitializedGBRT": Case(rw.InitializedGBRT(**_BOOST, forest_trees=4, forest_leaves=10)),
     "InitializedGBRT: in-bag, bag=query": Case(
         rw.InitializedGBRT(
@@ -227,6 +232,12 @@ CASES: dict[str, Case] = {
         ),
         "weights",
         valid=True,
+    ),
+    "InitializedGBRT: costs": Case(
+        rw.InitializedGBRT(
+            **_BOOST, forest_trees=4, feature_costs=COSTS, cost_weight=0.5, cost_batch=2
+        ),
+        "costs",
     ),
     "InitializedGBRT: the forest alone": Case(
         rw.InitializedGBRT(8, max_leaves=6, forest_trees=4, forest_depth=2, early_stopping=2),
@@ -280,6 +291,12 @@ CASES: dict[str, Case] = {
     "LambdaMART: monotone, 3 threads": Case(
         rw.LambdaMART(**_BOOST, monotone=[1, 0] * 5, n_threads=3)
     ),
+    "LambdaMART: costs": Case(
+        rw.LambdaMART(**_BOOST, feature_costs=COSTS, cost_weight=0.5), "costs"
+    ),
+    "LambdaMART: raw costs": Case(
+        rw.LambdaMART(**_BOOST, feature_costs=COSTS, cost_weight=0.05, cost_scale="raw"), "costs"
+    ),
     # other methods in rounds
     "NDCGBoost": Case(rw.NDCGBoost(**_ROUNDS)),
     "NDCGBoost: linear gain, early stopping": Case(
@@ -319,16 +336,16 @@ CASES: dict[str, Case] = {
     },
     **{
         f"BROOF: {loss}, valid, stops": Case(
-            rw.BROOF(loss, **{**_BROOF, "n_rounds": 6}, stop="valid", patience=2), valid=True
+            rw.BROOF(loss, **{**_BROOF, "n_rounds": 6, "stop": "valid"}, patience=2), valid=True
         )
         for loss in ("absolute", "lambda")
     },
     "BROOF: gradient, stops out of bag": Case(
-        rw.BROOF(**{**_BROOF, "n_rounds": 8}, learning_rate=0.5, stop="oob", patience=2), "costs"
+        rw.BROOF(**{**_BROOF, "n_rounds": 8, "stop": "oob"}, learning_rate=0.5, patience=2), "costs"
     ),
     "BROOF: lambda, rate, stops": Case(
         rw.BROOF(
-            "lambda", **{**_BROOF, "n_rounds": 8}, learning_rate=0.5, stop="valid", patience=2
+            "lambda", **{**_BROOF, "n_rounds": 8, "stop": "valid"}, learning_rate=0.5, patience=2
         ),
         valid=True,
     ),
@@ -346,15 +363,10 @@ CASES: dict[str, Case] = {
             ("lambda", "train", None),
         )
     },
-    "BROOF: median by grade, dirichlet, reweight": Case(
-        rw.BROOF(
-            "median",
-            **_BROOF,
-            region="grade",
-            initial_weights="dirichlet",
-            weighting="reweight",
-        )
+    "BROOF: median by grade, dirichlet": Case(
+        rw.BROOF("median", **_BROOF, region="grade", initial_weights="dirichlet")
     ),
+    "BROOF: median by position": Case(rw.BROOF("median", **_BROOF, region="position")),
     "BROOF: absolute, not normalised, rate": Case(
         rw.BROOF("absolute", **_BROOF, normalize=None, learning_rate=0.5), "binary"
     ),
@@ -365,9 +377,36 @@ CASES: dict[str, Case] = {
         rw.BROOF(HalfResidues(), **_BROOF, validation=half_and_half)
     ),
     "BROOF: lambda of map, bag=query, gaps": Case(
-        rw.BROOF("lambda", **_BROOF, measure="map", bag="query", bag_share=0.7), "gaps"
+        rw.BROOF("lambda", **_BROOF, target="map", measure="map", bag="query", bag_share=0.7),
+        "gaps",
     ),
-    "BROOF: height, weights": Case(rw.BROOF("height", **_BROOF, weighting="reweight"), "weights"),
+    "BROOF: height, weights": Case(rw.BROOF("height", **_BROOF), "weights"),
+    "BROOF: absolute, resample": Case(
+        rw.BROOF("absolute", **{**_BROOF, "n_trees": 20}, weighting="resample"), "weights"
+    ),
+    "BROOF: height, as version 0.1": Case(
+        rw.BROOF("height", **{**_BROOF, "n_trees": 40}, bag="row", weighting="resample")
+    ),
+    "BROOF: gradient, bag=row, stop=oob": Case(
+        rw.BROOF(**{**_BROOF, "n_rounds": 8, "stop": "oob"}, bag="row", patience=2)
+    ),
+    "BROOF: defaults": Case(rw.BROOF(), "binary"),
+    "BROOF: absolute, defaults but for the trees": Case(
+        rw.BROOF("absolute", n_trees=20), valid=True
+    ),
+    "BROOF: extra trees": Case(rw.BROOF("absolute", **_BROOF, base="extra")),
+    "BROOF: extra trees, all rows": Case(
+        rw.BROOF(**_BROOF, base="extra", bag=None, validation="train"), "gaps"
+    ),
+    "BROOF: lambda of err, pairs of the first 5, sigma": Case(
+        rw.BROOF("lambda", **_BROOF, target="err", truncation=5, normalise=False, sigma=2.0)
+    ),
+    "BROOF: absolute, costs": Case(
+        rw.BROOF("absolute", **_BROOF, feature_costs=COSTS, cost_weight=0.5, cost_batch=2), "costs"
+    ),
+    "BROOF: gradient, raw costs": Case(
+        rw.BROOF(**_BROOF, feature_costs=COSTS, cost_weight=0.05, cost_scale="raw"), "costs"
+    ),
     "BROOF: gradient, weights, own_child": Case(
         rw.BROOF(**_BROOF, max_depth=4, min_leaf=3, missing="own_child"), "gaps", arrays=True
     ),
@@ -404,6 +443,52 @@ CASES: dict[str, Case] = {
         "gaps",
     ),
     "DeepForest: weights": Case(rw.DeepForest(**_DEEP), "weights"),
+    "DeepForest: grades": Case(rw.DeepForest(**_DEEP, augment="grades")),
+    "DeepForest: scores and ranks": Case(rw.DeepForest(**_DEEP, passes="scores+ranks"), "gaps"),
+    "DeepForest: standard and gaps, kept": Case(
+        rw.DeepForest(
+            **{**_DEEP, "max_layers": 3}, passes="standard+gaps", keep_augmented=True, bag="row"
+        )
+    ),
+    "DeepForest: LambdaMART, mean of the folds": Case(
+        rw.DeepForest.lambdamart(
+            2, 3, max_layers=2, n_folds=2, patience=None, fold_models="average"
+        )
+    ),
+    "DeepForest: judged as by version 0.1": Case(
+        rw.DeepForest(
+            **{**_DEEP, "max_layers": 4, "patience": 1}, bag="row", judged_on="valid", lead=0.0
+        ),
+        valid=True,
+    ),
+    "DeepForest: judged on held-out scores": Case(
+        rw.DeepForest(**{**_DEEP, "max_layers": 4, "patience": 2}, judged_on="held_out", lead=0.5)
+    ),
+    # several as one
+    "Blend: held-out": Case(rw.Blend(_PARTS), valid=True),
+    "Blend: search by map": Case(
+        rw.Blend(_PARTS, rule="search", measure="map"), "gaps", valid=True
+    ),
+    "Blend: out of bag, scaled over all": Case(
+        rw.Blend(
+            [rw.RandomForest(**_FOREST), rw.OrdinalRanker(rw.RandomForest(4, max_leaves=6))],
+            "oob",
+            "all",
+        )
+    ),
+    "Blend: per document": Case(
+        rw.Blend(_PARTS, "per-document", gate=rw.RandomForest(4, max_leaves=5), strength=1.0),
+        valid=True,
+    ),
+    "Blend: per document, strength by folds": Case(
+        rw.Blend(_PARTS, "per-document", gate=rw.RandomForest(4, max_leaves=5)), valid=True
+    ),
+    "Blend: given weights, as they are, weights to fit": Case(
+        rw.Blend(_PARTS, [0.25, 0.75], None), arrays=True
+    ),
+    "Blend: equal, with a linear part": Case(
+        rw.Blend([*_PARTS.items(), ("linear", rw.RankSVM(C=0.001))], "equal"), "weights"
+    ),
     # enough rows for work to be dealt to threads
     **{
         f"{name}: large": Case(ranker, "large")
@@ -413,7 +498,7 @@ CASES: dict[str, Case] = {
             "LambdaMART": rw.LambdaMART(3, max_leaves=8, n_threads=2),
             "RankBoost": rw.RankBoost(3, n_threads=2),
             "RankSVM": rw.RankSVM(n_threads=2),
-            "BROOF": rw.BROOF("height", n_rounds=2, n_trees=2, max_leaves=8, n_threads=2),
+            "BROOF": rw.BROOF("height", 2, 2, max_leaves=8, stop=None, n_threads=2),
             "Exp3P": rw.Exp3P(n_rounds=3, n_threads=2),
         }.items()
     },
@@ -450,6 +535,18 @@ CASES: dict[str, Case] = {
     "BoostingTree: rmse, no cache": Case(
         rw.BoostingTree(rw.GBRT(**_STUMP), budget=25, measure="rmse", cache_mb=0), "no queries"
     ),
+    "BoostingTree: bandit": Case(
+        rw.BoostingTree(
+            rw.GBRT(**_STUMP), budget=30, constraints="bandit", exploration=0.6, smoothing=0.5
+        )
+    ),
+    "BoostingTree: LambdaMART, 4 leaves, bandit": Case(
+        rw.BoostingTree(rw.LambdaMART(max_leaves=4, min_leaf=5), budget=30, constraints="bandit"),
+        "gaps",
+    ),
+    "BoostingTree: LambdaMART, chosen by p@5, short models": Case(
+        rw.BoostingTree(budget=30, select_by="p@5", max_length=4, exponent=0.8), valid=True
+    ),
     **{
         f"Exp3P: {name}": Case(rw.Exp3P(base, 10), data)
         for name, base, data in (
@@ -460,6 +557,7 @@ CASES: dict[str, Case] = {
             ("GBRT", rw.GBRT(**_STUMP), "weights"),
         )
     },
+    "Exp3P: reward": Case(rw.Exp3P(rw.GBRT(**_STUMP), 10, reward="p@5"), valid=True),
     "Exp3P: explores, early stopping by p@5": Case(
         rw.Exp3P(
             n_rounds=12, exploration=0.8, smoothing=0.5, measure="p@5", early_stopping=3, seed=7

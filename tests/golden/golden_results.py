@@ -283,6 +283,40 @@ def _selected_and_measured(_: Path) -> Any:
     return selection.report
 
 
+@entry("transfer_table")
+def _transfer_table(_: Path) -> Any:
+    countries = rw.make_transfer(12, 12, 15, 8, seed=2)
+    target, valid, test = rw.split_queries(countries.target, (0.4, 0.3, 0.3), seed=1)
+    forest = _quick_forest()
+    table = rw.transfer_table(
+        countries.source,
+        target,
+        (0.1, 1.0),
+        ("Q", "QPC"),
+        valid=valid,
+        test=test,
+        model=forest,
+        measures=("rmse", "ndcg@10"),
+        forest=forest,
+        source_model=rw.OrdinalRanker(forest),
+        n_folds=3,
+    )
+    return [table, table.similarity, str(table)]
+
+
+@entry("common_features: one value throughout")
+def _not_common(_: Path) -> Any:
+    one, other = part("/train"), part("/test")
+    features = other.features.copy()
+    features[:, 2], features[:, 5] = 0.0, np.nan
+    names = other.feature_names
+    other = rw.RankingData(features, other.labels, other.query_ids, feature_names=names)
+    return [
+        [each.names for each in rw.common_features(one, other, keep_constant=keep_constant)]
+        for keep_constant in (False, True)
+    ]
+
+
 @entry("add_model_features")
 def _added(_: Path) -> Any:
     added = rw.add_model_features(fitted("OrdinalRanker: expected"), part("/test"), prefix="other_")
@@ -348,6 +382,24 @@ def _cost_curve(_: Path) -> Any:
         fitted("GBRT: costs"), part("costs/test"), costs=COSTS, exits=rw.EarlyExit(2, 0.3), every=1
     )
     return list(curve.rows())
+
+
+@entry("best_sizes")
+def _best_sizes(_: Path) -> Any:
+    measures = ["ndcg@10", "p@5", "rmse"]
+    names = ("GBRT", "RandomForest", "AveragedGBRT", "BROOF: absolute", "OrdinalRanker: expected")
+    found = [
+        rw.best_sizes(fitted(name), part("/valid"), measures, test=part("/test"), costs=COSTS)
+        for name in names
+    ]
+    exits = rw.EarlyExit(2, 0.3)
+    found.append(rw.best_sizes(fitted("GBRT"), part("/valid"), exits=exits, cost="path", every=2))
+    sizes = [each["ndcg@10"].n_rounds for each in found[:-1]]
+    smaller = [
+        fitted(name).truncated(size).predict(part("/test"))
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    return [found, smaller, str(found[0])]
 
 
 @entry("size_quality_front")
@@ -521,6 +573,23 @@ def _design(_: Path) -> Any:
     )
 
 
+@entry("factorial_design: folds, repetitions, coupled factors")
+def _design_of_folds(_: Path) -> Any:
+    folds = rw.make_folds(part("/train"), 3, seed=1)
+    broof = rw.BROOF(n_rounds=2, n_trees=4, max_leaves=6, stop=None)
+    factors = {
+        "loss": ["absolute", "gradient"],
+        ("validation", "update_weights"): ["oob", "train"],
+    }
+    where = [({"loss": "gradient"}, {"update_weights": None})]
+    options = {"where": where, "repetitions": 2, "n_threads": 1}
+    found = [
+        rw.factorial_design(broof, factors, folds, replicates=replicates, **options)
+        for replicates in ("repetitions", "all", "folds")
+    ]
+    return [found, [each.critical() for each in found], str(found[0])]
+
+
 @entry("learning_curve")
 def _learning_curve(_: Path) -> Any:
     return rw.learning_curve(
@@ -537,6 +606,13 @@ def _convergence(_: Path) -> Any:
     names = ("RandomForest", "GBRT", "InitializedGBRT", "BROOF: absolute", "DeepForest")
     models = {name: fitted(name) for name in names}
     return rw.convergence(models, {"train": part("/train"), "test": part("/test")}, every=1)
+
+
+@entry("convergence: folds, AdaRank")
+def _convergence_of_folds(_: Path) -> Any:
+    folds = rw.make_folds(part("/train"), 3, seed=1)
+    rankers = {"boosted": rw.GBRT(4, max_leaves=4), "linear": rw.AdaRank(10, "ndcg@5")}
+    return rw.convergence(rankers, folds, every=2)
 
 
 @entry("refit")
@@ -610,7 +686,7 @@ STOPPED: dict[str, Any] = {
     "NDCGBoost": rw.NDCGBoost(n_rounds=6),
     "RankBoost": rw.RankBoost(n_rounds=6),
     "AdaBoost": rw.AdaBoost(n_rounds=6),
-    "BROOF": rw.BROOF("height", n_rounds=4, n_trees=2, max_leaves=6),
+    "BROOF": rw.BROOF("height", n_rounds=4, n_trees=2, max_leaves=6, stop=None),
     "BoostingTree": rw.BoostingTree(budget=24),
     "Exp3P": rw.Exp3P(n_rounds=6),
 }

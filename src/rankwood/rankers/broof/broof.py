@@ -54,7 +54,9 @@ from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 TOO_WRONG = "the error of a forest is too large"
 NO_BETTER_OUT_OF_BAG = "early stopping: the out-of-bag measure has not improved"
-FIRST_KEPT = "; no round was ahead of the first forest by more than a standard error, so it was kept alone"
+FIRST_KEPT = (
+    "; no round was ahead of the first forest by more than a standard error, so it was kept alone"
+)
 TREES_OF_A_STEP = 50  # a round of gradient or lambda, of which a tenth is taken
 TREES_OF_A_FOREST = 300  # a round of the others; the papers' number
 PATIENCE_OF_STEPS, PATIENCE_OF_FORESTS = 20, 5  # rounds; those of steps are smaller and many
