@@ -15,7 +15,7 @@ from rankwood.dtypes import Floats
 from rankwood.errors import ModelError
 from rankwood.measures.measure import Measure
 from rankwood.models.early_exit import EarlyExit
-from rankwood.models.stages import ModelStages
+from rankwood.models.family import ModelStages
 from rankwood.rankers.base import learns_kind, stages_of
 from rankwood.studies.best_sizes import Walk, best_stage
 
