@@ -40,6 +40,7 @@ Where the parts are
     workers, dask   where tasks are run
     store           the run's folder and its record
     results         the results of a run, for statistics and reports
+    finished        factorial designs and fronts of finished runs
     report/         the report of a run: page, tables, charts, text files
 
 To add a key to the file: name it in the ``_KEYS`` of ``config`` (or in ``sections``), add a field to ``Experiment`` in
