@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.explain import explain
     from rankwood.evaluation.importance import importance
     from rankwood.evaluation.significance import compare_values
-    from rankwood.experiments.design import factorial_of_run
-    from rankwood.experiments.fronts import run_fronts
+    from rankwood.experiments.finished import factorial_of_run, run_fronts
     from rankwood.experiments.report import write_report
     from rankwood.experiments.results import read_run
     from rankwood.experiments.runner import run_experiment
@@ -103,7 +102,7 @@ _MODULE_OF = {
     "export": "rankwood.exports.exporting",
     "factorial": "rankwood.studies.factorial",
     "factorial_design": "rankwood.studies.factorial",
-    "factorial_of_run": "rankwood.experiments.design",
+    "factorial_of_run": "rankwood.experiments.finished",
     "from_frame": "rankwood.data.tables.ranking",
     "import_model": "rankwood.exports.exporting",
     "importance": "rankwood.evaluation.importance",
@@ -121,7 +120,7 @@ _MODULE_OF = {
     "read_table": "rankwood.data.tables.ranking",
     "refit": "rankwood.rankers.save",
     "run_experiment": "rankwood.experiments.runner",
-    "run_fronts": "rankwood.experiments.fronts",
+    "run_fronts": "rankwood.experiments.finished",
     "sample_queries": "rankwood.data.splits",
     "save": "rankwood.rankers.save",
     "select_similar": "rankwood.studies.transfer",

@@ -227,7 +227,7 @@ def test_three_doors_to_numba():
         )
         if any(module.split(".")[0] in ("numba", "llvmlite") for module in modules):
             using.add(name_of(path))
-    assert using <= {"_core/jit.py", "_core/lanes.py", "_core/atomics.py"}
+    assert using <= {"_core/jit.py", "_core/lanes.py", "_core/team.py"}
 
 
 def test_the_digest_covers_every_name_that_a_kernel_uses():

@@ -26,7 +26,7 @@ RANKERS = {
     "RankBoost": (rw.RankBoost(4), range(1, 5), range(1, 5)),
     "AdaBoost": (rw.AdaBoost(4), range(1, 5), range(1, 5)),
     "RandomForest": (rw.RandomForest(4, max_leaves=6), range(1, 5), range(1, 5)),
-    "BROOF": (rw.BROOF("gradient", 4, 3, max_leaves=6), range(1, 5), range(3, 13, 3)),
+    "BROOF": (rw.BROOF("gradient", 4, 3, max_leaves=6, stop=None), range(1, 5), range(3, 13, 3)),
     "Exp3P": (rw.Exp3P(rw.LambdaMART(**SMALL), n_rounds=4), range(1, 5), range(1, 5)),
 }
 BASES = {

@@ -18,8 +18,7 @@ from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models.forest import cost_of_trees, count_features, first_uses
 from rankwood.training import checkpoint
 from rankwood.training.bags import Bags, stream_number
-from rankwood.training.costs import root_impurity
-from rankwood.training.inputs import training_set
+from rankwood.training.inputs import root_impurity, training_set
 from rankwood.trees.grower import grow_tree
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from tests.reference import early_exit as slow

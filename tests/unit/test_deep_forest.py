@@ -17,7 +17,6 @@ from sklearn.tree import DecisionTreeRegressor
 import rankwood as rw
 from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
 from rankwood.models import cascade as cascade_module
-from rankwood.models import within_query
 from rankwood.rankers.deep_forest import choosing, growing
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.outputs import mean_correlations, pareto_front
@@ -212,14 +211,14 @@ def test_ranks_and_gaps_need_queries(parts, tmp_path):
     np.testing.assert_array_equal(model.predict(one), model.predict(valid)[is_its])
 
 
-@pytest.mark.parametrize("form", within_query.FORMS)
+@pytest.mark.parametrize("form", cascade_module.FORMS)
 def test_forms_equal_the_slow_twin(rng, form):
     ids = rng.integers(0, 9, 60)  # rows of a query stand apart, and some queries have one row
     data = rw.RankingData(np.zeros((60, 1)), np.zeros(60), ids)
     for values in (rng.normal(size=60), rng.integers(0, 3, 60) * 1e30, np.full(60, 7.0)):
         column = values.astype("f4")
         column[:4] = np.nan
-        (found,) = within_query.columns_in_forms(column, [form], data.judgments.grouping)
+        (found,) = cascade_module.columns_in_forms(column, [form], data.judgments.grouping)
         expected = reference.within_query(column, data, form)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

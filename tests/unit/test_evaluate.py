@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwood.data.dataset import RankingData
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation import intervals
+from rankwood.evaluation import paired_tests
 from rankwood.evaluation.evaluate import evaluate
-from rankwood.evaluation.intervals import Resampling
+from rankwood.evaluation.paired_tests import Resampling
 from rankwood.measures import ranking
 from rankwood.measures.auc import PooledCurve
 from rankwood.measures.measure import MEASURES, Measure, parse_measure
@@ -136,7 +136,7 @@ def test_the_pooled_bootstrap_resamples_queries():
 def test_many_queries_are_resampled_in_blocks(monkeypatch):
     data, scores = make(400)
     plain = evaluate(scores, data, ["ndcg", "auc", "rmse"], n_bootstrap=2000)
-    monkeypatch.setattr(intervals, "MOST_UNITS", 100)
+    monkeypatch.setattr(paired_tests, "MOST_UNITS", 100)
     blocks = evaluate(scores, data, ["ndcg", "auc", "rmse"], n_bootstrap=2000)
     for one, other in zip(plain, blocks, strict=True):
         assert one.value == other.value

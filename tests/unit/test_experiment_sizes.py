@@ -13,7 +13,7 @@ from rankwood.data.splits import sample_queries
 from rankwood.errors import ParameterError
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.runner import fingerprint, make_plan
-from rankwood.experiments.sizes import keep_every_round
+from rankwood.experiments.tuning import keep_every_round
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 

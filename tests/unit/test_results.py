@@ -16,7 +16,7 @@ import rankwood as rw
 import rankwood.evaluation
 import rankwood.studies
 from rankwood.errors import DataError
-from rankwood.evaluation.intervals import weighted_values
+from rankwood.evaluation.paired_tests import weighted_values
 from rankwood.evaluation.results import Result, show_interval, show_number, show_p
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own

@@ -14,6 +14,8 @@
     How much memory the machine has.
 ``random``
     Independent random streams, one per purpose and iteration.
+``team``
+    A team of threads that share the work of one kernel, and the atomic operations by which they meet.
 ``threads``
     The number of threads, and running blocks of work on them.
 """

@@ -9,7 +9,7 @@ nothing.
 The folder is ``NUMBA_CACHE_DIR/rankwood`` if that variable is set, else the user's cache folder. Digests that have
 not been used lately are pruned. If the disk cannot be written, kernels are compiled in memory.
 
-Only this module, and ``lanes`` and ``atomics``, which add LLVM instructions, import numba.
+Only this module, and ``lanes`` and ``team``, which add LLVM instructions, import numba.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from rankwood.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
-    from rankwood.experiments.fronts import RunFronts
+    from rankwood.experiments.finished import RunFronts
     from rankwood.studies.cost_curve import Front, QualityCostCurve
 
 StudyCheckpoint = Annotated[
@@ -458,7 +458,7 @@ def factorial_command(
             "--folds": folds,
         }
         _refuse_fits(fits | {"--where": where, "--checkpoint": checkpoint})
-        from rankwood.experiments.design import factorial_of_run
+        from rankwood.experiments.finished import factorial_of_run
 
         result = factorial_of_run(
             run, _factors_of_run(factor), measure, replicates=replicates, level=level
@@ -655,7 +655,7 @@ def _show_run_fronts(
     as_json: bool,
 ) -> None:
     """The curves of a run's boosted rankers."""
-    from rankwood.experiments.fronts import run_fronts
+    from rankwood.experiments.finished import run_fronts
 
     given = {"--data": data, "--out": out, "--every-length": every_length or None}
     for name, value in given.items():

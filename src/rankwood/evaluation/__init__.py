@@ -10,11 +10,11 @@ What each function answers
 From call to table, with ``evaluate(model, data, "ndcg@10")``
     1. The text becomes a ``Measure``, with every convention filled in (``rankwood.measures``).
     2. The model scores the documents; the measure is computed for every query.
-    3. Means are taken over queries, and their intervals over resampled queries (``intervals.py``).
+    3. Means are taken over queries, and their intervals over resampled queries (``paired_tests.py``).
     4. An ``Evaluation`` holds the numbers. ``print`` shows its table, and below it the conventions in force.
 
 ``compare`` adds a comparison with the baseline per measure: ``significance.py`` compares pairs of systems, and
-``paired_tests.py`` has the statistics (tests, effect sizes, corrections for multiple comparisons).
+``paired_tests.py`` has the statistics (intervals, tests, effect sizes, corrections for multiple comparisons).
 
 How a result class is made
     Everything that this package and ``rankwood.studies`` return derives from ``Result`` (``results.py``). A subclass is

@@ -19,7 +19,7 @@ from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling, weighted_values
+from rankwood.evaluation.paired_tests import NO_INTERVAL, Interval, Resampling, weighted_values
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.auc import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values

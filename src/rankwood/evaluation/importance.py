@@ -19,7 +19,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.evaluation.explain import Importance, model_of, names_of
-from rankwood.evaluation.intervals import Resampling, weighted_values
+from rankwood.evaluation.paired_tests import Resampling, weighted_values
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.inputs import features_in_order

@@ -16,10 +16,11 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.intervals import Interval, Resampling
 from rankwood.evaluation.paired_tests import (
     CORRECTIONS,
     TESTS,
+    Interval,
+    Resampling,
     adjusted,
     cohens_d,
     p_value,

@@ -35,11 +35,12 @@ Where the parts are
     toml_positions  lines of keys; ``Section``, which reads and checks one table
     runner          plan, order and progress; fingerprints
     cells           Task, Outcome, and what a worker does with them; the data of a fold
-    sizes           the choice of sizes by measure on validation queries; exits and costs in scoring
-    tuning          the choice of parameters on validation queries: a grid, or Optuna
+    tuning          what is chosen on validation queries: parameters, by a grid or Optuna, and sizes by measure; exits
+                    and costs in scoring
     workers, dask   where tasks are run
     store           the run's folder and its record
     results         the results of a run, for statistics and reports
+    finished        factorial designs and fronts of finished runs
     report/         the report of a run: page, tables, charts, text files
 
 To add a key to the file: name it in the ``_KEYS`` of ``config`` (or in ``sections``), add a field to ``Experiment`` in

@@ -33,14 +33,14 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, RankwoodWarning
 from rankwood.evaluation.evaluate import MeasureResult, evaluate
 from rankwood.experiments.settings import Algorithm, Cell, DataSource, build, max_bins_of, prepare
-from rankwood.experiments.sizes import (
+from rankwood.experiments.tuning import (
     VALIDATED,
     ScoringRules,
     SizedScores,
     keep_every_round,
     sized_scores,
+    tune,
 )
-from rankwood.experiments.tuning import tune
 from rankwood.measures.measure import is_minimised, parse_measure
 from rankwood.rankers.base import learned_model, weights_by_name
 from rankwood.rankers.save import save

@@ -19,8 +19,8 @@ from rankwood.errors import DataError, ParameterError, RankwoodError, UnknownNam
 from rankwood.experiments.sections import KEYS as DATA_KEYS
 from rankwood.experiments.sections import PATH_KEYS, read_algorithms, read_data_table
 from rankwood.experiments.settings import NOTHING, Algorithm, Experiment
-from rankwood.experiments.sizes import STOPPING, VALIDATED, WHOLE
 from rankwood.experiments.toml_positions import Section, TomlSource, did_you_mean
+from rankwood.experiments.tuning import STOPPING, VALIDATED, WHOLE
 from rankwood.measures.measure import PRESETS, parse_measure, squeeze
 
 TESTS = ("wilcoxon", "t", "randomization")

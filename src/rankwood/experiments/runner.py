@@ -24,8 +24,8 @@ from rankwood.experiments.cells import Outcome, Task
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.results import RunResults, read_run
 from rankwood.experiments.settings import Cell, DataSource, Experiment, build
-from rankwood.experiments.sizes import VALIDATED, ScoringRules
 from rankwood.experiments.store import RunFolder, make_record, now
+from rankwood.experiments.tuning import VALIDATED, ScoringRules
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
 

@@ -38,7 +38,7 @@ from rankwood._core.threads import usable_cores
 from rankwood.errors import DataError, RunError
 from rankwood.experiments.cells import Outcome
 from rankwood.experiments.settings import Cell, Experiment, build
-from rankwood.experiments.sizes import WHOLE
+from rankwood.experiments.tuning import WHOLE
 from rankwood.measures.measure import parse_measure
 from rankwood.training.checkpoint import plain_parameters
 

@@ -27,11 +27,10 @@ Modules
     Scores and leaves of documents, and their kernels.
 ``linear``, ``neural``, ``ordinal``, ``cascade``, ``family``, ``blend``
     The other kinds of models: a weighted sum; a network; cumulative probabilities of grades; layers of models (Deep
-    Forest); the models of a search over boosting sequences; a weighted sum of other models.
+    Forest); the models of a search over boosting sequences; a weighted sum of other models. ``family`` also has
+    ``ModelStages``, what a model of trees is after each of its rounds.
 ``early_exit``
     Scoring in which hopeless documents leave early.
-``stages``
-    What a model of trees is after each of its rounds.
 ``shapley``
     Exact contributions of features to scores.
 ``archive``, ``format``

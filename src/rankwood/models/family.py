@@ -1,8 +1,16 @@
-"""``Family``: the models of a search over boosting sequences, and the one chosen among them.
+"""Models of every size from one training: ``ModelStages`` of a model's rounds, and the ``Family`` of a search.
 
-The search explores a tree of models: each has one weak hypothesis more than its parent, and a higher number; model 0
-is the empty one. ``ExploredTree`` stores all models as arrays. ``Family`` adds the hypotheses, but only of the best
-model of each length and of its ancestors. ``as_text``, ``as_dot`` and ``as_svg`` draw an explored tree.
+``ModelStages`` is what a model of trees is after each of its rounds.
+
+A search over boosting sequences explores a tree of models: each has one weak hypothesis more than its parent, and a
+higher number; model 0 is the empty one. ``ExploredTree`` stores all models as arrays. ``Family`` adds the hypotheses,
+but only of the best model of each length and of its ancestors, and is the model chosen among them. ``as_text``,
+``as_dot`` and ``as_svg`` draw an explored tree.
+
+Terms
+    round    what a ranker adds at a time: a tree, a tree of each run (AveragedGBRT) or of each grade (OrdinalRanker),
+             or a forest (BROOF); InitializedGBRT has its random forest before the first round
+    stage    the model after some rounds; the last stage is the whole model
 """
 
 from __future__ import annotations
@@ -10,12 +18,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from rankwood._core import checks
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.models import validate
@@ -44,6 +53,42 @@ FREE, NO_CONSTRAINT = -1, -2
 
 _COLUMN, _ROW, _MARGIN = 28.0, 12.0, 20.0  # of the SVG, in pixels
 _WIDEST, _HIGHEST = 1600.0, 1200.0
+
+
+@dataclass(frozen=True, eq=False)
+class ModelStages:
+    """The stages of a model.
+
+    Parameters
+    ----------
+    forest
+        All trees, in the order of their rounds: its first ``n_trees[s]`` trees score as stage ``s`` does.
+    n_rounds, n_trees
+        Rounds and trees of each stage, ascending.
+    """
+
+    forest: Forest
+    n_rounds: Array
+    n_trees: Array
+
+    def __post_init__(self) -> None:
+        if self.n_rounds.size == 0:
+            raise ModelError("the model has no trees, so there are no sizes to choose from.")
+
+    @classmethod
+    def of_forest(
+        cls, forest: Forest, n_rounds: Iterable[int], n_trees: Iterable[int]
+    ) -> ModelStages:
+        """The stages of a forest whose trees are in the order of their rounds; no stage has more than all trees."""
+        ends = np.minimum(np.array(list(n_trees), np.int64), forest.n_trees)
+        return cls(forest, np.array(list(n_rounds), np.int64), ends)
+
+    def thinned(self, every: int) -> ModelStages:
+        """The stages after every so many rounds, and the last; 0 rounds where that is a stage."""
+        step = checks.whole_number("every", every, 1)
+        is_kept = self.n_rounds % step == 0
+        is_kept[-1] = True
+        return ModelStages(self.forest, self.n_rounds[is_kept], self.n_trees[is_kept])
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from rankwood.dtypes import Floats
 from rankwood.errors import ModelError
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.models.family import Family
+from rankwood.models.family import Family, ModelStages
 from rankwood.models.forest import Forest
-from rankwood.models.stages import ModelStages
 from rankwood.rankers.parameters import DeclaredEstimator, parameter
 from rankwood.training.inputs import (
     TrainingSet,

@@ -27,9 +27,8 @@ from rankwood.rankers.parameters import SHARED, OneOf, OrNone, Real, Whole, para
 from rankwood.training.bags import Bags
 from rankwood.training.boosting import BoostingPlan, BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, totals_of
-from rankwood.training.inputs import TrainingSet, codes_of, directions
+from rankwood.training.inputs import TrainingSet, codes_of, directions, training_costs
 from rankwood.training.rounds import EarlyStopping, Rounds, Validation
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 

@@ -16,13 +16,13 @@ from rankwood.rankers.base import Ranker
 from rankwood.rankers.parameters import OneOf, OrNone, Real, parameter
 from rankwood.training.bags import UNITS, Bags, OutOfBag
 from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.costs import training_costs
 from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import (
     TrainingSet,
     codes_of,
     directions,
     rows_that_count,
+    training_costs,
     weights_of_rows,
 )
 from rankwood.training.rounds import Validation

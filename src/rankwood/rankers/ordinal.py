@@ -22,9 +22,9 @@ from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
+from rankwood.models.family import ModelStages
 from rankwood.models.forest import Forest
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.models.stages import ModelStages
 from rankwood.rankers.base import (
     BuiltOnBase,
     Ranker,

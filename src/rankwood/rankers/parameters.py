@@ -45,7 +45,7 @@ from rankwood.errors import ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import path_of
-from rankwood.training.costs import SCALES
+from rankwood.training.inputs import SCALES
 from rankwood.training.rounds import check_listeners
 from rankwood.trees.policies import MISSING_RULES
 

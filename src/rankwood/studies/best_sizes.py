@@ -1,6 +1,6 @@
 """``best_sizes``: how many rounds of a fitted model are best by each of several measures, and what they cost.
 
-One fit gives models of every size (``rankwood.models.stages``). Mohan (2010, §4.2 and §6.3.3) takes for each measure
+One fit gives models of every size (``rankwood.models.family``). Mohan (2010, §4.2 and §6.3.3) takes for each measure
 the number of trees that validates best, and reports the test part at that number.
 """
 

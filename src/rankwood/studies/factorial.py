@@ -37,7 +37,7 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.evaluation.intervals import Interval
+from rankwood.evaluation.paired_tests import Interval
 from rankwood.evaluation.results import Result, Tables, show_interval, show_p, write_page
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure

@@ -20,8 +20,14 @@ from rankwood.data.splits import shuffled_queries
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.evaluate import MeasureResult, evaluate
-from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling, weighted_values
-from rankwood.evaluation.paired_tests import adjusted, paired_t_test
+from rankwood.evaluation.paired_tests import (
+    NO_INTERVAL,
+    Interval,
+    Resampling,
+    adjusted,
+    paired_t_test,
+    weighted_values,
+)
 from rankwood.evaluation.results import Result, Tables, show_interval, show_number
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.inputs import features_in_order

@@ -7,11 +7,10 @@ The modules
 -----------
 inputs
     What ``fit`` was given, as ``RankingData``; row weights, and the rows that count; the binned ``TrainingSet``.
+    ``TrainingCosts``: the price of a split on a feature that no earlier tree has used.
 bags
     ``Bags``: which rows each tree sees, and how often. All draws are hashed from the seed and the number of the tree.
     ``OutOfBag``: estimates of each training row by the trees that have not seen it.
-costs
-    Feature costs: the price of a split on a feature that no earlier tree has used.
 rounds
     ``Rounds``, the driver of every training loop: it decides whether there is a next round, writes checkpoints and
     reports progress. ``Validation`` holds the scores of the validation rows, ``EarlyStopping`` the history of their

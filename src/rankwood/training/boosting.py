@@ -28,8 +28,8 @@ from rankwood.losses.targets import weak_learner_targets
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, stream_number
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.costs import TrainingCosts
 from rankwood.training.forest import ForestBuilder, totals_of
+from rankwood.training.inputs import TrainingCosts
 from rankwood.training.rounds import EarlyStopping, Rounds, Validation, add_leaf_values
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies

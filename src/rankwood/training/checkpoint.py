@@ -30,8 +30,7 @@ from rankwood.measures.measure import Measure
 from rankwood.models.archive import forest_from_arrays, forest_to_arrays
 from rankwood.models.forest import Forest
 from rankwood.models.format import read_model, write_model
-from rankwood.training.costs import TrainingCosts
-from rankwood.training.inputs import TrainingSet
+from rankwood.training.inputs import TrainingCosts, TrainingSet
 
 KIND = "checkpoint"
 SECONDS_BETWEEN = 10.0  # a killed fit loses at most this much work, and the current round

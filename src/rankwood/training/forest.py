@@ -21,7 +21,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.models.forest import NEVER, Forest, NodeArrays, first_uses
 from rankwood.training.bags import Bags, OutOfBag, stream_number
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.costs import TrainingCosts
+from rankwood.training.inputs import TrainingCosts
 from rankwood.training.rounds import Rounds, Validation
 from rankwood.trees.grower import Tree, grow_tree
 from rankwood.trees.policies import Policies

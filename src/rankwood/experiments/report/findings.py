@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwood.dtypes import Floats
 from rankwood.errors import InputError
-from rankwood.evaluation.intervals import NO_INTERVAL, Interval, Resampling
+from rankwood.evaluation.paired_tests import NO_INTERVAL, Interval, Resampling
 from rankwood.evaluation.significance import Comparison, compare_values
 from rankwood.experiments.results import CellRecord, RunResults
 from rankwood.measures.measure import parse_measure

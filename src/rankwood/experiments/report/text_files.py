@@ -18,7 +18,7 @@ from rankwood.experiments.report import formatting
 from rankwood.experiments.report.charts import Chart
 from rankwood.experiments.report.findings import Findings
 from rankwood.experiments.report.html import clean
-from rankwood.experiments.report.repeating import commands_of, facts_of
+from rankwood.experiments.report.page import commands_of, facts_of
 from rankwood.experiments.report.tables import (
     Table,
     TableCell,

@@ -47,8 +47,7 @@ from rankwood.rankers.broof.strategies import (
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.costs import training_costs
-from rankwood.training.inputs import TrainingSet, directions
+from rankwood.training.inputs import TrainingSet, directions, training_costs
 from rankwood.training.rounds import NO_BETTER, Callback, EarlyStopping, Rounds
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 

@@ -26,9 +26,8 @@ from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, OutOfBag
 from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.costs import TrainingCosts
 from rankwood.training.forest import ForestBuilder, ForestPlan, Pace, grow_in_batches
-from rankwood.training.inputs import TrainingSet
+from rankwood.training.inputs import TrainingCosts, TrainingSet
 from rankwood.training.rounds import EarlyStopping, add_leaf_values
 from rankwood.trees.grower import Tree
 from rankwood.trees.policies import Policies

@@ -2,7 +2,7 @@
 
 Each layer sees the features, and as further columns the held-out scores of the layer before it. ``deep_forest`` has
 the estimator. ``growing`` has the loop over layers, the choice of the rows that train the next one, and the checkpoint.
-``layers`` fits the rankers of one layer and computes their held-out scores, ``class_vectors`` the probabilities of
-grades. ``choosing`` decides how many layers are kept, ``outputs`` what a layer passes on. ``columns`` holds the binned
-columns that a layer sees. The finished model is a ``rankwood.models.cascade.Cascade``.
+``layers`` fits the rankers of one layer and computes their held-out scores and class vectors. ``choosing`` decides how
+many layers are kept, ``outputs`` what a layer passes on. ``columns`` holds the binned columns that a layer sees.
+The finished model is a ``rankwood.models.cascade.Cascade``.
 """

@@ -14,7 +14,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.models.within_query import need_queries, read_forms
+from rankwood.models.cascade import need_queries, read_forms
 from rankwood.rankers.base import SCORED_BY, Ranker, check_parameters, trains_on_bins
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.deep_forest.choosing import JUDGED_ON, choice_for

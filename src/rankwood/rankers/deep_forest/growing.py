@@ -19,12 +19,11 @@ from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataWarning
 from rankwood.losses import placement
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.models.cascade import Cascade, Layer
+from rankwood.models.cascade import SCORES, Cascade, Layer
 from rankwood.models.forest import Forest
 from rankwood.models.format import KINDS
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.models.validate import ARRAYS
-from rankwood.models.within_query import SCORES
 from rankwood.rankers.deep_forest.choosing import LayerChoice, standings_of
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import FittedLayer, LayerPlan, fit_learners

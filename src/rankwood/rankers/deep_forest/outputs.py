@@ -2,7 +2,7 @@
 
 An output is the score of a model, of one tree of a forest (S3.1 of the paper; a Pareto front of the trees in S3.1.1),
 or the probability of one grade (class vectors). The column of a training row comes from what has not seen the row.
-Each output is passed on in one or several forms, which ``rankwood.models.within_query`` computes.
+Each output is passed on in one or several forms, which ``rankwood.models.cascade`` computes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from rankwood.dtypes import Array, Floats
 from rankwood.measures.compute import mean_value
 from rankwood.measures.gains import LARGEST_EXPONENT
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.models.cascade import WHOLE, as_feature
+from rankwood.models.cascade import WHOLE, as_feature, columns_in_forms, need_queries
 from rankwood.models.forest import Forest
-from rankwood.models.within_query import columns_in_forms, need_queries
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer
 from rankwood.training.inputs import rows_that_count, weights_of_rows
