@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import rankwood as rw
 from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
+from rankwood.measures.measure import parse_measure
 from rankwood.models import cascade as cascade_module
 from rankwood.rankers.deep_forest import choosing, growing
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
@@ -341,6 +342,38 @@ def test_a_layer_is_kept_only_if_it_is_ahead_wherever_it_is_judged(judged, judge
     assert reports[0]["lead"] == {}
     assert reports[1]["lead"]["held_out"][0] == pytest.approx(0.05, abs=0.01)
     assert reports[1]["ahead"] == (judged_on == "held_out")
+
+
+def test_leads_are_of_the_queries_that_both_layers_have_scores_for():
+    data = rw.make_ranking(6, 5, 3, seed=1)
+    measure = parse_measure("ndcg@5")
+    query, rng = data.query_of_row, np.random.default_rng(1)
+    scores = [rng.random(data.n_documents) for _ in range(2)]
+    scores[0][query == 4] = (
+        np.nan
+    )  # no tree has left this query out, and another one of the other layer
+    scores[1][query == 1] = np.nan
+    standings = [
+        choosing._standing(measure, 0.5, each, data, np.flatnonzero(~np.isnan(each)))
+        for each in scores
+    ]
+    values = [
+        [
+            np.nan
+            if np.isnan(each[query == one]).any()
+            else float(
+                measure.per_query(each[query == one], data.take_rows(np.flatnonzero(query == one)))[
+                    0
+                ]
+            )
+            for one in range(6)
+        ]
+        for each in scores
+    ]
+    differences = np.subtract(*values)[[0, 2, 3, 5]]
+    mean, error = standings[0].lead_over(standings[1], minimised=False)
+    assert mean == pytest.approx(differences.mean())
+    assert error == pytest.approx(differences.std() / 2)
 
 
 def test_a_lead_is_counted_in_standard_errors_of_paired_differences():

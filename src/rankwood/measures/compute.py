@@ -50,6 +50,18 @@ def mean_value(measure: Measure, scores: Any, data: HasJudgments) -> float:
     return _value_of_lists(measure, lists_for(measure, scores, judgments), judgments)
 
 
+def values_by_query(measure: Measure, scores: Any, data: HasJudgments, rows: Rows) -> Floats:
+    """The measure of every query of the data, from its rows among ``rows``; NaN for a query that has none of them."""
+    judgments = data.judgments
+    values: Floats = np.full(judgments.n_queries, np.nan)
+    queries, first = np.unique(judgments.query_of_row[rows], return_index=True)
+    if queries.size:
+        in_order = queries[np.argsort(first, kind="stable")]  # as the part meets them
+        part = judgments.take_rows(rows)
+        values[in_order] = measure.per_query(checks.read_only(scores[rows]), part)
+    return values
+
+
 def _rmse(scores: Any, judgments: Judgments) -> float:
     """The root of the mean squared error; the only measure that needs no queries."""
     weights = judgments.query_weights

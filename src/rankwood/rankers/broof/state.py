@@ -21,7 +21,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
-from rankwood.measures.compute import mean_value
+from rankwood.measures.compute import mean_value, values_by_query
 from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
 from rankwood.training.bags import Bags, OutOfBag
@@ -110,13 +110,7 @@ class RoundJudge:
         data, scores = (self.train, held_out) if self.stop == "oob" else (self.valid, of_valid)
         if data is None or scores is None or data.query_ids is None or self.measure.name == "rmse":
             return np.zeros(0)
-        values: Floats = np.full(data.n_queries, np.nan)
-        rows = np.flatnonzero(~np.isnan(scores))
-        part = data.judgments.take_rows(rows)
-        queries = np.unique(data.query_of_row[rows], return_index=True)
-        in_order = queries[0][np.argsort(queries[1], kind="stable")]  # as the part meets them
-        values[in_order] = self.measure.per_query(read_only(scores[rows]), part)
-        return values
+        return values_by_query(self.measure, scores, data, np.flatnonzero(~np.isnan(scores)))
 
 
 @dataclass(eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.measures.compute import mean_value
+from rankwood.measures.compute import mean_value, values_by_query
 from rankwood.measures.measure import Measure, is_minimised
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.deep_forest.layers import FittedLayer
@@ -32,7 +32,7 @@ _PREFIX = "kept."  # of the arrays in a checkpoint
 
 @dataclass(frozen=True, eq=False)
 class LayerStanding:
-    """The measure of a layer on one part of the data, and its values by query (by row, for rmse)."""
+    """The measure of a layer on one part of the data, and its values by query (by row, for rmse), NaN if unknown."""
 
     value: float
     units: Floats  # empty for a measure of all documents together
@@ -41,7 +41,7 @@ class LayerStanding:
     def lead_over(self, other: LayerStanding, *, minimised: bool) -> tuple[float, float]:
         """The mean difference to another layer, above 0 where this one is better, and its standard error."""
         sign = -1.0 if minimised else 1.0
-        if self.units.size == 0 or self.units.size != other.units.size:
+        if self.units.size == 0 or other.units.size == 0:
             return sign * (self.value - other.value), 0.0
         differences = sign * (self.units - other.units)
         is_known = ~np.isnan(differences)
@@ -72,14 +72,15 @@ def standings_of(
 def _standing(
     measure: Measure, value: float, scores: Floats, data: RankingData, rows: Array
 ) -> LayerStanding:
-    """The value of a layer, with those of the queries or rows that it is the mean of."""
+    """The value of a layer, with those of all queries or rows: NaN for those that it is not the mean of."""
     if math.isnan(value) or measure.is_pooled:
         return LayerStanding(value, np.zeros(0), np.zeros(0))
-    known = np.ascontiguousarray(scores[rows])
     if measure.name == "rmse":
-        return LayerStanding(value, (known - data.labels[rows]) ** 2, np.ones(rows.size))
-    part = data.judgments.take_rows(rows)
-    return LayerStanding(value, measure.per_query(known, part), part.query_weights_or_ones)
+        errors: Floats = np.full(scores.size, np.nan)
+        errors[rows] = (scores[rows] - data.labels[rows]) ** 2
+        return LayerStanding(value, errors, np.ones(scores.size))
+    units = values_by_query(measure, scores, data, rows)
+    return LayerStanding(value, units, data.judgments.query_weights_or_ones)
 
 
 @dataclass(eq=False)
