@@ -90,8 +90,9 @@ def _grow_forests() -> None:
     RandomForest(1, missing="own_child", monotone=[1, 0, 0, 0, 0]).fit(binned)
     ExtraTrees(1).fit(binned, sample_weight=weights)
     CompletelyRandomForest(1).fit(binned)
-    matrix = as_matrix(binned.codes, binned.bins)
-    grow_tree(matrix, data.labels, Policies(), n_threads=2)  # small data are grown by one thread
+    n_copies = 5_000  # small data are grown by one thread
+    matrix = as_matrix(np.tile(binned.codes, (1, n_copies)), binned.bins)
+    grow_tree(matrix, np.tile(data.labels, n_copies), Policies(), n_threads=2)
     forest.predict(data)
     for cost in ("all", "path"):
         EarlyExit(every=1, drop=0.5).score(forest, data, cost=cost)

@@ -211,7 +211,7 @@ def _grow(
         return Grown(*grow_random_tree(matrix, bag, rules, route_others))
     nodes, work = _space(matrix, rules, bag.rows.size)
     is_small = bag.rows.size * rules.n_candidates < _LEAST_FOR_TEAM
-    size = 1 if is_small or is_random else min(threads, usable_cores())
+    size = 1 if is_small or is_random else min(threads, max(2, usable_cores()))
     run_team(size, grow, follow, matrix, bag, rules, candidates, nodes, work)
     nodes = _in_order(nodes[: int(work.counters[N_NODES])])
     return Grown(
