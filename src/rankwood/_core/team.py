@@ -7,7 +7,7 @@ a follower that starts late, or never, costs time only.
 
 A block is taken by raising one number, the *ticket*: how many times work was shared, the number of blocks, and the
 next block, in one int64. A follower therefore never takes a block of work that is already finished. What a step needs
-to know beyond its block (``JOB_SIZE`` integers) is written before its ticket, and stays until its last block is
+to know beyond its block (``state[JOB:]``) is written before its ticket, and stays until its last block is
 finished.
 
 Threads meet in atomic operations on elements of int64 arrays, and wait by pausing, offering their core or sleeping.
@@ -36,7 +36,6 @@ from rankwood.dtypes import Array
 
 NO_BLOCK = -1
 MOST_BLOCKS = 0xFFFF
-JOB_SIZE = 4
 
 # The entries of ``Team.state``, two cache lines apart so that threads do not wait for each other's writes.
 TICKET, FINISHED, FAILED, JOB = 0, 16, 32, 48
@@ -197,13 +196,14 @@ def run_team(
         lead(*arguments, team)
         return
     futures = [submit(size, _follow, follow, arguments, team) for _ in range(1, size)]
-    errors: list[BaseException | None] = []
     try:
         lead(*arguments, team)
     finally:
         close(team)
-        errors = [future.exception() for future in futures if not future.cancel()]
-        for error in errors:
+        started = [future for future in futures if not future.cancel()]
+        for error in [
+            future.exception() for future in started
+        ]:  # all have returned before one is raised
             if error is not None:
                 raise error
 

@@ -152,10 +152,13 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work, team):
     if rules.can_subtract and work.counters[N_NODES] - left == 2:
         smaller, larger = give_slots(node, nodes, work)
         choose_candidates(node, matrix, candidates, nodes, work)
-        search(smaller, NO_NODE, matrix, bag, rules, candidates, nodes, work, team)
+        larger_can_split = can_split(larger, bag, rules, nodes)
         if can_split(smaller, bag, rules, nodes):
+            search(smaller, NO_NODE, matrix, bag, rules, candidates, nodes, work, team)
             choose_split(smaller, matrix, bag, rules, candidates, nodes, work)
-        if can_split(larger, bag, rules, nodes):
+        elif larger_can_split:
+            fill_histograms(0, work.counters[N_CANDIDATES], smaller, matrix, bag, nodes, work)
+        if larger_can_split:
             search(larger, smaller, matrix, bag, rules, candidates, nodes, work, team)
             choose_split(larger, matrix, bag, rules, candidates, nodes, work)
         return
@@ -237,17 +240,24 @@ def search_block(block, matrix, bag, rules, candidates, nodes, work, team):
 
 
 @kernel
+def fill_histograms(first, last, node, matrix, bag, nodes, work):
+    """Build the node's histograms for the candidates ``first`` to ``last``."""
+    begin = nodes.begin[node]
+    end = nodes.end[node]
+    histograms = work.histograms[nodes.slot[node]]
+    build_histograms(
+        first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
+    )
+
+
+@kernel
 def fill_and_split(first, last, node, smaller, matrix, bag, rules, candidates, nodes, work):
     """Histograms and best splits of the candidates ``first`` to ``last``."""
-    histograms = work.histograms[nodes.slot[node]]
     if smaller != NO_NODE:
-        subtract_histograms(first, last, histograms, work.histograms[nodes.slot[smaller]])
+        own = work.histograms[nodes.slot[node]]
+        subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
     else:
-        begin = nodes.begin[node]
-        end = nodes.end[node]
-        build_histograms(
-            first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
-        )
+        fill_histograms(first, last, node, matrix, bag, nodes, work)
     split_features(first, last, node, matrix, rules, candidates, nodes, work)
 
 
