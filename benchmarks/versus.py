@@ -57,6 +57,9 @@ def tasks() -> dict[str, Callable[[], Any]]:
         "CompletelyRandomForest": model(rw.CompletelyRandomForest(10, **every), binned),
         "GBRT": model(rw.GBRT(20, **every), binned),
         "LambdaMART": model(rw.LambdaMART(20, **every), binned),
+        "AveragedGBRT": model(
+            rw.AveragedGBRT(10, 10, max_leaves=8, features_per_node=0.1, **every), binned
+        ),
         "BROOF": model(rw.BROOF("gradient", n_rounds=4, n_trees=10, **every), binned),
         "NDCGBoost": model(rw.NDCGBoost(10, **every), small_binned),
         "RankBoost": model(rw.RankBoost(50, n_threads=N_THREADS), small_binned),

@@ -6,6 +6,7 @@ process. It is created on first use and again after a fork. No numba or OpenMP t
 
 from __future__ import annotations
 
+import functools
 import numbers
 import os
 import threading
@@ -125,6 +126,7 @@ def _is_worker() -> bool:
     return threading.current_thread().name.startswith(_WORKER)
 
 
+@functools.cache  # reading the file takes longer than growing a small tree
 def _cgroup_quota(path: Path) -> int:
     """Whole cores of a cgroup-v2 quota; a very large number if there is none."""
     try:
