@@ -16,4 +16,5 @@ modules = [
 )
 for module in modules:
     print(f"\n== {module}")
+    sys.argv = [module]  # some read options of their own
     importlib.import_module(f"benchmarks.{module}").main()
