@@ -4,8 +4,10 @@ Run as ``python -m benchmarks.pointwise_trees [--processes N] [--quick]``. A cel
 collection: MQ2008 (five folds, if RANKWOOD_DATA has it), the bundled chess moves of B84 (five random splits by
 position) and generated data with the shape of web search (three seeds). Each measure is taken at the number of trees
 that validates best by it, as in the thesis. Printed and kept: means over all test queries, and for each claim the mean
-difference by query with its standard error. Settings are the thesis's, but for the size of forests (300 trees for
-10,000; 500 for 2,000 in table 6.1).
+difference by query with its standard error, what the second half of the trees changes (figure 2.2's over-fitting), and
+the weights of least squares (table 3.2). Settings are the thesis's, but for the size of forests (300 trees for 10,000;
+500 for 2,000 in table 6.1). ``--only REGEX`` runs the cells whose printed name matches, on the same folds for each
+algorithm of a claim; ``--forest-trees N`` gives forests N trees. Of such a part nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import re
 import time
 from functools import cache
 from pathlib import Path
@@ -37,9 +40,10 @@ COST_MEASURES = ["p@5", "pauc@[0,5]", "auc"]
 LEAVING = (0.0, 0.05, 0.10, 0.20)
 
 
-def rankers(small: bool) -> dict[str, Any]:
+def rankers(small: bool, n_forest: int | None = None) -> dict[str, Any]:
     """The algorithms of tables 2.2 to 4.2 by name; (C) are those of classification."""
-    n_trees, n_boosted, n_forest = (40, 20, 20) if small else (1000, 500, 300)
+    n_trees, n_boosted = (40, 20) if small else (1000, 500)
+    n_forest = n_forest or (20 if small else 300)
     regression = {
         "GBRT": rw.GBRT(n_trees, learning_rate=0.1, **TREE),
         "SGBRT": rw.GBRT(n_trees, learning_rate=0.1, subsample=0.2, **TREE),
@@ -62,7 +66,7 @@ def rankers(small: bool) -> dict[str, Any]:
     found |= {f"{name} (C)": rw.OrdinalRanker(ranker) for name, ranker in regression.items()}
     for scoring in ("squared", "exponential"):
         found[f"RF (C), {scoring}"] = rw.OrdinalRanker(regression["RF"], scoring)
-    for fitted_on in ("train", "valid"):
+    for fitted_on in ("train", "valid", "both"):
         found[f"RF (C), least squares on {fitted_on}"] = rw.OrdinalRanker(
             regression["RF"], "least_squares", fitted_on=fitted_on
         )
@@ -122,19 +126,25 @@ def collections() -> list[str]:
     return [*(["MQ2008"] if has_letor else []), "chess B84", "generated"]
 
 
-def run_cell(cell: tuple[str, int, str, bool]) -> tuple[tuple[str, int, str], dict[str, Any]]:
+Cell = tuple[str, int, str]  # collection, number of the fold, name of the algorithm
+
+
+def run_cell(job: tuple[Cell, bool, int | None]) -> tuple[Cell, dict[str, Any]]:
     """One algorithm on one fold: by measure its size, its value on validation data, and its values by test query."""
-    collection, number, name, small = cell
+    cell, small, n_forest = job
+    collection, number, name = cell
     train, vali, test = folds_of(collection, small)[number]
     start = time.perf_counter()
     if name.startswith("table 6.1"):
         outcome = cost_rows(name, train, vali, test, small)
     else:
-        model = rankers(small)[name].set_params(n_threads=1)
+        model = rankers(small, n_forest)[name].set_params(n_threads=1)
         model.fit(train, valid=vali if "least squares" in name else None)
         outcome = measured(model, vali, test)
+        if "least squares" in name:
+            outcome["weights"] = model.weights_.tolist()
     outcome["seconds"] = time.perf_counter() - start
-    return (collection, number, name), outcome
+    return cell, outcome
 
 
 def measured(model: Any, vali: Any, test: Any) -> dict[str, Any]:
@@ -154,7 +164,19 @@ def measured(model: Any, vali: Any, test: Any) -> dict[str, Any]:
             "test": result.value,
             "by query": result.per_query.tolist(),
         }
+    if isinstance(model, rw.GBRT | rw.AveragedGBRT):
+        found["second half"] = second_half(model, test)
     return found
+
+
+def second_half(model: Any, test: Any) -> dict[str, list[float]]:
+    """By test query and measure, the value with all trees minus that with half of them: below 0 it over-fits."""
+    ranking = [NDCG, ERR]
+    half = model.truncated(model.n_trees // 2)
+    late, early = (
+        rw.evaluate(one, test, ranking, n_bootstrap=0, n_threads=1) for one in (model, half)
+    )
+    return {m: (late[m].per_query - early[m].per_query).tolist() for m in ranking}
 
 
 def cost_rows(name: str, train: Any, vali: Any, test: Any, small: bool) -> dict[str, Any]:
@@ -191,9 +213,7 @@ def binary(data: Any, least: float) -> Any:
     return rw.RankingData(data.features, labels, data.query_ids, feature_names=data.feature_names)
 
 
-def summary(
-    outcomes: dict[tuple[str, int, str], dict[str, Any]], collection: str
-) -> dict[str, Any]:
+def summary(outcomes: dict[Cell, dict[str, Any]], collection: str) -> dict[str, Any]:
     """Means over all test queries by algorithm, the claims' differences, and table 6.1 as means over folds."""
     names = list(dict.fromkeys(name for where, _, name in outcomes if where == collection))
     folds = sorted({number for where, number, _ in outcomes if where == collection})
@@ -201,20 +221,13 @@ def summary(
     table: dict[str, Any] = {}
     costs: dict[str, Any] = {}
     for name in names:
-        cells = [outcomes[collection, number, name] for number in folds]
+        keys = [(collection, number, name) for number in folds]
+        cells = [outcomes[key] for key in keys if key in outcomes]
         if name.startswith("table 6.1"):
             costs[name] = cost_means(cells)
             continue
-        values[name] = {
-            m: np.concatenate([cell[m]["by query"] for cell in cells]) for m in MEASURES
-        }
-        rounds = [[cell[measure]["rounds"] for cell in cells] for measure in MEASURES]
-        table[name] = {
-            **{m: float(np.nanmean(values[name][m])) for m in MEASURES if m != RMSE},
-            RMSE: float(np.mean([cell[RMSE]["test"] for cell in cells])),
-            "rounds": dict(zip(MEASURES, rounds, strict=True)),
-            "seconds": float(np.mean([cell["seconds"] for cell in cells])),
-        }
+        values[name] = {m: joined([cell[m]["by query"] for cell in cells]) for m in MEASURES}
+        table[name] = algorithm_row(cells, values[name])
     claims = {}
     for claim, (one, other) in CLAIMS.items():
         if one in values and other in values:
@@ -225,6 +238,28 @@ def summary(
     return {"algorithms": table, "claims": claims, "table 6.1": costs}
 
 
+def algorithm_row(cells: list[dict[str, Any]], values: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of an algorithm on a collection; cells are its folds."""
+    row = {
+        **{m: float(np.nanmean(values[m])) for m in MEASURES if m != RMSE},
+        RMSE: float(np.mean([cell[RMSE]["test"] for cell in cells])),
+        "rounds": {m: [cell[m]["rounds"] for cell in cells] for m in MEASURES},
+        "seconds": float(np.mean([cell["seconds"] for cell in cells])),
+    }
+    if "weights" in cells[0]:
+        row["weights"] = [cell["weights"] for cell in cells]
+    if "second half" in cells[0]:
+        row["second half"] = {
+            m: difference(joined([cell["second half"][m] for cell in cells])) for m in (NDCG, ERR)
+        }
+    return row
+
+
+def joined(by_fold: list[list[float]]) -> Any:
+    """The values of all folds' queries in one array."""
+    return np.concatenate(by_fold)
+
+
 def difference(by_query: Any) -> list[float]:
     """The mean and its standard error."""
     known = by_query[~np.isnan(by_query)]
@@ -232,17 +267,23 @@ def difference(by_query: Any) -> list[float]:
 
 
 def cost_means(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Value and cost on test data by share that leaves and measure: means over folds."""
+    """Value and cost on test data by share that leaves and measure: means over folds, and the values by fold."""
     return {
         share: {
             measure: {
                 key: float(np.mean([cell["rows"][share][place][key] for cell in cells]))
                 for key in ("trees", "valid", "test", "test cost")
             }
+            | {"by fold": [cell["rows"][share][place]["test"] for cell in cells]}
             for place, measure in enumerate(COST_MEASURES)
         }
         for share in cells[0]["rows"]
     }
+
+
+def shown(cell: Cell) -> str:
+    """The printed name of a cell."""
+    return ", ".join(map(str, cell))
 
 
 def show(collection: str, found: dict[str, Any]) -> None:
@@ -252,6 +293,10 @@ def show(collection: str, found: dict[str, Any]) -> None:
         print(
             f"  {name:<32} {row[NDCG]:.4f} {row[ERR]:.4f} {row[RMSE]:.4f}  {row['seconds']:.1f} s"
         )
+        for weights in row.get("weights", ()):
+            print(f"    weights {' '.join(f'{weight:+.3f}' for weight in weights)}")
+        for measure, (mean, error) in row.get("second half", {}).items():
+            print(f"    {measure}: the second half of the trees {mean:+.4f} ± {error:.4f}")
     for claim, by_measure in found["claims"].items():
         texts = [f"{mean:+.4f} ± {error:.4f}" for mean, error in by_measure.values()]
         print(f"  {claim:<48} NDCG {texts[0]}   ERR {texts[1]}")
@@ -268,7 +313,12 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="few trees and one fold; nothing is kept"
     )
+    parser.add_argument(
+        "--only", default="", help="a regular expression of the printed names; nothing is kept"
+    )
+    parser.add_argument("--forest-trees", type=int, help="trees of a forest; nothing is kept")
     options = parser.parse_args()
+    is_whole = not (options.quick or options.only or options.forest_trees)
     names = [
         *rankers(options.quick),
         *(f"table 6.1, {k}, {w}" for k in ("RF", "SGBRT") for w in (0, 1)),
@@ -278,25 +328,28 @@ def main() -> None:
     }
     names.sort(key=lambda name: min((heavy[h] for h in heavy if h in name), default=len(heavy)))
     cells = [
-        (collection, number, name, options.quick)
+        (collection, number, name)
         for name in names
         for collection in reversed(collections())
         for number in range(len(folds_of(collection, options.quick)))
+        if re.search(options.only, shown((collection, number, name)))
     ]
+    jobs = [(cell, options.quick, options.forest_trees) for cell in cells]
     outcomes = {}
     start = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        for done, (key, outcome) in enumerate(pool.imap_unordered(run_cell, cells), 1):
+        for done, (key, outcome) in enumerate(pool.imap_unordered(run_cell, jobs), 1):
             outcomes[key] = outcome
             print(
-                f"{done}/{len(cells)} {', '.join(map(str, key))}: {outcome['seconds']:.1f} s",
+                f"{done}/{len(cells)} {shown(key)}: {outcome['seconds']:.1f} s",
                 flush=True,
             )
-    result = {collection: summary(outcomes, collection) for collection in collections()}
+    places = {collection for collection, _, _ in cells}
+    result = {one: summary(outcomes, one) for one in collections() if one in places}
     for collection, found in result.items():
         show(collection, found)
     print(f"{time.perf_counter() - start:.0f} s")
-    if not options.quick:
+    if is_whole:
         print(keep("pointwise_trees", result))
 
 
