@@ -77,7 +77,10 @@ def test_convergence_of_files_and_fits(rankwood, files):
     parts = ("--data", "train.txt", "--valid", "vali.txt", "--test", "test.txt")
     outcome = rankwood(*call, *parts, "--json", "--quiet")
     expected = rw.convergence(
-        {"forest.rankwood": forest, "GBRT": rw.GBRT(5, min_leaf=5).fit(train, valid=vali)},
+        {
+            "forest.rankwood": forest,
+            "GBRT": rw.GBRT(5, min_leaf=5, early_stopping=None).fit(train, valid=vali),
+        },
         {"train": train, "vali": vali, "test": test},
     )
     assert json.loads(outcome.out) == json.loads(json.dumps(expected.to_dict()))

@@ -50,7 +50,10 @@ def test_train_evaluate_and_inspect(rankwood, parts, model):
     expected = rw.evaluate(rw.load("m.rankwood"), rw.read_letor(test), "ndcg@10")["ndcg@10"].value
     assert result["ndcg@10"]["value"] == expected
     shown = json.loads(rankwood("inspect", "m.rankwood", "--json").out)
-    assert (shown["estimator"], shown["trees"]) == (model, 5)
+    assert (shown["estimator"], shown["trees"]) == (model, rw.load("m.rankwood").forest_.n_trees)
+    assert (
+        1 <= shown["trees"] <= 5
+    )  # boosting keeps the trees up to the best on the validation data
     assert rankwood("inspect", "m.rankwood").code == 0
 
 

@@ -22,13 +22,13 @@ def parts(tmp_path):
 
 CALLS = {
     "AveragedGBRT": (
-        ("--n-trees", 3, "--n-runs", 2, "--max-leaves", 6),
-        lambda: rw.AveragedGBRT(3, 2, max_leaves=6),
+        ("--n-trees", 3, "--n-runs", 2, "--max-leaves", 6, "--early-stopping", "none"),
+        lambda: rw.AveragedGBRT(3, 2, max_leaves=6, early_stopping=None),
         6,
     ),
     "InitializedGBRT": (
-        ("--n-trees", 3, "--forest-trees", 4, "--residuals", "in-bag"),
-        lambda: rw.InitializedGBRT(3, forest_trees=4, residuals="in-bag"),
+        ("--n-trees", 3, "--forest-trees", 4, "--residuals", "in-bag", "--early-stopping", "none"),
+        lambda: rw.InitializedGBRT(3, forest_trees=4, residuals="in-bag", early_stopping=None),
         7,
     ),
     "OrdinalRanker": (
@@ -37,8 +37,19 @@ CALLS = {
         12,
     ),
     "OrdinalRanker clipped": (
-        ("--base", "GBRT", "--n-trees", 2, "--scoring", "squared", "--clip", "true"),
-        lambda: rw.OrdinalRanker(rw.GBRT(2), scoring="squared", clip=True),
+        (
+            "--base",
+            "GBRT",
+            "--n-trees",
+            2,
+            "--scoring",
+            "squared",
+            "--clip",
+            "true",
+            "--early-stopping",
+            "none",
+        ),
+        lambda: rw.OrdinalRanker(rw.GBRT(2, early_stopping=None), scoring="squared", clip=True),
         8,
     ),
 }

@@ -65,8 +65,9 @@ def test_another_seed_gives_another_model(name, data):
 @pytest.mark.parametrize("case", asked_in_every_way(of=with_parameter("warm_start")))
 def test_a_warm_start_equals_one_fit(case, data, other, tmp_path):
     length = contract_of(case).length
-    once = fitted(case, with_valid=True)
-    model = make(case, warm_start=True, **{length: 2}).fit(data, valid=other)
+    every = {"early_stopping": None}  # else trees after the best one are discarded
+    once = make(case, **every).fit(data, valid=other)
+    model = make(case, warm_start=True, **every, **{length: 2}).fit(data, valid=other)
     rw.save(model, tmp_path / "model")
     model.set_params(**{length: 4}).fit(data, valid=other)
     assert_same_fit(model, once)
@@ -78,7 +79,7 @@ def test_a_warm_start_equals_one_fit(case, data, other, tmp_path):
     with pytest.raises(DataError, match="warm_start goes on with the same features"):
         model.set_params(**{length: 5}).fit(narrow)
     cold = model.set_params(warm_start=False, **{length: 2}).fit(data, valid=other)
-    assert cold.forest_ == make(case, **{length: 2}).fit(data, valid=other).forest_
+    assert cold.forest_ == make(case, **every, **{length: 2}).fit(data, valid=other).forest_
 
 
 @pytest.mark.usefixtures("checkpoint_at_once")

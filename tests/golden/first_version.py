@@ -23,7 +23,7 @@ SCORES = FOLDER / "scores.json"
 VERSION = "0.1.0"  # the version that wrote them
 
 _FOREST = {"n_trees": 2, "max_leaves": 4}
-_BOOST = {"n_trees": 3, "max_leaves": 3, "min_leaf": 5}
+_BOOST = {"n_trees": 3, "max_leaves": 3, "min_leaf": 5, "early_stopping": None}
 # How version 0.1 grew and judged layers, without parameters for it.
 _LAYERS_OF_0_1 = {"bag": "row", "judged_on": "valid", "lead": 0.0}
 
@@ -33,14 +33,16 @@ RANKERS: dict[str, Any] = {
     "ExtraTrees": rw.ExtraTrees(**_FOREST),
     "CompletelyRandomForest": rw.CompletelyRandomForest(**_FOREST),
     "GBRT": rw.GBRT(**_BOOST),
-    "AveragedGBRT": rw.AveragedGBRT(2, n_runs=2, max_leaves=3, min_leaf=5, features_per_node=2),
+    "AveragedGBRT": rw.AveragedGBRT(
+        2, n_runs=2, max_leaves=3, min_leaf=5, features_per_node=2, early_stopping=None
+    ),
     "InitializedGBRT": rw.InitializedGBRT(**_BOOST, forest_trees=2, forest_leaves=3),
     "OrdinalRanker": rw.OrdinalRanker(rw.RandomForest(2, max_leaves=3), "squared", clip=True),
-    "LambdaMART": rw.LambdaMART(**_BOOST),
-    "NDCGBoost": rw.NDCGBoost(3, min_leaf=5),
-    "RankBoost": rw.RankBoost(3),
-    "AdaBoost": rw.AdaBoost(3),
-    "AdaRank": rw.AdaRank(10),
+    "LambdaMART": rw.LambdaMART(**_BOOST, l2=0.0),
+    "NDCGBoost": rw.NDCGBoost(3, min_leaf=5, early_stopping=None),
+    "RankBoost": rw.RankBoost(3, early_stopping=None),
+    "AdaBoost": rw.AdaBoost(3, early_stopping=None),
+    "AdaRank": rw.AdaRank(10, early_stopping=None),
     "RankSVM": rw.RankSVM(C=0.01),
     "BROOF": rw.BROOF(  # with the defaults of version 0.1, which its file names
         "absolute",
@@ -53,13 +55,18 @@ RANKERS: dict[str, Any] = {
         patience=10,
     ),
     "DeepForest": rw.DeepForest(
-        [rw.AdaRank(3)], max_layers=2, patience=None, n_folds=2, **_LAYERS_OF_0_1
+        [rw.AdaRank(3, early_stopping=None)],
+        max_leaves=100,
+        max_layers=2,
+        patience=None,
+        n_folds=2,
+        **_LAYERS_OF_0_1,
     ),
     "DeepForest-forest": rw.DeepForest(
         n_forests=1, n_trees=2, max_leaves=3, max_layers=1, patience=None, **_LAYERS_OF_0_1
     ),
     "BoostingTree": rw.BoostingTree(budget=3),
-    "Exp3P": rw.Exp3P(n_rounds=3),
+    "Exp3P": rw.Exp3P(n_rounds=3, early_stopping=None),
 }
 # Fits that were stopped after so many trees, and left a checkpoint. Nothing in them depends on the processor.
 STOPPED_AT = 2

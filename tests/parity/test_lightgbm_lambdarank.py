@@ -80,17 +80,19 @@ def test_truncation_takes_the_same_pairs():
     labels = np.zeros((60, 20))
     labels[np.arange(60), rng.integers(0, 20, 60)] = 1.0
     data = rw.RankingData(features, labels.ravel(), np.repeat(np.arange(60), 20))
-    model = rw.LambdaMART(N_TREES, min_leaf=1, max_leaves=4, truncation=5).fit(data)
+    model = rw.LambdaMART(N_TREES, min_leaf=1, max_leaves=4, truncation=5, l2=0.0).fit(data)
     peer = theirs(data, num_leaves=4, lambdarank_truncation_level=5)
     np.testing.assert_allclose(model.predict(data), peer.predict(features), atol=2e-5)
-    whole = rw.LambdaMART(N_TREES, min_leaf=1, max_leaves=4).fit(data)
+    whole = rw.LambdaMART(N_TREES, min_leaf=1, max_leaves=4, l2=0.0).fit(data)
     assert np.abs(whole.predict(data) - model.predict(data)).max() > 1e-3
 
 
 def test_weights_multiply_as_lightgbms():
     data = problem(11)
     weights = np.linspace(0.5, 2.0, len(data))
-    model = rw.LambdaMART(N_TREES, min_leaf=1, max_leaves=5).fit(data, sample_weight=weights)
+    model = rw.LambdaMART(N_TREES, min_leaf=1, max_leaves=5, l2=0.0).fit(
+        data, sample_weight=weights
+    )
     settings = {
         "objective": "lambdarank",
         "num_leaves": 5,

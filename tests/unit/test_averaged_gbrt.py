@@ -86,7 +86,7 @@ def test_rows_are_binned_once(data, other, monkeypatch):
 
 def test_history_is_the_measure_of_the_mean_after_each_round(data, other):
     for measure in ("ndcg@10", "rmse"):
-        model = averaged(4, measure=measure).fit(data, valid=other)
+        model = averaged(4, measure=measure, early_stopping=None).fit(data, valid=other)
         assert len(model.history_) == 4
         for n_rounds, value in enumerate(model.history_, 1):
             scores = model.forest_.predict(other, first_trees=3 * n_rounds)

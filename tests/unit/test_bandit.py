@@ -59,7 +59,7 @@ def test_probabilities_sum_to_one_and_stay_within_bounds(exploration):
 
 @pytest.mark.parametrize("name", BASES)
 def test_features_that_pay_are_drawn_more_often(name, data, other):
-    model = rw.Exp3P(BASES[name], n_rounds=20).fit(data, valid=other)
+    model = rw.Exp3P(BASES[name], n_rounds=20, early_stopping=None).fit(data, valid=other)
     assert model.forest_.n_trees == 20
     assert len(model.history_) == 20
     assert model.probabilities_.sum() == pytest.approx(1.0)

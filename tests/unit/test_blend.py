@@ -34,7 +34,7 @@ def test():
 def parts(**others):
     return {
         "forest": rw.RandomForest(6, max_leaves=12),
-        "boosting": rw.GBRT(8, max_leaves=6, min_leaf=5),
+        "boosting": rw.GBRT(8, max_leaves=6, min_leaf=5, early_stopping=None),
         "classes": rw.OrdinalRanker(rw.RandomForest(5, max_leaves=12)),
         **others,
     }

@@ -463,7 +463,7 @@ BOOSTED = {
     "NDCGBoost": rw.NDCGBoost(15, max_leaves=2, min_leaf=3),
     "RankBoost": rw.RankBoost(15),
     "Exp3P": rw.Exp3P(BASES["LambdaMART"], n_rounds=15),
-    "InitializedGBRT": rw.InitializedGBRT(5, 10, min_leaf=3),
+    "InitializedGBRT": rw.InitializedGBRT(5, 10, min_leaf=3, early_stopping=None),
     "stopped": rw.LambdaMART(60, max_leaves=4, min_leaf=3, early_stopping=5),
 }
 

@@ -101,7 +101,10 @@ def test_measures_differ_in_size_and_costs_save(run):
 
 
 def test_without_sizes_nothing_is_recorded(tmp_path):
-    tables = experiment(measures={"size": "whole"}, algorithm=[{"name": "plain", **BOOSTED}])
+    tables = experiment(
+        measures={"size": "whole"},
+        algorithm=[{"name": "plain", "early_stopping": "none", **BOOSTED}],
+    )
     del tables["measures"]["costs"]
     plain = rw.run_experiment(tables, out=tmp_path / "plain", jobs=0)
     assert plain.sizes() == []

@@ -65,7 +65,7 @@ def test_the_start_is_the_mean_or_zero(data):
 
 def test_history_is_the_measure_of_the_first_trees_on_validation_data(data, other):
     for measure in ("ndcg@10", "rmse", "auc", "map[empty=skip]"):
-        model = gbrt(5, measure=measure).fit(data, valid=other)
+        model = gbrt(5, measure=measure, early_stopping=None).fit(data, valid=other)
         for n_trees, value in enumerate(model.history_, 1):
             scores = model.forest_.predict(other, first_trees=n_trees)
             expected = rw.evaluate(scores, other, measure, n_bootstrap=0)[measure].value
@@ -76,14 +76,15 @@ def test_history_weighs_queries(data, other):
     weights = np.linspace(0.1, 2, other.n_queries)
     weighted = rw.RankingData(other.features, other.labels, other.query_ids, query_weights=weights)
     for measure in ("ndcg@10", "rmse", "auc"):
-        model = gbrt(2, measure=measure).fit(data, valid=weighted)
+        model = gbrt(2, measure=measure, early_stopping=None).fit(data, valid=weighted)
         expected = rw.evaluate(model, weighted, measure, n_bootstrap=0)[measure].value
         assert model.history_[-1] == pytest.approx(expected, abs=1e-12)
 
 
 def test_early_stopping_keeps_the_best_prefix(data, other):
-    everything = gbrt(60, learning_rate=0.5, measure="rmse").fit(data, valid=other)
-    stopped = gbrt(60, learning_rate=0.5, measure="rmse", early_stopping=5).fit(data, valid=other)
+    options = {"learning_rate": 0.5, "measure": "rmse"}
+    everything = gbrt(60, early_stopping=None, **options).fit(data, valid=other)
+    stopped = gbrt(60, early_stopping=5, **options).fit(data, valid=other)
     n_seen = len(stopped.history_)
     assert everything.history_[:n_seen] == stopped.history_
     best = int(np.argmin(stopped.history_)) + 1
@@ -91,6 +92,18 @@ def test_early_stopping_keeps_the_best_prefix(data, other):
     assert n_seen == best + 5 < 60
     assert stopped.forest_ == everything.forest_.take_trees(slice(0, best))
     assert everything.forest_.n_trees == 60
+    best = int(np.argmin(everything.history_)) + 1
+    default = gbrt(60, **options).fit(data, valid=other)
+    assert default.history_ == everything.history_
+    assert default.best_iteration_ == best < 60
+    assert default.forest_ == everything.forest_.take_trees(slice(0, best))
+    assert gbrt(60, **options).fit(data).forest_.n_trees == 60  # nothing to choose by
+
+
+@pytest.mark.parametrize("value", ["last", 0, 2.5, True])
+def test_early_stopping_must_be_a_number_or_best(value, data, other):
+    with pytest.raises(ParameterError, match="early_stopping must be"):
+        gbrt(2, early_stopping=value).fit(data, valid=other)
 
 
 def test_early_stopping_looks_up_or_down():

@@ -90,7 +90,7 @@ def test_the_two_kinds_of_residuals_differ(data):
 
 
 def test_history_counts_boosted_trees(data, other):
-    model = initialized(4, measure="rmse").fit(data, valid=other)
+    model = initialized(4, measure="rmse", early_stopping=None).fit(data, valid=other)
 
     def rmse(n_trees):
         scores = model.forest_.predict(other, first_trees=n_trees)

@@ -206,7 +206,7 @@ def test_the_loss_of_lambdamart_takes_the_same_order(data):
     def squared(scores, data):
         return scores - data.labels, np.ones(len(data))
 
-    options = {"n_trees": 3, "min_leaf": 5, "min_hessian": 0.0}
+    options = {"n_trees": 3, "min_leaf": 5, "min_hessian": 0.0, "l2": 0.0}
     own = rw.LambdaMART(loss=squared, **options).fit(data)
     expected = rw.GBRT(n_trees=3, min_leaf=5, start="zero").fit(data)
     np.testing.assert_allclose(own.predict(data), expected.predict(data), rtol=1e-9)

@@ -19,10 +19,15 @@ RANKERS = [
 ]
 # What may differ from ranker to ranker, since the papers' sizes do; every other shared parameter has one default.
 OWN_DEFAULTS = {
-    "bag", "base", "budget", "early_stopping", "features_per_node", "learning_rate", "loss", "max_leaves", "measure", "min_leaf",
+    "bag", "base", "budget", "early_stopping", "features_per_node", "l2", "learning_rate", "loss", "max_leaves", "measure", "min_leaf",
     "min_split", "n_folds", "n_rounds", "n_trees", "patience", "validation", "weighting",
 }  # fmt: skip
-OWN_TYPES = {"base", "layer", "loss"}  # rankers, losses and layers to choose from
+OWN_TYPES = {
+    "base",
+    "layer",
+    "loss",
+    "max_leaves",
+}  # rankers, losses, layers; leaves that forests choose
 
 BAD = [
     ("n_trees", -1, r"^n_trees must be .*, got -1"),

@@ -223,6 +223,10 @@ def _read_config(path: Path | None) -> dict[str, Any]:
     return config
 
 
+def _limit(number: int | None) -> str:
+    return "no limit" if number is None else f"at most {number:,}"
+
+
 def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     training = fitted.training_
     facts = [
@@ -235,6 +239,11 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     if weights:
         listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
         facts.append(("weights", listed))
+    if getattr(fitted, "max_leaves", None) == "auto" and hasattr(fitted, "max_leaves_"):
+        most = fitted.max_leaves_
+        facts.append(
+            ("leaves of a tree", f"{_limit(most)}, chosen on queries that trees have not seen")
+        )
     explored = getattr(fitted, "tree_", None)
     if explored is not None:
         facts.append(("search", f"{explored!r}"[1:-1]))

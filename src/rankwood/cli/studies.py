@@ -226,8 +226,12 @@ def _read_parts(
 
 
 def _fitted(name: str, ranker: Any, parts: Mapping[str, RankingData], reading: Reading) -> Any:
+    from rankwood.studies.convergence import with_all_rounds
+
     with printing.training(name, str(getattr(ranker, "measure", "")), reading.quiet) as progress:
-        ranker.set_params(n_threads=reading.options["n_threads"], progress=progress)
+        ranker = with_all_rounds(ranker).set_params(
+            n_threads=reading.options["n_threads"], progress=progress
+        )
         ranker.fit(parts["train"], valid=parts.get("vali"))
     return ranker.set_params(progress=None)
 

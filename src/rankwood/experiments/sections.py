@@ -25,6 +25,7 @@ from rankwood.experiments.settings import (
 )
 from rankwood.experiments.toml_positions import Path, Section, TomlSource
 from rankwood.models.early_exit import EarlyExit
+from rankwood.training.rounds import BEST
 
 PARTS = ("train", "vali", "test")
 _ORIGINS = ("folds", "train", "data", "bundled", "generate")
@@ -131,7 +132,7 @@ def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
     )
     _check_tuning(section, algorithm, has_vali)
     _check_values(section, algorithm)
-    if parameters.get("early_stopping", "none") != "none" and not has_vali:
+    if parameters.get("early_stopping", "none") not in ("none", BEST) and not has_vali:
         raise section.error("early_stopping", "needs validation data, which [data] lacks.")
     return algorithm
 

@@ -22,7 +22,7 @@ from rankwood.rankers.pairs import as_classifier
 from rankwood.rankers.parameters import OneOf, Real, parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet, rows_that_count
-from rankwood.training.rounds import Rounds
+from rankwood.training.rounds import BEST, Rounds
 from rankwood.trees.edges import UNIT, EdgeCut, EdgeSearch
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
@@ -96,7 +96,7 @@ class AdaBoost(Boosted):
     learning_rate: float = parameter(
         default=1.0, doc="What is taken of each classifier's weight; 1 is AdaBoost."
     )
-    early_stopping: int | None = parameter(default=None, doc=STOP_BY_ROUNDS, kw_only=True)
+    early_stopping: int | str | None = parameter(default=BEST, doc=STOP_BY_ROUNDS, kw_only=True)
     warm_start: bool = parameter(default=False, doc=ADD_ROUNDS, kw_only=True)
     missing: str = parameter(
         default="learned",

@@ -22,7 +22,7 @@ from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.linear import LinearModel, Scaling
 from rankwood.rankers.linear import LinearRanker
 from rankwood.rankers.parameters import OneOf, Real, Whole, parameter
-from rankwood.training.rounds import EarlyStopping
+from rankwood.training.rounds import BEST, EarlyStopping, needs_validation, patience_of
 
 # Measures of a query between -1 and 1, the higher the better, as the bound of the paper requires.
 _MEASURES = ("err", "map", "mean_ndcg", "mrr", "ndcg", "p", "r", "rbp", "tau")
@@ -97,17 +97,18 @@ class AdaRank(LinearRanker):
         doc=""""stop", or "exclude" the feature that made no progress, or a fall, and go on with the others.""",
         check=OneOf(("stop", "exclude")),
     )
-    early_stopping: int | None = parameter(
-        default=None,
-        doc="""Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up
-        to the best value. Needs ``valid``.""",
+    early_stopping: int | str | None = parameter(
+        default=BEST,
+        doc="""With validation data: "best" keeps the rounds up to the best value of the measure there; a number also
+        stops when the measure has not improved for so many rounds. None, and "best" without validation data, keep the
+        rounds up to the best value on the training data.""",
     )
     seed: int = parameter(
         default=0, doc="Of the order of documents that a feature does not tell apart.", kw_only=True
     )
 
     def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
-        if self.early_stopping is not None and valid is None:
+        if needs_validation(self.early_stopping) and valid is None:
             raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
         if data.row_weights is not None and (data.row_weights != 1).any():
             raise DataError("AdaRank weighs queries, not documents: pass query_weight instead.")
@@ -115,7 +116,8 @@ class AdaRank(LinearRanker):
         self.stopped_because_ = self._run(state)
         self.train_history_ = list(state.training)
         self.history_ = list(state.stopping.history)
-        best = state.stopping if self.early_stopping is not None else _best_of(state.training)
+        by_valid = self.early_stopping is not None and valid is not None
+        best = state.stopping if by_valid else _best_of(state.training)
         self.best_iteration_ = best.best_iteration or len(state.chosen)
         self.rounds_ = [[feature, weight] for feature, weight in state.steps()]
         self.linear_ = state.model(self.best_iteration_)
@@ -139,7 +141,7 @@ class AdaRank(LinearRanker):
             raise DataError(f"every query that counts is empty, and {measure} leaves those out.")
         rankers = FeatureRankers.of(data, judge, varying, scaling.least, n_threads)
         unit = scaling.inverse if self.scale else np.ones(data.n_features)
-        stopping = EarlyStopping(self.early_stopping, is_minimised=False)
+        stopping = EarlyStopping(patience_of(self.early_stopping), is_minimised=False)
         return AdaRankState(
             data, valid, measure, judge, rankers, scaling, unit, weights, stopping, n_threads
         )

@@ -341,4 +341,7 @@ def weights_by_name(estimator: Ranker) -> dict[str, float]:
 
 def chosen_parameters(estimator: Ranker, n_trees: int | None = None) -> dict[str, Any]:
     """Parameters that give the model there is, or one of ``n_trees``, without validation data."""
-    return estimator._as_chosen() if n_trees is None else estimator._with_trees(n_trees)
+    chosen = estimator._as_chosen() if n_trees is None else estimator._with_trees(n_trees)
+    if hasattr(estimator, "max_leaves_"):
+        chosen["max_leaves"] = estimator.max_leaves_
+    return chosen

@@ -29,7 +29,14 @@ from rankwood.training.boosting import BoostingPlan, BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.forest import ForestBuilder, totals_of
 from rankwood.training.inputs import TrainingSet, codes_of, directions, training_costs
-from rankwood.training.rounds import EarlyStopping, Rounds, Validation
+from rankwood.training.rounds import (
+    BEST,
+    EarlyStopping,
+    Rounds,
+    Validation,
+    needs_validation,
+    patience_of,
+)
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 # The documentation of ``early_stopping`` and ``warm_start`` where rounds are counted.
@@ -57,7 +64,7 @@ class RoundRanker(Ranker):
 
     _length = "n_rounds"  # the parameter that says how many trees there may be
 
-    early_stopping: int | None = parameter(default=None, kw_only=True)
+    early_stopping: int | str | None = parameter(default=BEST, kw_only=True)
     measure: str = parameter(default="ndcg@10", kw_only=True)
     warm_start: bool = parameter(default=False, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
@@ -97,11 +104,11 @@ class RoundRanker(Ranker):
         self._keep(state)
 
     def _refuse_nothing_to_stop_by(self, valid: RankingData | None) -> None:
-        if self.early_stopping is not None and valid is None:
+        if needs_validation(self.early_stopping) and valid is None:
             raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
 
     def _keep(self, state: BoostingState) -> None:
-        """The trees up to the best value where early stopping asked for it, else all of them."""
+        """The trees up to the best value on the validation data; all without such data or ``early_stopping``."""
         forest = state.trees.forest()
         n_rounds = self._rounds_of(forest.n_trees)
         stopping = state.stopping
@@ -131,7 +138,7 @@ class RoundRanker(Ranker):
             factor=self._tree_weight(plan),
         )
         measure = parse_measure(self.measure)
-        stopping = EarlyStopping(self.early_stopping, is_minimised(measure))
+        stopping = EarlyStopping(patience_of(self.early_stopping), is_minimised(measure))
         totals = self._totals(data, earlier)
         validation = None
         if valid is not None:
@@ -199,10 +206,11 @@ class Boosted(RoundRanker):
     features_per_node: int | float | None = parameter(default=None, kw_only=True)
     subsample: float = parameter(default=1.0, kw_only=True)
     subsample_by: str = parameter(default="row", kw_only=True)
-    early_stopping: int | None = parameter(
-        default=None,
-        doc="""Stop when the measure on the validation data has not improved for so many trees, and keep the trees up to
-        the best value. None grows all trees and keeps them. Needs ``valid``.""",
+    early_stopping: int | str | None = parameter(
+        default=BEST,
+        doc="""With validation data: "best" grows all trees and keeps those up to the best value of the measure; a
+        number also stops when the measure has not improved for so many trees; None grows all trees and keeps them.
+        Without validation data "best" keeps all trees, and a number is an error.""",
         kw_only=True,
     )
     warm_start: bool = parameter(
@@ -324,7 +332,7 @@ class LambdaMART(CostAware):
     )
 
     l2: float = parameter(
-        default=0.0, doc="Added to the hessian of a leaf: larger values pull leaves towards 0."
+        default=5.0, doc="Added to the hessian of a leaf: larger values pull leaves towards 0."
     )
     target: str = parameter(
         default="ndcg",

@@ -12,12 +12,20 @@ from rankwood.losses.loss import SquaredLoss
 from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import CostAware
 from rankwood.rankers.forests import RandomForest, forest_plan
-from rankwood.rankers.parameters import OneOf, OrNone, Whole, number_or_share, parameter
+from rankwood.rankers.parameters import (
+    OneOf,
+    OrNone,
+    Whole,
+    leaves_or_auto,
+    number_or_share,
+    parameter,
+)
 from rankwood.training.bags import UNITS, OutOfBag
 from rankwood.training.boosting import BoostingState, boost
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.forest import ForestBuilder, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet
+from rankwood.training.leaves import AUTO
 from rankwood.training.rounds import ProgressReporter, Rounds
 
 _FOREST = "The random forest that boosting starts from: its number of trees, and where they end."
@@ -51,8 +59,8 @@ class InitializedGBRT(CostAware):
 
     n_trees: int = parameter(default=100, check=Whole(0))  # the forest alone is a model
     forest_trees: int = parameter(default=300, doc=_FOREST, check=Whole(1), kw_only=True)
-    forest_leaves: int | None = parameter(
-        default=100, doc=_FOREST, check=OrNone(Whole(1)), kw_only=True
+    forest_leaves: int | str | None = parameter(
+        default=AUTO, doc=_FOREST, check=leaves_or_auto, kw_only=True
     )
     forest_depth: int | None = parameter(
         default=None, doc=_FOREST, check=OrNone(Whole(0)), kw_only=True
@@ -93,7 +101,7 @@ class InitializedGBRT(CostAware):
         checkpoint = Checkpoint(self, train, valid, plan.costs)
         earlier, history = self._earlier(train.data, checkpoint)
         reporter = self._reporter(plan.n_trees, 0 if earlier is None else earlier.n_trees)
-        grown = self._grow_forest(train, earlier, checkpoint, reporter)
+        grown = self._grow_forest(train, valid, earlier, checkpoint, reporter)
         forest = _summed(grown.trees.forest())  # F
         if earlier is None or earlier.n_trees <= forest.n_trees:
             earlier = forest
@@ -117,12 +125,13 @@ class InitializedGBRT(CostAware):
     def _grow_forest(
         self,
         train: TrainingSet,
+        valid: RankingData | None,
         earlier: Forest | None,
         checkpoint: Checkpoint,
         reporter: ProgressReporter,
     ) -> ForestState:
         """The random forest: the trees there are already, and those that are missing."""
-        data, plan = train.data, forest_plan(self._forest_estimator(), train)
+        data, plan = train.data, forest_plan(self._forest_estimator(), train, valid)
         assert plan.bags is not None
         grown = None if earlier is None else _averaged(earlier, self.forest_trees)
         trees = ForestBuilder(data.n_features, data.feature_names, average=True, earlier=grown)

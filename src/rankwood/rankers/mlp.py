@@ -26,7 +26,7 @@ from rankwood.rankers.base import Ranker
 from rankwood.rankers.linear import in_order_of, refuse_without_pairs
 from rankwood.rankers.parameters import OneOf, Real, Whole, measure_of_rankings, parameter
 from rankwood.training.inputs import weights_of_rows
-from rankwood.training.rounds import Callback, EarlyStopping
+from rankwood.training.rounds import BEST, Callback, EarlyStopping, needs_validation, patience_of
 
 _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")
@@ -91,10 +91,10 @@ class MLPRanker(Ranker):
     )
     sigma: float = parameter(default=1.0, doc=_LOSS, check=Real("(0, inf)"))
     mu: float = parameter(default=MU, doc=_LOSS, check=Real("[0, inf)"))
-    early_stopping: int | None = parameter(
-        default=None,
-        doc="""Stop when the measure on the validation data has not improved for so many epochs. None trains all. Needs
-        ``valid``. Where there are validation data, the best epoch is kept in any case.""",
+    early_stopping: int | str | None = parameter(
+        default=BEST,
+        doc="""Where there are validation data, the best epoch is kept in any case. A number also stops when the measure
+        has not improved for so many epochs; without validation data it is an error.""",
     )
     measure: str = parameter(
         default="ndcg@10",
@@ -116,7 +116,7 @@ class MLPRanker(Ranker):
         if data.n_documents == 0:
             raise DataError("there are no rows to learn from.")
         refuse_without_pairs(data)
-        if self.early_stopping is not None and valid is None:
+        if needs_validation(self.early_stopping) and valid is None:
             raise ParameterError("early_stopping needs validation data: pass valid.")
         if valid is not None:
             if valid.query_ids is None:
@@ -132,7 +132,10 @@ class MLPRanker(Ranker):
         self, training: Training, data: RankingData, standards: Standards, valid: RankingData | None
     ) -> None:
         """Epoch after epoch, until there are enough or the measure no longer improves; the best one is kept."""
-        measure, stopping = parse_measure(self.measure), EarlyStopping(self.early_stopping, False)
+        measure, stopping = (
+            parse_measure(self.measure),
+            EarlyStopping(patience_of(self.early_stopping), False),
+        )
         rounds = self._rounds(self.n_epochs, stopping=stopping, judges_last=True)
         self.train_history_: list[float] = []
         for number in rounds:

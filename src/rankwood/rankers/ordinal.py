@@ -37,7 +37,7 @@ from rankwood.rankers.forests import ForestRanker, RandomForest
 from rankwood.rankers.parameters import OneOf, parameter
 from rankwood.training.bags import OutOfBag
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.training.rounds import Callback, Progress, ProgressReporter
+from rankwood.training.rounds import BEST, Callback, Progress, ProgressReporter, needs_validation
 
 LEAST_SQUARES = "least_squares"
 _WORTHS: dict[str, Callable[[Floats], Floats]] = {
@@ -147,6 +147,8 @@ class OrdinalRanker(BuiltOnBase, Ranker):
             "progress": base.progress,  # cloning would have made copies of the listeners
             "callbacks": [*base.callbacks, relay.of_model(number)],
         }
+        if getattr(base, "early_stopping", None) == BEST:
+            changes["measure"] = "rmse"  # the models learn probabilities
         if self.n_threads is not None:
             changes["n_threads"] = self.n_threads
         if self.checkpoint is not None:
@@ -300,7 +302,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
                 f"scoring='least_squares' on fitted_on='{self.fitted_on}' needs out-of-bag estimates, which "
                 f"this {type(base).__name__} does not have. Use fitted_on='valid', or a forest with bags."
             )
-        stops = getattr(base, "early_stopping", None) is not None
+        stops = needs_validation(getattr(base, "early_stopping", None))
         if stops and parse_measure(base.measure).name != "rmse":
             raise ParameterError(
                 "the models behind an OrdinalRanker learn probabilities, so their early stopping looks at rmse: "
@@ -314,7 +316,7 @@ class OrdinalRanker(BuiltOnBase, Ranker):
             raise ParameterError(
                 f"fitted_on='{self.fitted_on}' needs validation data: pass valid= to fit."
             )
-        if getattr(self._base(), "early_stopping", None) is not None:
+        if needs_validation(getattr(self._base(), "early_stopping", None)):
             raise ParameterError("early_stopping needs validation data: pass valid= to fit.")
 
 

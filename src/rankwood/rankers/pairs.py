@@ -31,7 +31,7 @@ from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted, RoundR
 from rankwood.rankers.parameters import parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Rounds
+from rankwood.training.rounds import BEST, Rounds
 from rankwood.trees.edges import ABSTAIN, UNIT, EdgeSearch
 from rankwood.trees.grower import Tree
 from rankwood.trees.leaves import sum_inner_nodes
@@ -112,7 +112,7 @@ class NDCGBoost(Boosted):
     learning_rate: float = parameter(
         default=1.0, doc="What is taken of each tree's weight; 1 is the paper's.", kw_only=True
     )
-    early_stopping: int | None = parameter(default=None, doc=STOP_BY_ROUNDS, kw_only=True)
+    early_stopping: int | str | None = parameter(default=BEST, doc=STOP_BY_ROUNDS, kw_only=True)
     warm_start: bool = parameter(default=False, doc=ADD_ROUNDS, kw_only=True)
 
     l2 = 0.0

@@ -46,7 +46,8 @@ from rankwood.measures.measure import parse_measure
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import path_of
 from rankwood.training.inputs import SCALES
-from rankwood.training.rounds import check_listeners
+from rankwood.training.leaves import AUTO
+from rankwood.training.rounds import BEST, check_listeners
 from rankwood.trees.policies import MISSING_RULES
 
 Check = Callable[
@@ -109,6 +110,24 @@ def number_or_share(name: str, value: Any) -> object:
     if isinstance(value, float):
         return checks.real_number(name, value, "(0, 1]")
     return None if value is None else checks.whole_number(name, value, 1)
+
+
+def rounds_or_best(name: str, value: Any) -> object:
+    """Raise unless ``value`` is a number of rounds, "best" or None, as ``early_stopping`` is."""
+    if isinstance(value, str) and value != BEST:
+        raise ParameterError(
+            f"{name} must be '{BEST}', a whole number of at least 1, or None, got {value!r}."
+        )
+    return value if value in (BEST, None) else checks.whole_number(name, value, 1)
+
+
+def leaves_or_auto(name: str, value: Any) -> object:
+    """Raise unless ``value`` is a number of leaves, "auto" or None."""
+    if isinstance(value, str) and value != AUTO:
+        raise ParameterError(
+            f"{name} must be '{AUTO}', a whole number of at least 1, or None, got {value!r}."
+        )
+    return value if value in (AUTO, None) else checks.whole_number(name, value, 1)
 
 
 def measure_of_rankings(_: str, value: Any) -> object:
@@ -194,9 +213,10 @@ SHARED = {
     "subsample": _shared(_SUBSAMPLE, Real("(0, 1]")),
     "subsample_by": _shared(_SUBSAMPLE, OneOf(UNITS)),
     "early_stopping": _shared(
-        """Stop when the measure on the validation data has not improved for so many rounds, and keep the rounds up to
-        the best value. None goes on to the end. Needs ``valid``.""",
-        OrNone(Whole(1)),
+        """With validation data: "best" does all rounds and keeps those up to the best value of the measure; a number
+        also stops when the measure has not improved for so many rounds; None does all rounds and keeps them. Without
+        validation data "best" keeps all rounds, and a number is an error.""",
+        rounds_or_best,
     ),
     "measure": _shared(
         "What is looked at on the validation data: any measure; rmse is to fall, the others are to rise.",

@@ -25,6 +25,7 @@ from rankwood.rankers.base import (
     set_learned_model,
 )
 from rankwood.training.checkpoint import plain_parameters
+from rankwood.training.leaves import AUTO
 
 # Estimators that a file may name: the public rankers, by where they live. A file can name nothing else.
 _MODULE_OF = {
@@ -47,6 +48,7 @@ _RECORDED = (
     "learned_on_",
     "held_out_",
 )
+_CHOSEN_LEAVES = "max_leaves"  # recorded where the parameter is "auto"; None is no limit
 # Settings of fits of version 0.1 that are parameters since, and whose defaults are others. A file names every parameter
 # that there was when it was written, so one that does not name these is of that version.
 _FORMER: dict[str, dict[str, Any]] = {
@@ -81,6 +83,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     for name in _RECORDED:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
+    if getattr(model, "max_leaves", None) == AUTO and hasattr(model, "max_leaves_"):
+        training[_CHOSEN_LEAVES] = model.max_leaves_
     measures = {}
     oob_ndcg = getattr(model, "oob_ndcg_", None)
     if oob_ndcg is not None and not math.isnan(oob_ndcg):
@@ -166,6 +170,8 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
             value = [math.nan if item is None else item for item in value]
         if value is not None:
             setattr(model, name, value)
+    if _CHOSEN_LEAVES in record:
+        model.max_leaves_ = record.pop(_CHOSEN_LEAVES)
     model.training_ = record
 
 

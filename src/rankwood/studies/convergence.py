@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from rankwood._core import checks
@@ -36,7 +37,7 @@ from rankwood.rankers.base import Ranker, learned_model
 from rankwood.rankers.forests import ForestRanker, bags_of
 from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of
 from rankwood.training.bags import Bags, OutOfBag
-from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
+from rankwood.training.rounds import BEST, Callback, ProgressReporter, check_listeners
 
 __all__ = ["Convergence", "Curve", "convergence"]
 
@@ -243,7 +244,7 @@ def _of_folds(
         given = {"train": fold.train, "vali": fold.valid, "test": fold.test}
         parts = {part: each for part, each in given.items() if each is not None}
         for index, (name, estimator) in enumerate(named.items()):
-            model = fitted(estimator, fold.train, fold.valid, number, threads)
+            model = fitted(with_all_rounds(estimator), fold.train, fold.valid, number, threads)
             told: list[str] = []
             curves = _MeasuredModel(name, model, measure, n_threads, told).curves(
                 parts, steps[name]
@@ -482,6 +483,17 @@ def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
     if isinstance(model, AdaRank) and getattr(model, "train_history_", None):
         values_of_part["train"] = np.array(model.train_history_, np.float64)
     return values_of_part
+
+
+def with_all_rounds(estimator: Any) -> Any:
+    """A clone that keeps the rounds after the best one too, unless ``early_stopping`` was set to a number."""
+    whole = clone(estimator)
+    names = [
+        name
+        for name, value in whole.get_params(deep=True).items()
+        if name.rsplit("__", maxsplit=1)[-1] == "early_stopping" and value == BEST
+    ]
+    return whole.set_params(**dict.fromkeys(names))
 
 
 def _n_rounds(model: Any, forest: Forest) -> int | None:

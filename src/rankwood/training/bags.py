@@ -239,6 +239,12 @@ class OutOfBag:
         largest = data.labels.max(initial=-np.inf, where=has_score)
         if not has_score.any() or largest > LARGEST_EXPONENT:
             return float("nan")
+        return float(self.ndcg_by_query(data, n_threads).mean())
+
+    def ndcg_by_query(self, data: RankingData, n_threads: int | None = 1) -> Floats:
+        """NDCG@10 of each query that has rows with a score."""
+        assert data.query_ids is not None
+        has_score = self.n_trees > 0
         parts = [rows for rows in _whole_queries(data.query_ids) if has_score[rows].any()]
         values: list[Floats] = [np.zeros(0)] * len(parts)
 
@@ -247,7 +253,11 @@ class OutOfBag:
                 values[part] = self._ndcg_of_queries(data, parts[part])
 
         run_blocks(measure, len(parts), n_threads=n_threads)
-        return float(np.concatenate(values).mean())
+        return np.concatenate(values)
+
+    def __add__(self, other: OutOfBag) -> OutOfBag:
+        """The estimates of the trees of both."""
+        return OutOfBag(self.sums + other.sums, self.n_trees + other.n_trees)
 
     def _ndcg_of_queries(self, data: RankingData, rows: slice) -> Floats:
         """NDCG@10 of each query among ``rows`` that has a score."""

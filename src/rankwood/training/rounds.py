@@ -133,6 +133,19 @@ def check_listeners(progress: Any, callbacks: Any) -> tuple[Callback, ...]:
     return tuple(callbacks)
 
 
+BEST = "best"  # of ``early_stopping``: do all rounds, and keep those up to the best value where it is known
+
+
+def needs_validation(early_stopping: int | str | None) -> bool:
+    """Whether a fit with this ``early_stopping`` cannot do without validation data."""
+    return early_stopping is not None and early_stopping != BEST
+
+
+def patience_of(early_stopping: int | str | None) -> int | None:
+    """Rounds without improvement after which ``early_stopping`` ends a fit; None where it never does."""
+    return early_stopping if isinstance(early_stopping, int) else None
+
+
 @dataclass(eq=False)
 class EarlyStopping:
     """The validation measure after each round, and the best of them; of equal ones the first."""

@@ -44,10 +44,11 @@ from rankwood.rankers.broof.strategies import (
     is_additive,
     kind_of,
 )
-from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, leaves_or_auto, parameter
 from rankwood.training.bags import UNITS
 from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet, directions, training_costs
+from rankwood.training.leaves import AUTO, FEWEST, LeavesSearch, with_chosen_leaves
 from rankwood.training.rounds import NO_BETTER, Callback, EarlyStopping, Rounds
 from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
@@ -67,6 +68,8 @@ _STOPPING = """Stop when the measure, on validation data ("valid") or out of bag
     keeps them. The kinds that re-weight rows keep their first forest alone unless the best value is ahead of it by more
     than a standard error, and a forest whose mean error is 0.5 or more ends their rounds, whatever ``stop`` says."""
 _LIMITS = "Where a tree ends, as for ``RandomForest``."
+_LEAVES = """Most leaves of a tree. None is no limit; "auto" is what a ``RandomForest`` of these trees chooses for the
+    labels."""
 _BAG = """What is drawn for a tree, with replacement: "row", "query" (whole queries) or "auto" (queries where there are
     20 or more of them, else rows); how much, as a share of them. A row's out-of-bag prediction is honest where whole
     queries are drawn: else trees may have seen the query by its other documents. With bag=None every tree sees all
@@ -131,6 +134,8 @@ class BROOF(Ranker):
 
     Attributes
     ----------
+    max_leaves_
+        The most leaves that trees could have; None without a limit.
     history_
         A record per round: ``error`` (ε), ``beta`` (β), the measure out of bag (``oob``) and on validation data
         (``valid``), and how many rows no tree has left out (``without_oob``). None where there is no such figure.
@@ -223,7 +228,7 @@ class BROOF(Ranker):
         default="ndcg@10",
         doc="What rounds are judged by: any measure; rmse is to fall, the others are to rise.",
     )
-    max_leaves: int | None = parameter(default=100, doc=_LIMITS)
+    max_leaves: int | str | None = parameter(default=AUTO, doc=_LEAVES, check=leaves_or_auto)
     max_depth: int | None = parameter(default=None, doc=_LIMITS)
     min_leaf: int = parameter(default=1, doc=_LIMITS)
     min_gain: float = parameter(default=0.0, doc=_LIMITS)
@@ -275,7 +280,7 @@ class BROOF(Ranker):
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)
-        forests = self._forests(train)
+        forests = self._forests(train, valid)
         checkpoint = Checkpoint(self, train, valid, forests.costs)
         parts = self._parts(train, forests.present)
         state = self._state(train, valid, parts, forests)
@@ -372,18 +377,12 @@ class BROOF(Ranker):
             return int(self.patience)
         return PATIENCE_OF_STEPS if is_additive(self.loss) else PATIENCE_OF_FORESTS
 
-    def _forests(self, train: TrainingSet) -> RoundForests:
+    def _forests(self, train: TrainingSet, valid: RankingData | None) -> RoundForests:
         folds = QueryFolds.deal(train, self.n_folds, self.seed) if self._has_folds else None
         named = (self.validation, self.update_weights)
         return RoundForests(
             train,
-            Policies(
-                Growth(self.max_leaves, self.max_depth, self.min_leaf, self.min_gain),
-                FeatureChoice(self.features_per_node),
-                BASES[self.base],
-                self.missing,
-                direction=directions(self.monotone, train.data),
-            ),
+            self._policies(train, valid),
             self._trees(),
             self._unit(train.data),
             float(self.bag_share),
@@ -396,6 +395,23 @@ class BROOF(Ranker):
             training_costs(self, train.data),
             self.cost_batch,
         )
+
+    def _policies(self, train: TrainingSet, valid: RankingData | None) -> Policies:
+        """How the trees of every round grow."""
+        max_leaves = FEWEST if isinstance(self.max_leaves, str) else self.max_leaves
+        policies = Policies(
+            Growth(max_leaves, self.max_depth, self.min_leaf, self.min_gain),
+            FeatureChoice(self.features_per_node),
+            BASES[self.base],
+            self.missing,
+            direction=directions(self.monotone, train.data),
+        )
+        if self.max_leaves == AUTO:
+            policies = with_chosen_leaves(
+                LeavesSearch(policies, train, valid, seed=self.seed, n_threads=self.n_threads)
+            )
+        self.max_leaves_ = policies.growth.max_leaves
+        return policies
 
     def _most_draws(self, train: TrainingSet) -> float | None:
         """The clip of weights that rows are drawn by, where rows are judged by the trees that leave them out."""

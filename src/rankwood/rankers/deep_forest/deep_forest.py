@@ -36,10 +36,12 @@ from rankwood.rankers.deep_forest.layers import LayerPlan, grades_of, is_bagged
 from rankwood.rankers.deep_forest.outputs import held_out_value
 from rankwood.rankers.forests import CompletelyRandomForest, ForestRanker, RandomForest
 from rankwood.rankers.ordinal import OrdinalRanker
-from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, leaves_or_auto, parameter
 from rankwood.training.checkpoint import CheckpointFile, digest_of_fit, plain_parameters
 from rankwood.training.inputs import rows_that_count, weights_of_rows
-from rankwood.training.rounds import Callback, Rounds
+from rankwood.training.leaves import AUTO, FEWEST, LeavesSearch, chosen_leaves
+from rankwood.training.rounds import BEST, Callback, Rounds
+from rankwood.trees.policies import FeatureChoice, Growth, Policies
 
 _LAYERS = ("forests", "lambdamart")
 _N_TREES = {"forests": 80, "lambdamart": 300}  # the paper's best on large collections
@@ -81,6 +83,8 @@ class DeepForest(Ranker):
     ----------
     cascade_
         The layers kept, as a ``Cascade``.
+    max_leaves_
+        The most leaves that trees of the random forests could have; None without a limit.
     layers_
         For each layer grown: its measure, that of its held-out scores, its lead over the best layer before it and the
         standard error of that (on held-out scores and on the validation data), whether it was ahead, its seconds, rows,
@@ -122,9 +126,11 @@ class DeepForest(Ranker):
         doc="""Trees of each ranker; None is 80 for "forests", 300 for "lambdamart". Not for a list.""",
         check=OrNone(Whole(1)),
     )
-    max_leaves: int | None = parameter(
-        default=100,
-        doc="""Leaves of a tree of the random forests of "forests"; None is no limit, as in the source.""",
+    max_leaves: int | str | None = parameter(
+        default=AUTO,
+        doc="""Most leaves of a tree of the random forests of "forests"; None is no limit, as in the source. "auto" is
+        what a ``RandomForest`` chooses for the original features, once for all layers.""",
+        check=leaves_or_auto,
     )
     min_split: int = parameter(
         default=11,
@@ -240,6 +246,9 @@ class DeepForest(Ranker):
             self.n_threads,
         )
         columns = original_columns(X, data, valid, room)
+        if self.layer == "forests":
+            self.max_leaves_ = self._leaves(columns, valid)
+            learners[0].set_params(max_leaves=self.max_leaves_)  # all random forests are this one
         layer = LayerPlan(
             learners,
             self.n_folds,
@@ -338,6 +347,20 @@ class DeepForest(Ranker):
         blind = CompletelyRandomForest(n_trees, bag=bag, min_split=self.min_split)
         return [sighted] * (self.n_forests - n_blind) + [blind] * n_blind
 
+    def _leaves(self, columns: LayerColumns, valid: RankingData | None) -> int | None:
+        """The most leaves of a tree of the random forests; "auto" looks at the original features."""
+        if not isinstance(self.max_leaves, str):
+            return self.max_leaves
+        data = columns.train.data
+        present = rows_that_count(weights_of_rows(data))
+        train = columns.training_set(
+            np.ones(data.n_documents, bool) if present is None else present
+        )
+        policies = Policies(Growth(FEWEST), FeatureChoice(self.features_per_node))
+        return chosen_leaves(
+            LeavesSearch(policies, train, valid, seed=self.seed, n_threads=self.n_threads)
+        )
+
     @property
     def _passes_trees(self) -> bool:
         """Whether single trees are passed on: a choice among them implies it."""
@@ -404,7 +427,7 @@ class DeepForest(Ranker):
         if isinstance(learner, DeepForest):
             raise ParameterError(f"layer[{index}] is a DeepForest; cascades do not nest.")
         for refused, why in _REFUSED.items():
-            if isinstance(learner, Ranker) and getattr(learner, refused, None) is not None:
+            if isinstance(learner, Ranker) and getattr(learner, refused, None) not in (None, BEST):
                 raise ParameterError(f"layer[{index}] ({name}) has {refused} set, but {why}.")
         if isinstance(learner, Ranker):
             check_parameters(learner)

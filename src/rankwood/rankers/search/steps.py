@@ -27,6 +27,7 @@ from rankwood.rankers.boosted import GBRT, Boosted, LambdaMART, loss_and_plan
 from rankwood.rankers.pairs import NDCGBoost
 from rankwood.training.boosting import BoostingPlan
 from rankwood.training.inputs import TrainingSet
+from rankwood.training.rounds import needs_validation
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import OneFeatureGrower
 
@@ -35,7 +36,6 @@ BASE_DOC = """The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoos
     name; options that {} does not know are its own."""
 FREE = -1  # the constraint that allows all features
 _REFUSED = {  # parameters of a base that a search cannot honour: what they must be, and why
-    "early_stopping": (None, "a step is not a whole fit"),
     "checkpoint": (None, "pass checkpoint to the search itself"),
     "warm_start": (False, "every model of a search starts from the empty one"),
     "subsample": (1.0, "constraints are what tells the steps of a model apart"),
@@ -187,6 +187,10 @@ def check_base(_: str, base: Any) -> None:
         shown = type(base).__name__
         raise ParameterError(f"base must be one of {', '.join(BASES)}, got {shown}.")
     check_parameters(base)
+    if needs_validation(getattr(base, "early_stopping", None)):
+        raise ParameterError(
+            f"base has early_stopping={base.early_stopping!r}, but a step is not a whole fit: leave it out."
+        )
     for name, (expected, why) in _REFUSED.items():
         value = getattr(base, name, expected)
         if value != expected:
