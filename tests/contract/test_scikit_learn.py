@@ -105,14 +105,8 @@ def expected_failures(model) -> dict[str, str]:
     [as_scikit_learn_checks(name) for name in CONTRACTS if name != "MLPRanker" or has_torch()],
     expected_failed_checks=expected_failures,
 )
-def test_scikit_learns_checks(estimator, check, request):
-    try:
-        check(estimator)
-    except Exception as failure:
-        if request.node.get_closest_marker("xfail") is None:
-            raise
-        # pytest would parse scikit-learn's long file of checks anew for each traceback, which nobody reads here.
-        raise failure.with_traceback(None) from None
+def test_scikit_learns_checks(estimator, check, run_check):
+    run_check(check, estimator)
 
 
 @pytest.fixture
