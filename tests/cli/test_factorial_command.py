@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -82,9 +83,10 @@ def test_coupled_factors_exceptions_and_three_of_them(rankwood, files):
     )
 
 
-@pytest.fixture
-def run(rankwood):
-    """A finished run in the folder "run": two losses, two validation sets, of two algorithms more than the design."""
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run and its folder: two losses, two validation sets, of two algorithms more than the design."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
     common = {"kind": "BROOF", "n_trees": 2, "max_leaves": 4}
     cells = [
         {"name": f"{loss} {way}", "loss": loss, "validation": way, **common}
@@ -92,15 +94,24 @@ def run(rankwood):
         for loss in ("absolute", "gradient")
         for way in ("oob", "train")
     ]
-    return rw.run_experiment(
+    result = rw.run_experiment(
         {
             "data": {"generate": {"queries": 18, "docs": 8, "features": 6}, "folds": 3},
             "run": {"repetitions": 2, "jobs": 0},
             "measures": {"primary": "map", "also": ["ndcg@10"]},
             "algorithm": [*cells, {"name": "RF", "kind": "RandomForest", "n_trees": 2}],
         },
-        out="run",
+        out=folder,
     )
+    return result, folder
+
+
+@pytest.fixture
+def run(rankwood, finished):
+    """The finished run, and a copy of its folder as "run"."""
+    result, folder = finished
+    shutil.copytree(folder, "run")
+    return result
 
 
 def test_the_design_of_a_finished_run(rankwood, run):

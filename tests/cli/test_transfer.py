@@ -18,8 +18,10 @@ def planted():
 
 
 @pytest.fixture
-def parts(planted, tmp_path):
+def parts(planted, tmp_path, monkeypatch):
     """The source, the target's training part and its validation part, each also as a table and as LETOR text."""
+    # Enough for data as small as these.
+    monkeypatch.setattr("rankwood.studies.transfer.DOMAIN_TREES", 20)
     train, valid = rw.split_queries(planted.target, (0.5, 0.5), seed=0)
     parts = {"source": planted.source, "target": train, "valid": valid}
     for name, part in parts.items():

@@ -105,8 +105,8 @@ def expected_failures(model) -> dict[str, str]:
     [as_scikit_learn_checks(name) for name in CONTRACTS if name != "MLPRanker" or has_torch()],
     expected_failed_checks=expected_failures,
 )
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
+def test_scikit_learns_checks(estimator, check, run_check):
+    run_check(check, estimator)
 
 
 @pytest.fixture

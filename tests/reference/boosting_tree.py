@@ -23,22 +23,22 @@ class Model:
 
 def maximal_for_some_c(points):
     """Places of the points (h, f̂) that are strictly best for some c > 0 among different ones, from intervals of c."""
-    found = []
-    for place, (x, y) in enumerate(points):
-        low, high = 0.0, math.inf
-        for other_x, other_y in points:
-            if (other_x, other_y) == (x, y):
-                continue
-            if other_x == x:
-                if other_y > y:
-                    high = -1.0
-            elif other_x < x:
-                low = max(low, (other_y - y) / (x - other_x))
-            else:
-                high = min(high, (y - other_y) / (other_x - x))
-        if low < high:
-            found.append(place)
-    return found
+    different = set(points)
+    maximal = {point for point in different if is_best_for_some_c(point, different - {point})}
+    return [place for place, point in enumerate(points) if point in maximal]
+
+
+def is_best_for_some_c(point, others):
+    (x, y), low, high = point, 0.0, math.inf
+    for other_x, other_y in others:
+        if other_x == x:
+            if other_y > y:
+                high = -1.0
+        elif other_x < x:
+            low = max(low, (other_y - y) / (x - other_x))
+        else:
+            high = min(high, (y - other_y) / (other_x - x))
+    return low < high
 
 
 def can_be_extended(model, n_constraints, max_length=None):

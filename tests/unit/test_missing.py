@@ -34,8 +34,8 @@ OUR_OWN_WORDS = "our message says the same in our own words, and names the place
         ("check_dtype_object", "check_estimators_empty_data_messages"), OUR_OWN_WORDS
     ),
 )
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
+def test_scikit_learns_checks(estimator, check, run_check):
+    run_check(check, estimator)
 
 
 @pytest.fixture(scope="module")
