@@ -515,7 +515,9 @@ CASES: dict[str, Case] = {
     },
     # searches
     **{
-        f"BoostingTree: {name}": Case(rw.BoostingTree(base, budget=30, search="hull"), data, valid=True)
+        f"BoostingTree: {name}": Case(
+            rw.BoostingTree(base, budget=30, search="hull"), data, valid=True
+        )
         for name, base, data in (
             ("LambdaMART", None, ""),
             ("LambdaMART, 4 leaves", rw.LambdaMART(max_leaves=4, min_leaf=5), ""),
@@ -538,9 +540,7 @@ CASES: dict[str, Case] = {
         valid=True,
     ),
     "BoostingTree: rmse, no cache": Case(
-        rw.BoostingTree(
-            rw.GBRT(**_STUMP), budget=25, measure="rmse", cache_mb=0, search="hull"
-        ),
+        rw.BoostingTree(rw.GBRT(**_STUMP), budget=25, measure="rmse", cache_mb=0, search="hull"),
         "no queries",
     ),
     "BoostingTree: bandit": Case(

@@ -61,7 +61,11 @@ def front(models, values):
     chosen = []
     for size in range(max(model.size for model in models) + 1):
         plain = max(
-            (number for number, model in enumerate(models) if model.is_plain and model.size <= size),
+            (
+                number
+                for number, model in enumerate(models)
+                if model.is_plain and model.size <= size
+            ),
             key=lambda number: models[number].size,
         )
         others = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_the_steps_are_those_of_the_specification():
     assert [n_steps(size) for size in (1, 3, 4, 10, 11, 100)] == [8, 8, 5, 5, 3, 3]
     assert most_steps(50, 4) == 766
     assert most_steps(100, 4) == 1416
-    beam, _ = run(lambda model, place, is_free: float(model) + 0.01 * place, 50, 4)
+    beam, _ = run(lambda model, place, _: float(model) + 0.01 * place, 50, 4)
     assert len(beam.models) == 767
 
 
@@ -154,13 +155,13 @@ def test_a_lead_is_measured_in_standard_errors():
     assert is_clearly_ahead(better, theirs)
     assert not is_clearly_ahead(theirs, better)
     assert not is_clearly_ahead(theirs, theirs)
-    noisy = [(part + [0.5, -0.4, 0.3, -0.2], weights) for part, weights in theirs]
+    noisy = [(part + np.array([0.5, -0.4, 0.3, -0.2]), weights) for part, weights in theirs]
     assert not is_clearly_ahead(noisy, theirs)
     blank = [(np.array([0.9, np.nan, np.nan, np.nan]), ones), theirs[1]]
     assert not is_clearly_ahead(blank, theirs)  # one query has no standard error
     # a query without weight has no say
     weights = np.array([1.0, 1.0, 1.0, 0.0])
-    spoiled = [(part + [0.1, 0.1, 0.1, -9.0], weights) for part, _ in theirs]
+    spoiled = [(part + np.array([0.1, 0.1, 0.1, -9.0]), weights) for part, _ in theirs]
     assert is_clearly_ahead(spoiled, [(part, weights) for part, _ in theirs])
 
 
@@ -207,7 +208,6 @@ def test_the_front_is_plain_boosting_or_clearly_ahead_of_it(name, data, other):
 
 
 def test_alternatives_are_taken_where_they_are_ahead():
-    # One feature says all; the greedy first tree is misled by a copy of the labels of some queries with noise.
     data = rw.make_ranking(80, 10, 12, seed=8)
     train, valid = rw.split_queries(data, (0.5, 0.5), seed=1)
     base = rw.LambdaMART(max_leaves=8, learning_rate=0.3, min_leaf=2, l2=0.0)
@@ -393,8 +393,6 @@ def test_refitting_searches_no_further_than_the_chosen_size(model, data, other):
 )
 def test_a_damaged_front_is_refused(sizes, message, data, other):
     family = rw.BoostingTree(BASE, max_length=2).fit(data, valid=other).family_
-    import dataclasses
-
     with pytest.raises(ModelError, match=message):
         dataclasses.replace(family, chosen_of_size=np.array(sizes, np.int32))
 

@@ -161,9 +161,7 @@ def test_a_search_by_bandit_goes_on_from_its_checkpoint(name, data, tmp_path):
     options = {"budget": 50, "constraints": "bandit", "exploration": 0.1}
     whole = hull(BASES[name], **options).fit(data)
     path = tmp_path / "checkpoint"
-    stopped = hull(
-        BASES[name], checkpoint=path, callbacks=[at(31, KeyboardInterrupt())], **options
-    )
+    stopped = hull(BASES[name], checkpoint=path, callbacks=[at(31, KeyboardInterrupt())], **options)
     stopped.fit(data)
     resumed = hull(BASES[name], checkpoint=path, **options).fit(data)
     assert resumed.tree_ == whole.tree_
@@ -226,9 +224,7 @@ def test_ctrl_c_keeps_what_was_found_and_can_be_gone_on_from(data, other, tmp_pa
     base = BASES["LambdaMART"]
     whole = hull(base, budget=40).fit(data, valid=other)
     path = tmp_path / "checkpoint"
-    model = hull(
-        base, budget=40, checkpoint=path, callbacks=[at(23, KeyboardInterrupt())]
-    )
+    model = hull(base, budget=40, checkpoint=path, callbacks=[at(23, KeyboardInterrupt())])
     model.fit(data, valid=other)
     assert model.stopped_because_ == "interrupted by Ctrl-C"
     assert len(model.tree_) == 24

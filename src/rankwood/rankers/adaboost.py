@@ -160,9 +160,7 @@ class WeakClassifiers:
             self.matrix, rows, rule, _SLACK, self.n_threads, self.present, self.min_leaf
         )
 
-    def best(
-        self, classes: Floats, weights: Floats, features: int | Array | None = None
-    ) -> Tree:
+    def best(self, classes: Floats, weights: Floats, features: int | Array | None = None) -> Tree:
         """The stump of least weighted error, of one feature, some or all; a single leaf if none has an edge.
 
         Of equal ones it is that of the first feature, and of the greatest threshold.

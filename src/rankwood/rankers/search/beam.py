@@ -2,7 +2,8 @@
 
     for size d = 1 … N:
         plain boosting's model takes its free step
-        each member of the beam takes k(d) steps, every node seeing a random share of the features; the empty model 4 k(d)
+        each member of the beam takes k(d) steps, every node seeing a random share of the features (the empty model
+        takes 4 k(d))
         the new beam is plain boosting's model and the best of the others, by ½ training + ½ validation measure
     the front at n is the best alternative of at most n trees, if it is ahead of plain boosting's n trees by more than
     two standard errors of their paired differences by query; else plain boosting's n trees
@@ -65,7 +66,8 @@ class Beam:
     models: Models
     width: int  # members, plain boosting's among them
     n_sizes: int  # N
-    plain: list[int] = field(default_factory=lambda: [EMPTY])  # by size; shorter than N where boosting ended
+    # Plain boosting's models by size; fewer than N where it finds no further tree.
+    plain: list[int] = field(default_factory=lambda: [EMPTY])
 
     def members(self) -> list[int]:
         """Plain boosting's model of the last size, and the best others; of models of equal worth the oldest."""
@@ -81,17 +83,19 @@ class Beam:
         others = [by_worth[worth] for worth in sorted(by_worth, reverse=True) if worth not in taken]
         return (plain + others)[: self.width]
 
-    def front(self, values: Callable[[int], Values]) -> list[int]:
-        """The model for each number of trees, from 0 to that of the longest model."""
+    def front(self, values: Callable[[int], Values], n_models: int | None = None) -> list[int]:
+        """The model for each number of trees, from 0 to that of the longest model; of all models or the first ones."""
         models, front = self.models, [EMPTY]
+        count = len(models) if n_models is None else n_models
+        plain_models = [model for model in self.plain if model < count]
         best: int | None = None  # alternative so far
         known: dict[int, Values] = {}
-        for size in range(1, max(models.depth) + 1):
-            for model in range(len(models)):
-                is_of_size = models.depth[model] == size and model not in self.plain
+        for size in range(1, max(models.depth[:count]) + 1):
+            for model in range(count):
+                is_of_size = models.depth[model] == size and model not in plain_models
                 if is_of_size and (best is None or models.worth[model] > models.worth[best]):
                     best = model
-            plain = self.plain[min(size, len(self.plain) - 1)]
+            plain = plain_models[min(size, len(plain_models) - 1)]
             chosen = plain
             if best is not None and models.worth[best] > models.worth[plain]:
                 known = {model: known.get(model) or values(model) for model in (best, plain)}

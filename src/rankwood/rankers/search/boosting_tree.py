@@ -124,8 +124,8 @@ class BoostingTree(BuiltOnBooster, Ranker):
     )
     budget: int = parameter(
         default=5000,
-        doc="""Most weak hypotheses to fit. Constraints under which there is none are counted apart, as ``n_failed_``. The
-        beam needs fewer: 766 for models of up to 50 trees, 1,416 for 100.""",
+        doc="""Most weak hypotheses to fit. Constraints under which there is none are counted apart, as ``n_failed_``.
+        The beam needs fewer: 766 for models of up to 50 trees, 1,416 for 100.""",
         check=Whole(1),
     )
     evaluate_on: str = parameter(
@@ -182,10 +182,16 @@ class BoostingTree(BuiltOnBooster, Ranker):
         kw_only=True,
     )
     exploration: float = parameter(
-        default=0.3, doc="λ of Exp3.P, as for ``Exp3P``." + _ONLY_HULL, check=Real("[0, 1]"), kw_only=True
+        default=0.3,
+        doc="λ of Exp3.P, as for ``Exp3P``." + _ONLY_HULL,
+        check=Real("[0, 1]"),
+        kw_only=True,
     )
     smoothing: float = parameter(
-        default=0.1, doc="η of Exp3.P, as for ``Exp3P``." + _ONLY_HULL, check=Real("[0, inf)"), kw_only=True
+        default=0.1,
+        doc="η of Exp3.P, as for ``Exp3P``." + _ONLY_HULL,
+        check=Real("[0, inf)"),
+        kw_only=True,
     )
     exponent: float = parameter(
         default=0.5,
@@ -281,13 +287,8 @@ class BoostingTree(BuiltOnBooster, Ranker):
         if reason is None:
             save = checkpoint.saver(run.save)
             n_done = _n_models(run.log) - 1
-            rounds = self._rounds(
-                min(self.budget, run.most_steps),
-                n_done,
-                unit="model",
-                save=save,
-                all_done=SPENT if self.budget <= run.most_steps else beams.LONGEST,
-            )
+            budget, all_done = self._budget(run)
+            rounds = self._rounds(budget, n_done, unit="model", save=save, all_done=all_done)
             reason = run.search(rounds)
         self.stopped_because_ = reason
         self.n_rounds_ = run.models.n_rounds
@@ -299,8 +300,16 @@ class BoostingTree(BuiltOnBooster, Ranker):
             str(measure),
             is_minimised(measure),
             self.max_trees,
-            None if run.beam is None else run.beam.front(run.scored.values),
+            None if run.beam is None else run.beam.front(run.scored.values, _n_models(run.log)),
         )
+
+    def _budget(self, run: SearchRun) -> tuple[int, str]:
+        """How many hypotheses are fitted at most, and why no more."""
+        if run.beam is not None:
+            n_steps = beams.most_steps(run.beam.n_sizes, run.beam.width)
+            if n_steps < self.budget:
+                return n_steps, beams.LONGEST
+        return self.budget, SPENT
 
     def _refuse_nothing_to_judge_by(self, valid: RankingData | None) -> None:
         if self.evaluate_on == "valid" and valid is None:
@@ -423,12 +432,6 @@ class SearchRun:
         if self.beam is not None:
             return beam_search(self.beam, self._end_round)
         return ((model, False) for model in boosting_tree(self.models, self._end_round))
-
-    @property
-    def most_steps(self) -> float:
-        """How many hypotheses the search may fit, whatever the budget."""
-        beam = self.beam
-        return math.inf if beam is None else beams.most_steps(beam.n_sizes, beam.width)
 
     def _out_of_steps(self) -> str:
         """Why there is no next step."""
