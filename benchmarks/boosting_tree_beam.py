@@ -7,12 +7,13 @@ two seeds each. Every part is split 60 : 20 : 20 by query where it has no folds.
 default one of the search, and see the same validation data. Figures are differences of test NDCG@10, ties averaged,
 paired by query: a query of several test parts counts once, with the mean of its differences. ``alternatives`` counts
 the splits whose front has another model than plain boosting's at that size. ``--trees`` and ``--leaves`` try other
-settings.
+settings, and ``--only`` takes some of the collections.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from pathlib import Path
@@ -22,7 +23,7 @@ import numpy as np
 from scipy import stats
 
 import rankwood as rw
-from benchmarks.common import keep
+from benchmarks.common import RESULTS, keep
 from benchmarks.small_models import run_cells
 
 NAME = "boosting_tree_beam"
@@ -182,6 +183,14 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
     ]
 
 
+def kept_before(settings: dict[str, Any]) -> dict[str, Any]:
+    """The collections that were kept with the same settings: ``--only`` replaces some of them."""
+    path = RESULTS / f"{NAME}.json"
+    before = json.loads(path.read_text())["result"] if path.exists() else {}
+    same = all(before.get(name) == value for name, value in settings.items())
+    return dict(before["collections"]) if same else {}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--processes", type=int, default=1)
@@ -194,8 +203,9 @@ def main() -> None:
     fit(Cell("binary 100", 0, options.leaves, 1))  # compiled once, before there are processes
     table = table_of(run_cells(cells, fit, options.processes))
     show(table)
-    if not options.quick and not options.only:
-        keep(NAME, {"measure": MEASURE, "leaves": options.leaves, "collections": table})
+    if not options.quick:
+        settings = {"measure": MEASURE, "leaves": options.leaves, "trees": options.trees}
+        keep(NAME, {**settings, "collections": {**kept_before(settings), **table}})
 
 
 if __name__ == "__main__":

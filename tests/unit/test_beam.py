@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
+from rankwood.binning.binned import bin_data
 from rankwood.errors import ModelError, ParameterError
 from rankwood.measures.compute import tie_averaged
 from rankwood.measures.measure import parse_measure
@@ -260,7 +261,7 @@ def test_without_validation_data_a_fifth_of_the_queries_is_held_out(data, tmp_pa
 
 
 def test_binned_data_stay_binned(data, other):
-    coarse = rw.bin_data(data, max_bins=5)
+    coarse = bin_data(data, max_bins=5)
     model = rw.BoostingTree(BASE, max_length=2).fit(coarse)
     assert model.n_held_out_ == 6
     forest = model.family_.trees

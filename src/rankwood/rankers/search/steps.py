@@ -195,7 +195,7 @@ class BuiltOnBooster(BuiltOnBase):
     _default_base = "LambdaMART"  # what the command line makes of options without a base
 
     def _new_base(self) -> LambdaMART:
-        return LambdaMART(max_leaves=2, learning_rate=0.2)
+        return LambdaMART(max_leaves=2, learning_rate=0.2, l2=0.0)
 
 
 def check_tie_averaged(_: str, measure: Any) -> None:
