@@ -142,16 +142,17 @@ def hold_out(
 ) -> tuple[RankingData | BinnedData, RankingData | None]:
     """The rows to train on, and those of a random fifth of the queries (of the rows, without queries) to judge by.
 
-    Where there is one query only, nothing is held out.
+    Those without weight are not held out. Where there is one query only, nothing is.
     """
     data = rows.data if isinstance(rows, BinnedData) else rows
-    has_queries = data.query_ids is not None
-    n_units = data.n_queries if has_queries else data.n_documents
-    if n_units < 2:
+    judgments, has_queries = data.judgments, data.query_ids is not None
+    weights = judgments.query_weights_or_ones if has_queries else judgments.row_weights_or_ones
+    units = np.flatnonzero(weights > 0)
+    if units.size < 2:
         return rows, None
-    is_held = np.zeros(n_units, bool)
-    is_held[: max(1, round(HELD_OUT * n_units))] = True
-    stream(seed, "held out of a search").shuffle(is_held)
+    drawn = stream(seed, "held out of a search").permutation(units.size)
+    is_held = np.zeros(weights.size, bool)
+    is_held[units[drawn[: max(1, round(HELD_OUT * units.size))]]] = True
     if has_queries:
         is_held = is_held[data.query_of_row]
     kept, held = data.take_rows(~is_held), data.take_rows(is_held)

@@ -268,15 +268,15 @@ class BoostingTree(BuiltOnBooster, Ranker):
         return super()._new_base() if self.search == "hull" else LambdaMART(l2=5.0)
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
-        if self.search == "beam":
+        held: RankingData | None = None
+        if self.search == "beam" and valid is None:
+            X, held = beams.hold_out(X if isinstance(X, BinnedData) else data, self.seed)  # noqa: N806
+            data = X.data if isinstance(X, BinnedData) else X
+        super()._learn(X, data, valid if held is None else held)
+        if held is not None:
+            self.n_held_out_ = held.n_documents if held.query_ids is None else held.n_queries
+        elif self.search == "beam":
             self.n_held_out_ = 0
-            if valid is None:
-                X, valid = beams.hold_out(X if isinstance(X, BinnedData) else data, self.seed)  # noqa: N806
-                data = X.data if isinstance(X, BinnedData) else X
-                if valid is not None:
-                    is_by_row = valid.query_ids is None
-                    self.n_held_out_ = valid.n_documents if is_by_row else valid.n_queries
-        super()._learn(X, data, valid)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_nothing_to_judge_by(valid)
