@@ -286,7 +286,7 @@ def test_rmse_is_to_fall_with_and_without_queries(data):
     assert model.tree_.f.argmin() > 0
     chosen = model.family_.chosen
     assert model.tree_.valid[chosen] == min(point.valid for point in model.front())
-    by_query = rw.BoostingTree(base, max_length=3, measure="rmse").fit(data)
+    by_query = rw.BoostingTree(base, max_length=3, measure="rmse").fit(data, valid=data)
     assert by_query.forest_.n_trees > 0
 
 
