@@ -103,7 +103,7 @@ def measure_search(data: rw.RankingData, leaves: int, budget: int) -> dict[str, 
         return wrapper
 
     base = rw.LambdaMART(max_leaves=leaves, learning_rate=0.2, n_threads=1)
-    model = rw.BoostingTree(base, budget, n_threads=1)
+    model = rw.BoostingTree(base, budget, search="hull", n_threads=1)
     ticks: list[float] = []
     kept = {part: getattr(owner, name) for part, (owner, name) in PARTS.items()}
     for part, (owner, name) in PARTS.items():

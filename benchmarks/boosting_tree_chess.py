@@ -70,7 +70,7 @@ def method_of(cell: Cell) -> Any:
         return rw.Exp3P(base, cell.budget, **options)
     if cell.method.startswith("BoostingTree"):
         options = {"measure": TRAINED_BY, "select_by": MEASURE, "cache_mb": 1500, "n_threads": 1}
-        return rw.BoostingTree(base, cell.budget, **options)
+        return rw.BoostingTree(base, cell.budget, search="hull", **options)
     return base
 
 

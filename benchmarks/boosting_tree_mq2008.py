@@ -67,7 +67,7 @@ def methods(budget: int) -> dict[str, Any]:
         options = {"measure": MEASURE, "reward": REWARD, "n_threads": 1}
         found[f"Exp3.P({base})"] = rw.Exp3P(make(), budget, **options)
     for base, make in BASES.items():
-        search = rw.BoostingTree(make(), budget, measure=MEASURE, n_threads=1)
+        search = rw.BoostingTree(make(), budget, measure=MEASURE, search="hull", n_threads=1)
         found[f"BoostingTree({base})"] = search
     return found
 

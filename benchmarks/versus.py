@@ -66,7 +66,7 @@ def tasks() -> dict[str, Callable[[], Any]]:
         "AdaBoost": model(rw.AdaBoost(20, **every), small_binned),
         "AdaRank": model(rw.AdaRank(n_rounds=20, n_threads=N_THREADS), small),
         "RankSVM": model(rw.RankSVM(n_threads=N_THREADS), small),
-        "BoostingTree": model(rw.BoostingTree(budget=150, **every), small_binned),
+        "BoostingTree": model(rw.BoostingTree(budget=150, search="hull", **every), small_binned),
         "Exp3P": model(rw.Exp3P(n_rounds=60, **every), small_binned),
         "DeepForest": model(rw.DeepForest(n_trees=10, max_layers=2, **every), small),
         "score": lambda: forest.predict(data),

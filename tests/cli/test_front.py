@@ -55,6 +55,28 @@ def test_training_says_what_was_searched(folder, capsys):
     assert "the budget is spent" in printed
 
 
+def test_a_search_with_every_default(tmp_path, capsys):
+    rw.write_letor(rw.make_ranking(10, 6, 4, seed=1), tmp_path / "train.txt")
+    out = tmp_path / "model.rankwood"
+    options = ["--data", str(tmp_path / "train.txt"), "--out", str(out), "--quiet"]
+    assert main(["train", "--model", "BoostingTree", *options]) == 0
+    model = rw.load(out)
+    assert (model.search, model.beam_width, model.max_length) == ("beam", 4, None)
+    assert model.n_held_out_ == 2
+    assert model.tree_.depth.max() <= 100
+    assert main(["front", str(out), "--max-trees", "2", "--out", str(tmp_path / "small")]) == 0
+    assert rw.load(tmp_path / "small").n_trees <= 2
+
+
+def test_options_of_the_other_search_are_refused(folder, capsys):
+    assert train(folder, "BoostingTree", "--free-steps", "true") == 2
+    assert "free_steps=True is of search='hull'" in capsys.readouterr().err
+    options = ("--search", "hull", "--free-steps", "true", "--budget", "5", "--max-leaves", "2")
+    assert train(folder, "BoostingTree", *options) == 0
+    assert rw.load(folder / "BoostingTree.rankwood").search == "hull"
+    train(folder, "BoostingTree", "--budget", "40", "--max-leaves", "2")
+
+
 def test_a_base_that_cannot_be_is_refused(folder, capsys):
     assert train(folder, "BoostingTree", "--base", "RandomForest") == 2
     assert "base must be one of LambdaMART" in capsys.readouterr().err

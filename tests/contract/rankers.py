@@ -49,6 +49,7 @@ _FOREST = {"n_trees": 4, "max_leaves": 6}
 _BOOST = {"n_trees": 4, "max_leaves": 4, "min_leaf": 3}
 _DRAWN = {"subsample": 0.6, "features_per_node": 0.5}
 _STUMP = {"max_leaves": 2, "min_leaf": 3}
+_HULL = {"search": "hull", "budget": 8}
 _BAGS = {name: {"bag": name} for name in ("row", "query")} | {"no bag": {"bag": None}}
 _COPIES_BY_BAGS = {"copies of rows": LOSES_BY_BAGS, "copies of queries": LOSES_BY_BAGS}
 
@@ -191,19 +192,22 @@ CONTRACTS: dict[str, Contract] = {
         exceptions=_COPIES_BY_BAGS,
     ),
     "BoostingTree": Contract(
-        {"base": rw.LambdaMART(**_STUMP), "budget": 8},
+        {"base": rw.LambdaMART(**_STUMP), "budget": 40},  # the first size takes 33 steps
         {
             "GBRT": {"base": rw.GBRT(max_leaves=4, min_leaf=3)},
             "NDCGBoost": {"base": rw.NDCGBoost(max_leaves=2, min_leaf=3)},
             "AdaBoost": {"base": rw.AdaBoost()},
-            "no cache": {"cache_mb": 0, "free_steps": True},
+            "to the end": {"budget": 5000, "max_length": 2, "cache_mb": 0},
+            "hull": _HULL,
+            "hull, GBRT": _HULL | {"base": rw.GBRT(max_leaves=4, min_leaf=3)},
+            "hull, AdaBoost": _HULL | {"base": rw.AdaBoost()},
+            "hull, no cache": _HULL | {"cache_mb": 0, "free_steps": True},
         },
         "budget",
         {},
         needs_queries=True,
         exceptions={
             "copies of rows": LOSES_BY_PAIRS,
-            "rows without weight": "the measure that the search follows weighs queries, not rows",
             "copies of queries": "tied models of the search are told apart by rounding",
             "an interrupt": "Ctrl-C ends the search and keeps the models it has found",
             "where a fit resumes": "a search goes on from its last whole round",

@@ -65,7 +65,7 @@ RANKERS: dict[str, Any] = {
     "DeepForest-forest": rw.DeepForest(
         n_forests=1, n_trees=2, max_leaves=3, max_layers=1, patience=None, **_LAYERS_OF_0_1
     ),
-    "BoostingTree": rw.BoostingTree(budget=3),
+    "BoostingTree": rw.BoostingTree(budget=3, search="hull"),
     "Exp3P": rw.Exp3P(n_rounds=3, early_stopping=None),
 }
 # Fits that were stopped after so many trees, and left a checkpoint. Nothing in them depends on the processor.

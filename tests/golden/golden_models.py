@@ -515,7 +515,9 @@ CASES: dict[str, Case] = {
     },
     # searches
     **{
-        f"BoostingTree: {name}": Case(rw.BoostingTree(base, budget=30), data, valid=True)
+        f"BoostingTree: {name}": Case(
+            rw.BoostingTree(base, budget=30, search="hull"), data, valid=True
+        )
         for name, base, data in (
             ("LambdaMART", None, ""),
             ("LambdaMART, 4 leaves", rw.LambdaMART(max_leaves=4, min_leaf=5), ""),
@@ -528,24 +530,48 @@ CASES: dict[str, Case] = {
     },
     "BoostingTree: free steps, on valid": Case(
         rw.BoostingTree(
-            budget=30, evaluate_on="valid", free_steps=True, n_constraints=4, max_trees=5
+            budget=30,
+            evaluate_on="valid",
+            free_steps=True,
+            n_constraints=4,
+            max_trees=5,
+            search="hull",
         ),
         valid=True,
     ),
     "BoostingTree: rmse, no cache": Case(
-        rw.BoostingTree(rw.GBRT(**_STUMP), budget=25, measure="rmse", cache_mb=0), "no queries"
+        rw.BoostingTree(rw.GBRT(**_STUMP), budget=25, measure="rmse", cache_mb=0, search="hull"),
+        "no queries",
     ),
     "BoostingTree: bandit": Case(
         rw.BoostingTree(
-            rw.GBRT(**_STUMP), budget=30, constraints="bandit", exploration=0.6, smoothing=0.5
+            rw.GBRT(**_STUMP),
+            budget=30,
+            constraints="bandit",
+            exploration=0.6,
+            smoothing=0.5,
+            search="hull",
         )
     ),
     "BoostingTree: LambdaMART, 4 leaves, bandit": Case(
-        rw.BoostingTree(rw.LambdaMART(max_leaves=4, min_leaf=5), budget=30, constraints="bandit"),
+        rw.BoostingTree(
+            rw.LambdaMART(max_leaves=4, min_leaf=5),
+            budget=30,
+            constraints="bandit",
+            search="hull",
+        ),
         "gaps",
     ),
     "BoostingTree: LambdaMART, chosen by p@5, short models": Case(
-        rw.BoostingTree(budget=30, select_by="p@5", max_length=4, exponent=0.8), valid=True
+        rw.BoostingTree(budget=30, select_by="p@5", max_length=4, exponent=0.8, search="hull"),
+        valid=True,
+    ),
+    "BoostingTree: beam": Case(rw.BoostingTree(max_length=4), valid=True),
+    "BoostingTree: beam of LambdaMART, 4 leaves, queries held out": Case(
+        rw.BoostingTree(
+            rw.LambdaMART(max_leaves=4, min_leaf=5, l2=0.0), max_length=5, beam_width=2
+        ),
+        "weights",
     ),
     **{
         f"Exp3P: {name}": Case(rw.Exp3P(base, 10), data)

@@ -687,7 +687,8 @@ STOPPED: dict[str, Any] = {
     "RankBoost": rw.RankBoost(n_rounds=6),
     "AdaBoost": rw.AdaBoost(n_rounds=6),
     "BROOF": rw.BROOF("height", n_rounds=4, n_trees=2, max_leaves=6, stop=None),
-    "BoostingTree": rw.BoostingTree(budget=24),
+    "BoostingTree": rw.BoostingTree(budget=24, search="hull"),
+    "BoostingTree: beam": rw.BoostingTree(max_length=3),
     "Exp3P": rw.Exp3P(n_rounds=6),
 }
 

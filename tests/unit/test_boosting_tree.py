@@ -1,8 +1,9 @@
-"""BoostingTree: what it finds, that cache, threads and interruptions change nothing, and what it keeps."""
+"""BoostingTree by the paper's search: what it finds, that cache, threads and interruptions change nothing, and what it keeps."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -15,6 +16,7 @@ from rankwood.measures.measure import parse_measure
 from rankwood.rankers.search.models import Constraints
 from rankwood.studies.cost_curve import size_quality_front
 
+hull = functools.partial(rw.BoostingTree, search="hull")
 BASES = {
     "LambdaMART": rw.LambdaMART(max_leaves=2, learning_rate=0.2, min_leaf=3),
     "LambdaMART, 4 leaves": rw.LambdaMART(max_leaves=4, learning_rate=0.2, min_leaf=3),
@@ -45,7 +47,7 @@ def averaged(model, data, measure="ndcg@10"):
 
 
 def test_every_model_is_worth_what_it_says(base, data, other):
-    model = rw.BoostingTree(base, budget=60).fit(data, valid=other)
+    model = hull(base, budget=60).fit(data, valid=other)
     tree = model.tree_
     assert model.stopped_because_ == "the budget is spent"
     for point in model.front():
@@ -62,7 +64,7 @@ def test_every_model_is_worth_what_it_says(base, data, other):
 
 
 def test_the_front_has_the_best_of_every_length(data, other):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=80).fit(data, valid=other)
+    model = hull(BASES["LambdaMART"], budget=80).fit(data, valid=other)
     tree = model.tree_
     best_so_far = -1.0
     for point in model.front():
@@ -74,19 +76,19 @@ def test_the_front_has_the_best_of_every_length(data, other):
     assert averaged(model.best(5), other) == pytest.approx(tree.valid[tree.depth <= 5].max())
     assert model.best().n_trees == model.forest_.n_trees
     assert model.best(0).n_trees == 0
-    limited = rw.BoostingTree(BASES["LambdaMART"], budget=80, max_trees=3).fit(data, valid=other)
+    limited = hull(BASES["LambdaMART"], budget=80, max_trees=3).fit(data, valid=other)
     assert limited.forest_ == model.best(3)
     assert limited.tree_ == model.tree_
 
 
 def test_without_validation_data_the_training_measure_chooses(data):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=50).fit(data)
+    model = hull(BASES["LambdaMART"], budget=50).fit(data)
     assert np.isnan(model.tree_.valid).all()
     assert averaged(model, data) == pytest.approx(model.tree_.f.max())
 
 
 def test_the_search_may_look_at_validation_data(data, other):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=50, evaluate_on="valid")
+    model = hull(BASES["LambdaMART"], budget=50, evaluate_on="valid")
     model.fit(data, valid=other)
     assert np.array_equal(model.tree_.f, model.tree_.valid)
     with pytest.raises(ParameterError, match="evaluate_on='valid' needs validation data"):
@@ -95,13 +97,13 @@ def test_the_search_may_look_at_validation_data(data, other):
 
 def test_models_are_chosen_by_a_measure_of_its_own(data, other):
     options = {"measure": "ndcg@10", "select_by": "p@3"}
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=50, **options).fit(data, valid=other)
-    plain_one = rw.BoostingTree(BASES["LambdaMART"], budget=50).fit(data, valid=other)
+    model = hull(BASES["LambdaMART"], budget=50, **options).fit(data, valid=other)
+    plain_one = hull(BASES["LambdaMART"], budget=50).fit(data, valid=other)
     assert np.array_equal(model.tree_.f, plain_one.tree_.f)  # f is the same
     assert np.array_equal(model.tree_.parent, plain_one.tree_.parent)
     assert averaged(model, other, "p@3") == pytest.approx(model.tree_.valid.max())
     assert model.family_.measure == "p@3"
-    both = rw.BoostingTree(BASES["LambdaMART"], budget=20, evaluate_on="valid", **options)
+    both = hull(BASES["LambdaMART"], budget=20, evaluate_on="valid", **options)
     both.fit(data, valid=other)
     assert averaged(both.family_.model(both.front()[1].model), other) == both.front()[1].f
     with pytest.raises(ParameterError, match="select_by='p@3' chooses on validation data"):
@@ -120,8 +122,8 @@ def query_level(seed):
 
 OF_DOCUMENTS = {1, 4}
 SEARCHES = {
-    "uniform": lambda base: rw.BoostingTree(base, budget=40),
-    "bandit": lambda base: rw.BoostingTree(base, budget=40, constraints="bandit"),
+    "uniform": lambda base: hull(base, budget=40),
+    "bandit": lambda base: hull(base, budget=40, constraints="bandit"),
     "Exp3.P": lambda base: rw.Exp3P(base, n_rounds=30),
 }
 
@@ -143,37 +145,35 @@ def test_no_tree_divides_queries_at_its_root(search, name):
 def test_features_that_pay_are_drawn_more_often(data, other):
     for name in ("LambdaMART", "LambdaMART, 4 leaves"):
         options = {"budget": 60, "constraints": "bandit", "exploration": 0.05, "smoothing": 0.0}
-        by_bandit = rw.BoostingTree(BASES[name], **options).fit(data, valid=other)
+        by_bandit = hull(BASES[name], **options).fit(data, valid=other)
         assert len(by_bandit.tree_) == 61
         of_parent = {}
         for number in range(1, 61):
             parent = int(by_bandit.tree_.parent[number])
             of_parent.setdefault(parent, []).append(int(by_bandit.tree_.constraint[number]))
         assert all(len(set(used)) == len(used) for used in of_parent.values())
-        uniform = rw.BoostingTree(BASES[name], budget=60).fit(data, valid=other)
+        uniform = hull(BASES[name], budget=60).fit(data, valid=other)
         assert by_bandit.tree_ != uniform.tree_
 
 
 @pytest.mark.parametrize("name", ["LambdaMART", "LambdaMART, 4 leaves"])
 def test_a_search_by_bandit_goes_on_from_its_checkpoint(name, data, tmp_path):
     options = {"budget": 50, "constraints": "bandit", "exploration": 0.1}
-    whole = rw.BoostingTree(BASES[name], **options).fit(data)
+    whole = hull(BASES[name], **options).fit(data)
     path = tmp_path / "checkpoint"
-    stopped = rw.BoostingTree(
-        BASES[name], checkpoint=path, callbacks=[at(31, KeyboardInterrupt())], **options
-    )
+    stopped = hull(BASES[name], checkpoint=path, callbacks=[at(31, KeyboardInterrupt())], **options)
     stopped.fit(data)
-    resumed = rw.BoostingTree(BASES[name], checkpoint=path, **options).fit(data)
+    resumed = hull(BASES[name], checkpoint=path, **options).fit(data)
     assert resumed.tree_ == whole.tree_
     assert resumed.n_failed_ == whole.n_failed_
 
 
 def test_models_stay_below_the_longest_length(data):
-    model = rw.BoostingTree(BASES["LambdaMART, 4 leaves"], budget=60, max_length=3).fit(data)
+    model = hull(BASES["LambdaMART, 4 leaves"], budget=60, max_length=3).fit(data)
     assert model.tree_.depth.max() == 3
     assert len(model.tree_) == 61
-    wide = rw.BoostingTree(BASES["LambdaMART, 4 leaves"], budget=60, exponent=0.1).fit(data)
-    deep = rw.BoostingTree(BASES["LambdaMART, 4 leaves"], budget=60, exponent=1.0).fit(data)
+    wide = hull(BASES["LambdaMART, 4 leaves"], budget=60, exponent=0.1).fit(data)
+    deep = hull(BASES["LambdaMART, 4 leaves"], budget=60, exponent=1.0).fit(data)
     assert wide.tree_ != deep.tree_
 
 
@@ -185,7 +185,7 @@ def plain(base, data, n_trees):
 @pytest.mark.parametrize("name", ["LambdaMART", "NDCGBoost", "AdaBoost", "GBRT"])
 def test_with_free_steps_the_models_of_plain_boosting_are_found(name, data):
     base = BASES[name]
-    model = rw.BoostingTree(base, budget=400, n_constraints=2, free_steps=True).fit(data)
+    model = hull(base, budget=400, n_constraints=2, free_steps=True).fit(data)
     tree = model.tree_
     expected = plain(base, data, 5)
     number = 0
@@ -206,7 +206,7 @@ def test_with_free_steps_the_models_of_plain_boosting_are_found(name, data):
 def test_the_result_does_not_depend_on_the_cache(base, data, other, tmp_path):
     files = []
     for cache_mb in (0, 0.02, 100):
-        model = rw.BoostingTree(base, budget=40, cache_mb=cache_mb).fit(data, valid=other)
+        model = hull(base, budget=40, cache_mb=cache_mb).fit(data, valid=other)
         rw.save(model.set_params(cache_mb=1), tmp_path / f"{cache_mb}")
         files.append((tmp_path / f"{cache_mb}").read_bytes())
     assert files[0] == files[1] == files[2]
@@ -222,19 +222,17 @@ def at(iteration, what):
 
 def test_ctrl_c_keeps_what_was_found_and_can_be_gone_on_from(data, other, tmp_path):
     base = BASES["LambdaMART"]
-    whole = rw.BoostingTree(base, budget=40).fit(data, valid=other)
+    whole = hull(base, budget=40).fit(data, valid=other)
     path = tmp_path / "checkpoint"
-    model = rw.BoostingTree(
-        base, budget=40, checkpoint=path, callbacks=[at(23, KeyboardInterrupt())]
-    )
+    model = hull(base, budget=40, checkpoint=path, callbacks=[at(23, KeyboardInterrupt())])
     model.fit(data, valid=other)
     assert model.stopped_because_ == "interrupted by Ctrl-C"
     assert len(model.tree_) == 24
     assert np.array_equal(model.tree_.f, whole.tree_.f[:24])
     assert model.forest_.n_trees > 0
-    resumed = rw.BoostingTree(base, budget=40, checkpoint=path).fit(data, valid=other)
+    resumed = hull(base, budget=40, checkpoint=path).fit(data, valid=other)
     assert resumed.tree_ == whole.tree_
-    asked = rw.BoostingTree(base, budget=40, callbacks=[lambda news: news.iteration == 5])
+    asked = hull(base, budget=40, callbacks=[lambda news: news.iteration == 5])
     asked.fit(data)
     assert asked.stopped_because_ == "a callback asked for it"
     assert len(asked.tree_) == 6
@@ -242,7 +240,7 @@ def test_ctrl_c_keeps_what_was_found_and_can_be_gone_on_from(data, other, tmp_pa
 
 def test_progress_tells_rounds_models_and_the_best(data):
     seen = []
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=20, progress=seen.append).fit(data)
+    model = hull(BASES["LambdaMART"], budget=20, progress=seen.append).fit(data)
     last = seen[-1]
     assert [news.iteration for news in seen] == list(range(1, 21))
     assert (last.unit, last.total) == ("model", 20)
@@ -253,7 +251,7 @@ def test_progress_tells_rounds_models_and_the_best(data):
 
 
 def test_a_budget_of_one_gives_one_model(data):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=1).fit(data)
+    model = hull(BASES["LambdaMART"], budget=1).fit(data)
     assert len(model.tree_) == 2
     assert model.forest_.n_trees == int(model.tree_.f[1] > model.tree_.f[0])
 
@@ -261,7 +259,7 @@ def test_a_budget_of_one_gives_one_model(data):
 def test_constraints_that_run_out_end_the_search():
     # One feature of two values: one stump per model, and after it nothing is left to split.
     features, labels = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 1, 0, 1]
-    model = rw.BoostingTree(rw.AdaBoost(learning_rate=1.0), budget=50, n_constraints=1)
+    model = hull(rw.AdaBoost(learning_rate=1.0), budget=50, n_constraints=1)
     model.fit(np.zeros((4, 1)), labels, [1, 1, 2, 2])
     assert model.stopped_because_ == "every constraint of every model was tried"
     assert len(model.tree_) == 1
@@ -273,14 +271,14 @@ def test_constraints_that_run_out_end_the_search():
 def test_a_measure_that_never_improves_gives_the_empty_model(data):
     # All labels alike: every ranking is as good as any other.
     flat = rw.RankingData(data.features, np.ones(data.n_documents), data.query_ids)
-    model = rw.BoostingTree(rw.GBRT(max_leaves=2, min_leaf=1), budget=5).fit(flat)
+    model = hull(rw.GBRT(max_leaves=2, min_leaf=1), budget=5).fit(flat)
     assert model.forest_.n_trees == 0  # of equally good models the shortest
     assert len(set(model.tree_.f.tolist())) == 1
 
 
 def test_rmse_is_to_fall(data):
     base = rw.GBRT(max_leaves=4, learning_rate=0.5, min_leaf=2)
-    model = rw.BoostingTree(base, budget=60, measure="rmse").fit(data.features, data.labels)
+    model = hull(base, budget=60, measure="rmse").fit(data.features, data.labels)
     errors = model.tree_.f
     assert model.forest_.n_trees > 3
     assert np.sqrt(np.mean((model.predict(data) - data.labels) ** 2)) == pytest.approx(errors.min())
@@ -294,14 +292,14 @@ def test_the_order_of_the_data_does_not_count(data):
     # Few stumps give many ties, and NDCG in the data's order would prefer some models for no reason of theirs.
     turned = data.take_rows(np.random.default_rng(1).permutation(data.n_documents))
     base = rw.GBRT(max_leaves=2, min_leaf=3, learning_rate=0.5)
-    one = rw.BoostingTree(base, budget=30).fit(data)
-    other = rw.BoostingTree(base, budget=30).fit(turned)
+    one = hull(base, budget=30).fit(data)
+    other = hull(base, budget=30).fit(turned)
     np.testing.assert_allclose(one.tree_.f, other.tree_.f, rtol=1e-9)
     assert np.array_equal(one.tree_.parent, other.tree_.parent)
 
 
 def test_saved_searches_load_to_the_same_models(base, data, other, tmp_path):
-    model = rw.BoostingTree(base, budget=40).fit(data, valid=other)
+    model = hull(base, budget=40).fit(data, valid=other)
     rw.save(model, tmp_path / "model")
     loaded = rw.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(other), model.predict(other))
@@ -316,7 +314,7 @@ def test_saved_searches_load_to_the_same_models(base, data, other, tmp_path):
 
 
 def test_only_the_best_models_keep_their_trees(data):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=60).fit(data)
+    model = hull(BASES["LambdaMART"], budget=60).fit(data)
     family = model.family_
     assert family.trees.n_trees < len(model.tree_) - 1
     dropped = int(np.flatnonzero(family.tree_of_model[1:] == -1)[0]) + 1
@@ -355,7 +353,7 @@ def test_a_tree_that_cannot_be_is_refused(change, message):
 
 
 def test_a_family_that_lacks_trees_is_refused(data):
-    family = rw.BoostingTree(BASES["LambdaMART"], budget=30).fit(data).family_
+    family = hull(BASES["LambdaMART"], budget=30).fit(data).family_
     with pytest.raises(ModelError, match="chosen must be a model between 0 and"):
         dataclasses.replace(family, chosen=31)
     with pytest.raises(ModelError, match="every tree once"):
@@ -367,7 +365,7 @@ def test_a_family_that_lacks_trees_is_refused(data):
 
 
 def test_pictures_of_the_tree(data):
-    tree = rw.BoostingTree(BASES["LambdaMART"], budget=30).fit(data).tree_
+    tree = hull(BASES["LambdaMART"], budget=30).fit(data).tree_
     text = tree.text(10)
     assert text.splitlines()[0] == f"0: f {tree.f[0]:.4f}, empty"
     assert text.splitlines()[-1] == "… and 21 more models"
@@ -438,12 +436,12 @@ def test_rows_without_weight_have_no_say(data):
     weights = (np.arange(data.n_documents) % 4 > 0).astype(float)
     weighted = rw.RankingData(data.features, data.labels, data.query_ids, row_weights=weights)
     for name in ("LambdaMART", "NDCGBoost", "GBRT"):
-        model = rw.BoostingTree(BASES[name], budget=15).fit(weighted)
+        model = hull(BASES[name], budget=15).fit(weighted)
         assert model.forest_.n_trees > 0
 
 
 def test_the_front_on_other_data(data, other, tmp_path):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=40).fit(data, valid=other)
+    model = hull(BASES["LambdaMART"], budget=40).fit(data, valid=other)
     front = size_quality_front(model, other)
     assert front.columns["data"] == pytest.approx(front.columns["valid"])
     assert front.columns["trees"][0] == 0
@@ -491,7 +489,7 @@ def test_without_validation_data_every_length_is_on_the_front(data):
 
 
 def test_the_growth_of_a_search_is_that_of_its_rounds(data):
-    model = rw.BoostingTree(BASES["LambdaMART"], budget=80).fit(data)
+    model = hull(BASES["LambdaMART"], budget=80).fit(data)
     growth = model.tree_.growth()
     assert growth["round"] == list(range(1, model.n_rounds_ + 1))
     assert growth["models"][-1] == 80
@@ -507,7 +505,7 @@ def test_the_growth_of_a_search_is_that_of_its_rounds(data):
 
 
 def test_refitting_keeps_the_length(data, other):
-    model = rw.BoostingTree(BASES["GBRT"], budget=30).fit(data, valid=other)
+    model = hull(BASES["GBRT"], budget=30).fit(data, valid=other)
     again = rw.refit(model, data, other)
     assert again.forest_.n_trees <= model.forest_.n_trees
     assert again.max_trees == model.forest_.n_trees
@@ -528,19 +526,19 @@ WRONG = {
 def test_wrong_parameters_are_named(case, data):
     options, message = WRONG[case]
     with pytest.raises(ParameterError, match=message):
-        rw.BoostingTree(**options).fit(data)
+        hull(**options).fit(data)
 
 
 def test_data_without_queries_need_another_measure(data):
     with pytest.raises(DataError, match="the training data have no query ids, which ndcg needs"):
-        rw.BoostingTree(rw.GBRT()).fit(data.features, data.labels)
+        hull(rw.GBRT()).fit(data.features, data.labels)
     with pytest.raises(DataError, match="valid has no query ids"):
-        rw.BoostingTree(rw.GBRT()).fit(data, valid=(data.features, data.labels))
+        hull(rw.GBRT()).fit(data, valid=(data.features, data.labels))
 
 
 def test_nothing_is_known_before_fitting():
     for name in ("forest_", "tree_"):
         with pytest.raises(AttributeError, match="not fitted yet"):
-            getattr(rw.BoostingTree(), name)
+            getattr(hull(), name)
     with pytest.raises(AttributeError, match="not fitted yet"):
-        rw.BoostingTree().front()
+        hull().front()

@@ -56,7 +56,7 @@ ESTIMATORS = {
     "RankBoost": lambda: rw.RankBoost(n_rounds=5),
     "BROOF gradient": lambda: rw.BROOF("gradient", n_rounds=2, n_trees=3, max_leaves=9),
     "BROOF absolute": lambda: rw.BROOF("absolute", n_rounds=2, n_trees=3, max_leaves=9),
-    "BoostingTree": lambda: rw.BoostingTree(rw.LambdaMART(max_leaves=4), budget=12),
+    "BoostingTree": lambda: rw.BoostingTree(rw.LambdaMART(max_leaves=4), max_length=2),
     "Exp3P": lambda: rw.Exp3P(rw.LambdaMART(max_leaves=4), n_rounds=4),
     "OrdinalRanker": lambda: rw.OrdinalRanker(rw.GBRT(n_trees=3, max_leaves=5), clip=False),
 }

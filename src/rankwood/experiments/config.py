@@ -67,6 +67,7 @@ _HAS_MANY = {  # what stays as large as the default where the file does not say 
     "RankBoost": ("n_rounds",),
     "AdaBoost": ("n_rounds",),
     "Exp3P": ("n_rounds",),
+    "BoostingTree": ("budget",),
     **dict.fromkeys(
         ("CompletelyRandomForest", "ExtraTrees", "GBRT", "LambdaMART", "RandomForest"),
         ("n_trees",),

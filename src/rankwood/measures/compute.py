@@ -136,3 +136,16 @@ class RepeatedMeasure:
             return _rmse(scores, self.judgments)
         lists = self.lists(scores) if lists is None else lists
         return _value_of_lists(self.measure, lists, self.judgments)
+
+    def by_query(self, scores: Floats) -> Floats:
+        """The measure of each query, NaN where it has none; without queries, the squared error of each row."""
+        if self.template is None:
+            return (scores - self.judgments.labels) ** 2
+        return query_values(self.measure, self.lists(scores)).values
+
+    @property
+    def weights(self) -> Floats:
+        """The weight of each value of ``by_query``."""
+        if self.template is None:
+            return np.ones(self.judgments.n_documents)
+        return self.judgments.query_weights_or_ones

@@ -4,7 +4,7 @@
 
 A search over boosting sequences explores a tree of models: each has one weak hypothesis more than its parent, and a
 higher number; model 0 is the empty one. ``ExploredTree`` stores all models as arrays. ``Family`` adds the hypotheses,
-but only of the best model of each length and of its ancestors, and is the model chosen among them. ``as_text``,
+but only of the model for each number of trees and of its ancestors, and is the model chosen among them. ``as_text``,
 ``as_dot`` and ``as_svg`` draw an explored tree.
 
 Terms
@@ -38,6 +38,7 @@ from rankwood.models.archive import (
 from rankwood.models.forest import Forest, ForestProperties
 
 _PREFIX = "family."
+_CHOSEN = "chosen_of_size"
 _DROPPED = -1  # in ``tree_of_model``: the hypothesis was not kept, or the model is empty
 
 EXPLORED_ARRAYS: dict[str, type[np.generic]] = {
@@ -93,7 +94,10 @@ class ModelStages:
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """The best model of one length: its measures, and whether it is better than every shorter one."""
+    """The model for one number of trees: its measures, and whether it is better than those for fewer.
+
+    By the paper's search it is the best of the models of ``n_trees`` trees; by the beam it may have fewer.
+    """
 
     n_trees: int
     model: int
@@ -120,6 +124,8 @@ class Family(ForestProperties):
         The measure that the models were compared by.
     is_minimised
         Whether smaller values are better.
+    chosen_of_size
+        The model for each number of trees, from 0; None: the best one of this length. int32.
     """
 
     trees: Forest
@@ -128,9 +134,11 @@ class Family(ForestProperties):
     chosen: int
     measure: str
     is_minimised: bool = False
+    chosen_of_size: Array | None = None
 
     def __post_init__(self) -> None:
-        validate.freeze_arrays(self, {"tree_of_model": np.int32})
+        own = ("tree_of_model",) if self.chosen_of_size is None else ("tree_of_model", _CHOSEN)
+        validate.freeze_arrays(self, dict.fromkeys(own, np.int32))
         self._check()
 
     @classmethod
@@ -141,26 +149,32 @@ class Family(ForestProperties):
         measure: str,
         is_minimised: bool,
         max_trees: int | None = None,
+        chosen_of_size: Any = None,
     ) -> Family:
         """The family of a search; ``trees`` has one hypothesis per model except the empty one, in order."""
         numbers = np.arange(len(explored), dtype=np.int32) - 1
-        whole = cls(trees, numbers, explored, 0, measure, is_minimised)
+        if chosen_of_size is not None:
+            chosen_of_size = np.array(chosen_of_size, np.int32)
+        whole = cls(trees, numbers, explored, 0, measure, is_minimised, chosen_of_size)
         needed = sorted({model for point in whole.front for model in explored.path(point.model)})
         tree_of_model = np.full(len(explored), _DROPPED, np.int32)
         tree_of_model[needed] = np.arange(len(needed))
         kept = trees.take_trees(numbers[needed].astype(np.int64))
         chosen = whole.best(max_trees)
-        return cls(kept, tree_of_model, explored, chosen, measure, is_minimised)
+        return cls(kept, tree_of_model, explored, chosen, measure, is_minimised, chosen_of_size)
 
     @functools.cached_property
     def front(self) -> list[FrontPoint]:
-        """The best model of every length, the empty one first; among equal ones the oldest."""
+        """The model for every number of trees, the empty one first; among equally good ones the oldest."""
         values = self._worths
         points: list[FrontPoint] = []
         highest = -np.inf
         for depth in range(int(self.explored.depth.max()) + 1):
-            of_depth = np.flatnonzero(self.explored.depth == depth)
-            model = int(of_depth[np.argmax(values[of_depth])])
+            if self.chosen_of_size is None:
+                of_depth = np.flatnonzero(self.explored.depth == depth)
+                model = int(of_depth[np.argmax(values[of_depth])])
+            else:
+                model = int(self.chosen_of_size[depth])
             is_better = bool(values[model] > highest)
             highest = max(highest, float(values[model]))
             f, valid = float(self.explored.f[model]), float(self.explored.valid[model])
@@ -233,8 +247,20 @@ class Family(ForestProperties):
             raise ModelError(f"chosen must be a model between 0 and {size - 1}.")
         if not isinstance(self.measure, str) or not isinstance(self.is_minimised, bool):
             raise ModelError("measure must be a text and is_minimised true or false.")
+        self._check_sizes()
         for number in {self.chosen, *(point.model for point in self.front)}:
             self._tree_positions(number)
+
+    def _check_sizes(self) -> None:
+        """Raise unless ``chosen_of_size`` names a model of at most so many trees for each number of trees."""
+        chosen, depth = self.chosen_of_size, self.explored.depth
+        if chosen is None:
+            return
+        n_sizes = int(depth.max()) + 1
+        if chosen.shape != (n_sizes,) or (chosen < 0).any() or (chosen >= depth.size).any():
+            raise ModelError(f"{_CHOSEN} must name a model for each of 0 to {n_sizes - 1} trees.")
+        if (depth[chosen] > np.arange(n_sizes)).any():
+            raise ModelError(f"{_CHOSEN} must name models of at most so many trees.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,6 +389,8 @@ def family_to_arrays(model: Family) -> tuple[dict[str, Any], dict[str, Array]]:
     """The record of the family for ``model.json``, and its arrays."""
     record, arrays = trees_to_arrays(model.trees)
     own = {_PREFIX + name: getattr(model.explored, name) for name in EXPLORED_ARRAYS}
+    if model.chosen_of_size is not None:
+        own[_PREFIX + _CHOSEN] = model.chosen_of_size
     about = {"chosen": model.chosen, "measure": model.measure, "is_minimised": model.is_minimised}
     return {**about, "trees": record}, {
         **arrays,
@@ -375,11 +403,16 @@ def family_from_arrays(record: Any, arrays: Mapping[str, Array], feature_names: 
     """The family from the result of ``family_to_arrays``, fully checked."""
     check_record(record, ("chosen", "measure", "is_minimised", "trees"))
     trees, own = trees_from_arrays(record["trees"], arrays, feature_names)
-    explored = native_arrays({**EXPLORED_ARRAYS, "tree_of_model": np.int32}, own, _PREFIX)
+    of_models = {"tree_of_model": np.int32}
+    if _PREFIX + _CHOSEN in own:  # only a beam search has it
+        of_models[_CHOSEN] = np.int32
+    explored = native_arrays({**EXPLORED_ARRAYS, **of_models}, own, _PREFIX)
     refuse_others(own, [_PREFIX + name for name in explored], "a family")
-    tree_of_model = explored.pop("tree_of_model")
+    tree_of_model, chosen_of_size = explored.pop("tree_of_model"), explored.pop(_CHOSEN, None)
     about = {name: record[name] for name in ("chosen", "measure", "is_minimised")}
-    return Family(trees, tree_of_model, ExploredTree(**explored), **about)
+    return Family(
+        trees, tree_of_model, ExploredTree(**explored), **about, chosen_of_size=chosen_of_size
+    )
 
 
 # Pictures of an explored tree.

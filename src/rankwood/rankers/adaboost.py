@@ -160,13 +160,15 @@ class WeakClassifiers:
             self.matrix, rows, rule, _SLACK, self.n_threads, self.present, self.min_leaf
         )
 
-    def best(self, classes: Floats, weights: Floats, feature: int | None = None) -> Tree:
-        """The stump of least weighted error, of one feature or of all; a single leaf if none has an edge.
+    def best(self, classes: Floats, weights: Floats, features: int | Array | None = None) -> Tree:
+        """The stump of least weighted error, of one feature, some or all; a single leaf if none has an edge.
 
         Of equal ones it is that of the first feature, and of the greatest threshold.
         """
         signed_weights = np.rint(classes * weights * UNIT).astype(np.int64)
-        cut = self._search.best(signed_weights, None if feature is None else np.array([feature]))
+        cut = self._search.best(
+            signed_weights, None if features is None else np.atleast_1d(features)
+        )
         if cut.code == NO_SPLIT or cut.edge == 0:
             return Tree.leaf(0.0, 1.0, classes.size)
         return self._stump(cut, classes * weights, weights)

@@ -43,6 +43,7 @@ _RECORDED = (
     "n_iter_",
     "n_rounds_",
     "n_failed_",
+    "n_held_out_",
     "objective_",
     "layers_",
     "learned_on_",
@@ -52,6 +53,7 @@ _CHOSEN_LEAVES = "max_leaves"  # recorded where the parameter is "auto"; None is
 # Settings of fits of version 0.1 that are parameters since, and whose defaults are others. A file names every parameter
 # that there was when it was written, so one that does not name these is of that version.
 _FORMER: dict[str, dict[str, Any]] = {
+    "BoostingTree": {"search": "hull"},
     "DeepForest": {"bag": "row", "judged_on": "valid", "lead": 0.0},
 }
 

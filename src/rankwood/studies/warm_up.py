@@ -121,7 +121,8 @@ def _boost() -> None:
     AdaBoost(1).fit(data)
     for max_leaves in (2, 3):
         base = LambdaMART(max_leaves=max_leaves, min_leaf=1)
-        BoostingTree(base, budget=2).fit(data, valid=data)
+        for search in ("beam", "hull"):
+            BoostingTree(base, budget=2, search=search).fit(data, valid=data)
 
 
 def _boost_on_pairs() -> None:

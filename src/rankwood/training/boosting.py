@@ -56,17 +56,24 @@ class BoostingPlan:
         self, number: int, targets: Floats, weights: Floats | None, is_used: Array | None = None
     ) -> Tree:
         """Tree ``number``, fitted to its bag; it has the leaf of every row. Features that ``is_used`` cost nothing."""
-        counts = None if self.bags is None else self.bags.counts(number)
         policies = self.policies
         if self.costs is not None and is_used is not None:
+            counts = None if self.bags is None else self.bags.counts(number)
             policies = self.costs.charge(policies, is_used, targets, counts, weights)
+        stream = stream_number(self.seed, "tree", number)
+        return self.grow_by(policies, stream, number, targets, weights)
+
+    def grow_by(
+        self, policies: Policies, stream: int, number: int, targets: Floats, weights: Floats | None
+    ) -> Tree:
+        """Tree ``number`` by other policies than the plan's; draws of its features are hashed from ``stream``."""
         return grow_tree(
             self.matrix,
             targets,
             policies,
-            counts=counts,
+            counts=None if self.bags is None else self.bags.counts(number),
             weights=weights,
-            stream=stream_number(self.seed, "tree", number),
+            stream=stream,
             n_threads=max(1, min(self.n_threads, self.matrix.columns.size // LEAST_VALUES)),
         )
 

@@ -254,8 +254,7 @@ class OneFeatureGrower:
     def _grow_freely(
         self, targets: Floats, weights: Floats | None, choice: FeatureChoice, stream: int
     ) -> Tree:
-        given = self._ones if weights is None else read_only(weights)
-        noise = PACKED_NOISE * sum_squares(read_only(targets), given)
+        noise = least_gain(targets, weights)
         growth = self._policies.growth
         policies = Policies(
             dataclasses.replace(growth, min_gain=max(growth.min_gain, noise)),
@@ -326,6 +325,12 @@ class OneFeatureGrower:
             np.where(is_inner, nodes["gain"], 0.0),
             leaf_of_row,
         )
+
+
+def least_gain(targets: Floats, weights: Floats | None) -> float:
+    """The gain that a split of ``grow_tree`` must exceed to be more than a rounding error."""
+    given = np.ones(targets.size) if weights is None else weights
+    return float(PACKED_NOISE * sum_squares(read_only(targets), read_only(given)))
 
 
 def in_data_order(matrix: Matrix) -> Matrix:

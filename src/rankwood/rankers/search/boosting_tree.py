@@ -1,11 +1,15 @@
-"""``BoostingTree``: a search for small, strong models among boosting sequences (Kocsis, György & Bán 2013)."""
+"""``BoostingTree``: a search for small, strong models among boosting sequences (Kocsis, György & Bán 2013).
+
+``search="hull"`` is the paper's search (``tree_search``), ``search="beam"`` ours (``beam``). Both extend models by one
+hypothesis at a time, which ``SearchRun`` does, with budget, checkpoints and progress.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +17,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
+from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
@@ -20,11 +25,15 @@ from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoint
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, parameter
+from rankwood.rankers.boosted import LambdaMART
+from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, declared_parameters, parameter
+from rankwood.rankers.search import beam as beams
 from rankwood.rankers.search.bandit import Bandit
+from rankwood.rankers.search.beam import Beam, beam_search
 from rankwood.rankers.search.models import Constraints, MeasuredRows, ScoredModels
 from rankwood.rankers.search.steps import (
     BASE_DOC,
+    FREE,
     BuiltOnBooster,
     Constraint,
     booster_of,
@@ -46,18 +55,40 @@ _LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis,
     the best measure so far and its number of trees among ``notes``."""
 SPENT = "the budget is spent"
 INTERRUPTED = "interrupted by Ctrl-C"
-_FINAL = (SPENT, RAN_OUT)  # such a search cannot be continued
+_FINAL = (SPENT, RAN_OUT, beams.LONGEST)  # such a search cannot be continued
 _ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
 _FAILED = -1  # in the log: no hypothesis was found
+_OF_ONE_SEARCH = {  # parameters that the other search would not look at
+    "hull": (
+        "evaluate_on",
+        "n_constraints",
+        "free_steps",
+        "select_by",
+        "constraints",
+        "exploration",
+        "smoothing",
+        "exponent",
+    ),
+    "beam": ("beam_width",),
+}
+_ONLY_HULL = """ Of ``search="hull"`` alone."""
 
 
 class BoostingTree(BuiltOnBooster, Ranker):
     """A search over boosting sequences that gives the best model of every length (Kocsis, György & Bán 2013).
 
-    A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint: one feature per
-    node of a tree, so that a step costs a column and not the data. Each round extends the models that may lead
-    furthest, for every trade-off of quality and length; then the best one until it is the longest. The search can be
-    stopped at any time, also by Ctrl-C, and keeps what it has found.
+    A node of the search tree is a model, an edge a weak hypothesis that was fitted under a constraint. The search can
+    be stopped at any time, also by Ctrl-C, and keeps what it has found.
+
+    ``search="beam"`` goes through the sizes of models, 1, 2, and so on. It extends plain boosting's model and the best
+    others, by hypotheses whose nodes see a random share of the features; models are compared by the mean of the
+    training and the validation measure. The model for n trees is plain boosting's, unless another one of at most n is
+    ahead of it by more than two standard errors of the paired differences by query. Without validation data a fifth of
+    the queries is held out of training.
+
+    ``search="hull"`` is the paper's search. A hypothesis has one feature per node of a tree, so that a step costs a
+    column and not the data. Each round extends the models that may lead furthest, for every trade-off of quality and
+    length; then the best one until it is the longest.
 
     Attributes
     ----------
@@ -68,9 +99,11 @@ class BoostingTree(BuiltOnBooster, Ranker):
     tree_
         The explored tree: parent, depth, f, f̂, constraint, round and validation measure of every model.
     n_rounds_
-        Rounds that were begun.
+        Rounds that were begun; of the beam these are sizes.
     n_failed_
         Constraints that were tried without finding a hypothesis; they are not part of the budget.
+    n_held_out_
+        Of the beam: queries, or rows without queries, that were held out of training to compare models by.
     stopped_because_
         Why there are no more models.
     feature_importances_
@@ -79,28 +112,33 @@ class BoostingTree(BuiltOnBooster, Ranker):
 
     _signature = (
         "base budget evaluate_on measure max_trees n_constraints free_steps cache_mb select_by constraints exploration "
-        "smoothing exponent max_length seed n_threads progress callbacks checkpoint"
+        "smoothing exponent max_length search beam_width seed n_threads progress callbacks checkpoint"
     )
     _model = "family_"
 
     base: Ranker | None = parameter(
-        default=None, doc=BASE_DOC.format("BoostingTree"), check=check_base
+        default=None,
+        doc=BASE_DOC.format("BoostingTree")
+        + " For the beam None is LambdaMART(learning_rate=0.1, l2=5.0), of 31 leaves.",
+        check=check_base,
     )
     budget: int = parameter(
         default=5000,
-        doc="Weak hypotheses to fit. Constraints under which there is none are counted apart, as ``n_failed_``.",
+        doc="""Most weak hypotheses to fit. Constraints under which there is none are counted apart, as ``n_failed_``.
+        The beam needs fewer: 766 for models of up to 50 trees, 1,416 for 100.""",
         check=Whole(1),
     )
     evaluate_on: str = parameter(
         default="train",
-        doc="""What the search maximises the measure on: "train", or "valid", which needs validation data.""",
+        doc="""What the search maximises the measure on: "train", or "valid", which needs validation data."""
+        + _ONLY_HULL,
         check=OneOf(("train", "valid")),
     )
     measure: str = parameter(
         default="ndcg@10",
         doc="""f, what the search compares models by, as a mean over all orders of documents with equal scores; rmse is
-        to fall, the others are to rise. The best models are chosen on the validation data where there are any, by
-        ``select_by``.""",
+        to fall, the others are to rise. Of the models of all lengths the best is chosen on the validation data where
+        there are any (hull: by ``select_by``).""",
         check=check_tie_averaged,
     )
     max_trees: int | None = parameter(
@@ -111,13 +149,15 @@ class BoostingTree(BuiltOnBooster, Ranker):
     n_constraints: int | None = parameter(
         default=None,
         doc="""Constraints a model may be extended under. None is one per feature for stumps, and no limit for larger
-        trees.""",
+        trees."""
+        + _ONLY_HULL,
         check=OrNone(Whole(1)),
     )
     free_steps: bool = parameter(
         default=False,
         doc="""Whether the step without constraint, that of plain boosting, is among them; it costs as much as in plain
-        boosting.""",
+        boosting."""
+        + _ONLY_HULL,
         check=checks.true_or_false,
     )
     cache_mb: float = parameter(
@@ -128,35 +168,57 @@ class BoostingTree(BuiltOnBooster, Ranker):
     )
     select_by: str | None = parameter(
         default=None,
-        doc="""What the best models are chosen by on the validation data, likewise averaged; None is ``measure``.""",
+        doc="""What the best models are chosen by on the validation data, likewise averaged; None is ``measure``."""
+        + _ONLY_HULL,
         check=OrNone(check_tie_averaged),
         kw_only=True,
     )
     constraints: str = parameter(
         default="uniform",
         doc="""How the feature of a node is drawn: all alike ("uniform"), or by the probabilities of Exp3.P ("bandit"),
-        which features gain by the change of ``measure`` that a hypothesis with them brought.""",
+        which features gain by the change of ``measure`` that a hypothesis with them brought."""
+        + _ONLY_HULL,
         check=OneOf(("uniform", "bandit")),
         kw_only=True,
     )
     exploration: float = parameter(
-        default=0.3, doc="λ of Exp3.P, as for ``Exp3P``.", check=Real("[0, 1]"), kw_only=True
+        default=0.3,
+        doc="λ of Exp3.P, as for ``Exp3P``." + _ONLY_HULL,
+        check=Real("[0, 1]"),
+        kw_only=True,
     )
     smoothing: float = parameter(
-        default=0.1, doc="η of Exp3.P, as for ``Exp3P``.", check=Real("[0, inf)"), kw_only=True
+        default=0.1,
+        doc="η of Exp3.P, as for ``Exp3P``." + _ONLY_HULL,
+        check=Real("[0, inf)"),
+        kw_only=True,
     )
     exponent: float = parameter(
         default=0.5,
         doc="""Of t in ``h(n) = exp(-n / t^exponent)``, which weighs the length n of models against their measure; t
-        is the number of models. A larger one prefers better models to shorter ones.""",
+        is the number of models. A larger one prefers better models to shorter ones."""
+        + _ONLY_HULL,
         check=Real("[0, 1]"),
         kw_only=True,
     )
     max_length: int | None = parameter(
         default=None,
-        doc="""Models of so many hypotheses are not extended any more; None is no limit. Where only small models are
-        wanted, the whole budget goes to them.""",
+        doc="""Models of so many hypotheses are not extended any more. None is 100 for the beam, and no limit for the
+        hull; where only small models are wanted, its whole budget goes to them.""",
         check=OrNone(Whole(1)),
+        kw_only=True,
+    )
+    search: str = parameter(
+        default="beam",
+        doc="""Which models are extended: those of a beam, size by size, with plain boosting among them ("beam"), or the
+        corners of a convex hull, as in the paper ("hull").""",
+        check=OneOf(("beam", "hull")),
+        kw_only=True,
+    )
+    beam_width: int = parameter(
+        default=4,
+        doc="Models of each size that the beam extends, plain boosting's among them.",
+        check=Whole(1),
         kw_only=True,
     )
     seed: int = parameter(default=0, doc="What the constraints follow from.", kw_only=True)
@@ -191,39 +253,93 @@ class BoostingTree(BuiltOnBooster, Ranker):
         model: Family = super()._learned
         return model
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        other = "hull" if self.search == "beam" else "beam"
+        for name in _OF_ONE_SEARCH[other]:
+            value = getattr(self, name)
+            if value != declared_parameters(type(self))[name].default:
+                raise ParameterError(
+                    f"{name}={value!r} is of search='{other}', and this is search='{self.search}': "
+                    f"pass search='{other}', or leave {name} out."
+                )
+
+    def _new_base(self) -> LambdaMART:
+        return super()._new_base() if self.search == "hull" else LambdaMART(l2=5.0)
+
+    def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
+        held: RankingData | None = None
+        if self.search == "beam" and valid is None:
+            X, held = beams.hold_out(X if isinstance(X, BinnedData) else data, self.seed)  # noqa: N806
+            data = X.data if isinstance(X, BinnedData) else X
+        super()._learn(X, data, valid if held is None else held)
+        if held is not None:
+            self.n_held_out_ = held.n_documents if held.query_ids is None else held.n_queries
+        elif self.search == "beam":
+            self.n_held_out_ = 0
+
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
-        if self.evaluate_on == "valid" and valid is None:
-            raise ParameterError("evaluate_on='valid' needs validation data: pass valid= to fit.")
-        if self.select_by is not None and valid is None:
-            raise ParameterError(
-                f"select_by='{self.select_by}' chooses on validation data: pass valid= to fit, or leave select_by out."
-            )
+        self._refuse_nothing_to_judge_by(valid)
         booster = booster_of(self._base(), train, self.n_threads)
-        models = self._models(booster, train, valid)
-        n_features = train.data.n_features
-        stumps = booster.grower.grows_stumps
-        constraints = Constraints(
-            n_features, stumps, self.n_constraints, bool(self.free_steps), self.seed
-        )
+        run = self._run(booster, train, valid)
         checkpoint = Checkpoint(self, train, valid)
-        bandit = None
-        if self.constraints == "bandit":
-            bandit = Bandit(np.zeros(n_features), float(self.exploration), float(self.smoothing))
-        search = Models(constraints.count, float(self.exponent), self.max_length)
-        run = SearchRun(models, constraints, train, search, bandit)
         reason = run.start(checkpoint.load(*_ARRAYS))
         if reason is None:
             save = checkpoint.saver(run.save)
             n_done = _n_models(run.log) - 1
-            rounds = self._rounds(self.budget, n_done, unit="model", save=save, all_done=SPENT)
+            budget, all_done = self._budget(run)
+            rounds = self._rounds(budget, n_done, unit="model", save=save, all_done=all_done)
             reason = run.search(rounds)
         self.stopped_because_ = reason
         self.n_rounds_ = run.models.n_rounds
         self.n_failed_ = sum(new == _FAILED for _, new in run.log)
         measure = parse_measure(self.select_by or self.measure)
         self.family_ = Family.of(
-            run.forest(), run.explored(), str(measure), is_minimised(measure), self.max_trees
+            run.forest(),
+            run.explored(),
+            str(measure),
+            is_minimised(measure),
+            self.max_trees,
+            None if run.beam is None else run.beam.front(run.scored.values, _n_models(run.log)),
         )
+
+    def _budget(self, run: SearchRun) -> tuple[int, str]:
+        """How many hypotheses are fitted at most, and why no more."""
+        if run.beam is not None:
+            n_steps = beams.most_steps(run.beam.n_sizes, run.beam.width)
+            if n_steps < self.budget:
+                return n_steps, beams.LONGEST
+        return self.budget, SPENT
+
+    def _refuse_nothing_to_judge_by(self, valid: RankingData | None) -> None:
+        if self.evaluate_on == "valid" and valid is None:
+            raise ParameterError("evaluate_on='valid' needs validation data: pass valid= to fit.")
+        if self.select_by is not None and valid is None:
+            raise ParameterError(
+                f"select_by='{self.select_by}' chooses on validation data: pass valid= to fit, or leave select_by out."
+            )
+
+    def _run(self, booster: Any, train: TrainingSet, valid: RankingData | None) -> SearchRun:
+        """The search, before its first model."""
+        n_features = train.data.n_features
+        models = self._models(booster, train, valid)
+        if self.search == "beam":
+            constraints = Constraints(n_features, False, None, False, self.seed)
+            n_sizes = beams.MOST_TREES if self.max_length is None else self.max_length
+            beam = Beam(Models(None), self.beam_width, n_sizes)
+            return SearchRun(models, constraints, train, beam.models, beam=beam)
+        constraints = Constraints(
+            n_features,
+            booster.grower.grows_stumps,
+            self.n_constraints,
+            bool(self.free_steps),
+            self.seed,
+        )
+        bandit = None
+        if self.constraints == "bandit":
+            bandit = Bandit(np.zeros(n_features), float(self.exploration), float(self.smoothing))
+        search = Models(constraints.count, float(self.exponent), self.max_length)
+        return SearchRun(models, constraints, train, search, bandit)
 
     def _models(self, booster: Any, train: TrainingSet, valid: RankingData | None) -> ScoredModels:
         """The parts that models are measured on."""
@@ -244,6 +360,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
             None if valid is None else parts[1],
             choosing,
             self.evaluate_on == "valid",
+            self.search == "beam",
             -1.0 if is_minimised(measure) else 1.0,
             int(self.cache_mb * 2**20),
             [],
@@ -251,7 +368,10 @@ class BoostingTree(BuiltOnBooster, Ranker):
 
     def _as_chosen(self) -> dict[str, Any]:
         """The same search, for a model that is as long as the one chosen; chosen on the training data."""
-        return {"max_trees": self.family_.n_trees, "evaluate_on": "train"}
+        chosen = {"max_trees": self.family_.n_trees, "evaluate_on": "train"}
+        if self.search == "beam":  # longer models are of no use then
+            chosen["max_length"] = max(1, self.family_.n_trees)
+        return chosen
 
 
 def _part(
@@ -277,6 +397,7 @@ class SearchRun:
     train: TrainingSet
     models: Models
     bandit: Bandit | None = None  # that draws the features; None: all alike
+    beam: Beam | None = None  # that selects the models to extend; None: the paper's search does
     log: list[tuple[int, int]] = field(default_factory=list)  # (model, new model or _FAILED)
     _rounds: Rounds = field(init=False)
     _whole: tuple[int, int] = (0, 0)  # entries of the log, and rounds, up to the last whole round
@@ -298,18 +419,29 @@ class SearchRun:
         """Extend models until the budget is spent; returns why the search ended."""
         self._rounds = rounds
         with rounds.keep_on_interrupt(INTERRUPTED):
-            selected = boosting_tree(self.models, self._end_round)
+            steps = self._steps()
             for number in rounds:
-                if not any(self._extend(model) for model in selected):  # up to the next hypothesis
-                    rounds.stop(RAN_OUT)
+                if not any(self._extend(*step) for step in steps):  # up to the next hypothesis
+                    rounds.stop(self._out_of_steps())
                     break
                 rounds.report(number + 1, *self._best_so_far())
         return rounds.stopped_because
 
-    def _extend(self, model: int) -> bool:
+    def _steps(self) -> Iterable[tuple[int, bool]]:
+        """The models to extend, and whether by the free step of plain boosting, whatever their constraints."""
+        if self.beam is not None:
+            return beam_search(self.beam, self._end_round)
+        return ((model, False) for model in boosting_tree(self.models, self._end_round))
+
+    def _out_of_steps(self) -> str:
+        """Why there is no next step."""
+        beam = self.beam
+        return RAN_OUT if beam is None or max(self.models.depth) < beam.n_sizes else beams.LONGEST
+
+    def _extend(self, model: int, is_free: bool) -> bool:
         """Use one constraint of a model: fit a hypothesis and measure the new model; says whether there is one."""
         models, scored = self.models, self.scored
-        constraint = self._next_constraint(model)
+        constraint = Constraint(FREE) if is_free else self._next_constraint(model)
         extended = scored.extend(model, models.depth[model], constraint)
         models.use_constraint(model, extended is not None)
         new = _FAILED
@@ -317,6 +449,8 @@ class SearchRun:
             tree, factor, scores = extended
             new = models.add(model, scored.add(tree, factor, constraint.value, scores))
             self._learn(model, new)
+            if self.beam is not None and is_free:
+                self.beam.plain.append(new)
         self._used.setdefault(model, []).append(constraint.value)
         self.log.append((model, new))  # last: Ctrl-C before it undoes the step
         return extended is not None
@@ -324,6 +458,9 @@ class SearchRun:
     def _next_constraint(self, model: int) -> Constraint:
         """The constraint that is tried next, with the bandit's probabilities where it draws."""
         index, bandit = self.models.tried[model], self.bandit
+        if self.beam is not None:
+            number = self.constraints.of(model, index)
+            return Constraint(number, share=beams.share_of(number))
         if bandit is None:
             return Constraint(self.constraints.of(model, index))
         probabilities = bandit.probabilities
@@ -411,7 +548,7 @@ class SearchRun:
         scored.constraints = arrays["constraints"].tolist()[1:]
         scored.trees = trees_of(saved.forest, self.train.matrix)
         scored.factors = saved.forest.tree_weights.tolist()
-        worths = [scored.worth(value) for value in scored.measured]
+        worths = [scored.worth(model) for model in range(len(scored.measured))]
         models.add(-1, worths[0])
         for model, new in arrays["attempts"].tolist():
             if self.bandit is not None:
@@ -422,6 +559,9 @@ class SearchRun:
                 models.add(model, worths[new])
                 self._learn(model, new)
             self.log.append((model, new))
+        if self.beam is not None:
+            free = [model for model, value in enumerate(scored.constraints, 1) if value == FREE]
+            self.beam.plain.extend(free)
         models.n_rounds = int(arrays["state"][0])
         self._whole = len(self.log), models.n_rounds
 

@@ -152,6 +152,7 @@ class ScoredModels:
     valid: MeasuredRows | None
     choosing: RepeatedMeasure | None  # that models are chosen by on the validation data
     evaluates_valid: bool  # f is the measure on the validation data
+    averages: bool  # a model's worth is ½ training + ½ validation measure, where both are known
     sign: float  # -1 where less of the measure is better
     room: int  # bytes for scores and targets
     parent: list[int]  # of each model; the search's own list
@@ -214,11 +215,24 @@ class ScoredModels:
                 ranking = lists.ranking()
         self.measured.append(f)
         self._kept.keep(model, dataclasses.replace(scores, ranking=ranking))
-        return self.worth(f)
+        return self.worth(model)
 
-    def worth(self, f: float) -> float:
-        """A value of the measure such that more is better, also where it is no number."""
+    def worth(self, model: int) -> float:
+        """What a measured model is compared by, such that more is better, also where it is no number."""
+        f = self.measured[model]
+        if self.averages and self.valid is not None:
+            f = 0.5 * (f + self.on_valid[model])
         return -math.inf if math.isnan(f) else self.sign * f
+
+    def values(self, model: int) -> list[tuple[Floats, Floats]]:
+        """By part, the measure of each query such that more is better, and the weights of the queries."""
+        scores = self.scores(model)
+        parts = [(self.train, scores.train), (self.valid, scores.valid)]
+        return [
+            (self.sign * part.measure.by_query(sums + self.booster.start), part.measure.weights)
+            for part, sums in parts
+            if part is not None and sums is not None
+        ]
 
     def scores(self, model: int) -> Scores:
         """The scores of a model: kept ones, or added up from those of its nearest kept ancestor."""

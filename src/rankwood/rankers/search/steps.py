@@ -7,9 +7,11 @@ that the booster is made from.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from rankwood.dtypes import Floats, Rows
@@ -29,7 +31,8 @@ from rankwood.training.boosting import BoostingPlan
 from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import needs_validation
 from rankwood.trees.grower import Tree
-from rankwood.trees.one_feature import OneFeatureGrower
+from rankwood.trees.one_feature import OneFeatureGrower, least_gain
+from rankwood.trees.policies import FeatureChoice
 
 BASE_DOC = """The boosting whose steps are taken: LambdaMART, NDCGBoost, AdaBoost or GBRT; None is
     LambdaMART(max_leaves=2, learning_rate=0.2). Its number of trees is not looked at. On the command line its
@@ -66,6 +69,7 @@ class Constraint:
 
     value: int = FREE
     probability: Floats | None = None  # of features being drawn; None: all alike
+    share: float | None = None  # of the features, drawn for each node; None: a node has one feature
 
     @property
     def is_free(self) -> bool:
@@ -100,10 +104,25 @@ class BaseBooster:
         """The tree under a constraint, or the free one of plain boosting."""
         if constraint.is_free:
             return self.plan.grow(weights.number, weights.targets, weights.weights)
+        if constraint.share is not None:
+            return self._fit_share(weights, constraint.value, constraint.share)
         if self.grower.grows_stumps:
             return self.grower.stump(weights.targets, weights.weights, constraint.value)
         return self.grower.tree(
             weights.targets, weights.weights, constraint.value, constraint.probability
+        )
+
+    def _fit_share(self, weights: Weights, number: int, share: float) -> Tree:
+        """The tree whose nodes each see a share of the features; splits that gain nothing but rounding are none."""
+        policies, growth = self.plan.policies, self.plan.policies.growth
+        noise = least_gain(weights.targets, weights.weights)
+        constrained = dataclasses.replace(
+            policies,
+            growth=dataclasses.replace(growth, min_gain=max(growth.min_gain, noise)),
+            features=FeatureChoice(share),
+        )
+        return self.plan.grow_by(
+            constrained, number, weights.number, weights.targets, weights.weights
         )
 
     def step(self, scores: Floats, weights: Weights, tree: Tree) -> tuple[Tree, float] | None:  # noqa: ARG002
@@ -134,8 +153,13 @@ class AdaBooster(BaseBooster):
         if self.stumps is None:
             return super().fit(weights, constraint)
         assert weights.weights is not None
-        feature = None if constraint.is_free else constraint.value
-        return self.stumps.best(weights.targets, weights.weights, feature)
+        features: Any = None if constraint.is_free else constraint.value
+        if constraint.share is not None:
+            n_features = len(self.plan.matrix.columns)
+            count = FeatureChoice(constraint.share).count(n_features)
+            drawn = np.random.default_rng(constraint.value).permutation(n_features)
+            features = np.sort(drawn[:count])
+        return self.stumps.best(weights.targets, weights.weights, features)
 
     def step(self, scores: Floats, weights: Weights, tree: Tree) -> tuple[Tree, float] | None:  # noqa: ARG002
         """The classifier and its weight; None where it is no better than chance."""
@@ -171,7 +195,7 @@ class BuiltOnBooster(BuiltOnBase):
     _default_base = "LambdaMART"  # what the command line makes of options without a base
 
     def _new_base(self) -> LambdaMART:
-        return LambdaMART(max_leaves=2, learning_rate=0.2)
+        return LambdaMART(max_leaves=2, learning_rate=0.2, l2=0.0)
 
 
 def check_tie_averaged(_: str, measure: Any) -> None:
