@@ -37,7 +37,7 @@ CHOICE = (TEXT, -1, NAN)
 
 BAD_VALUES = {
     "C": (*AMOUNT, 0), "alpha": SHARE, "augment": CHOICE, "bag": CHOICE, "bag_share": SHARE, "batch_size": COUNT,
-    "beta": SHARE, "boost": CHOICE, "budget": (*COUNT, 0, None), "cache_mb": AMOUNT, "clip": (TEXT,),
+    "beam_width": (*COUNT, 0, None), "beta": SHARE, "boost": CHOICE, "budget": (*COUNT, 0, None), "cache_mb": AMOUNT, "clip": (TEXT,),
     "constraints": CHOICE, "exponent": SHARE, "max_length": (*COUNT, 0), "fold_models": CHOICE, "judged_on": CHOICE,
     "lead": (*AMOUNT, 101), "passes": CHOICE,
     "cost_batch": COUNT, "cost_scale": CHOICE, "cost_weight": AMOUNT, "device": (TEXT,), "dropout": SHARE,
@@ -51,8 +51,8 @@ BAD_VALUES = {
     "min_split": COUNT, "mu": AMOUNT, "n_constraints": (*COUNT, 0), "n_epochs": COUNT, "n_folds": (*COUNT, 1),
     "n_forests": (*COUNT, 0), "n_rounds": (*COUNT, 0, None), "n_runs": (*COUNT, 0, None), "n_threads": (*COUNT, 0),
     "n_trees": COUNT, "normalise": (TEXT,), "normalize": CHOICE, "patience": (*COUNT, 0), "region": CHOICE,
-    "relevant": AMOUNT, "residuals": CHOICE, "rule": CHOICE, "scaling": CHOICE, "scoring": CHOICE, "seed": COUNT,
-    "select": CHOICE, "sigma": (*AMOUNT, 0.0),
+    "relevant": AMOUNT, "residuals": CHOICE, "rule": CHOICE, "scaling": CHOICE, "scoring": CHOICE, "search": CHOICE,
+    "seed": COUNT, "select": CHOICE, "sigma": (*AMOUNT, 0.0),
     "smoothing": AMOUNT, "start": CHOICE, "strength": (*AMOUNT, 0, 11), "stop": CHOICE, "subsample": (*SHARE, 0.0),
     "subsample_by": CHOICE,
     "tol": (*SHARE, 0), "tolerance": SHARE, "truncation": (*COUNT, 0), "update_weights": (TEXT,),

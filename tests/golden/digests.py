@@ -33,6 +33,7 @@ PACKAGES = (
 # packages are those that the digests were made with; elsewhere in ROUNDED_TO significant digits.
 ROUNDED = {
     r"AdaBoost": "numpy's exp of the margins depends on the vector extensions",
+    r"BoostingTree: beam": "LambdaMART's steps, whose pairs have an exp",
     r"BROOF": "numpy's exp, and the log of β, in the weights of rows",
     r"RankBoost": "numpy's cosh in loss_bounds_",
     r"Exp3P": "numpy's exp in the bandit's probabilities",

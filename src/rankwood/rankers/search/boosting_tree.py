@@ -265,7 +265,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
                 )
 
     def _new_base(self) -> LambdaMART:
-        return super()._new_base() if self.search == "hull" else LambdaMART(l2=5.0)
+        return super()._new_base() if self.search == "hull" else LambdaMART()
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
         held: RankingData | None = None
