@@ -10,7 +10,7 @@ Terms
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -63,7 +63,7 @@ _MOST_PARTS = 5  # of a blend
 _MOST_TRIALS = 1_000_000  # where time alone ends the search
 _SLACK = 1.2  # a fit may take so much longer than those before it
 _DEFAULT_SHARE = 0.5  # of the time left: no candidate may take more for its first trial
-_RULES = {
+_RULES: dict[str, Callable[[HeldOut, Floats], Floats]] = {
     "least squares": least_squares_shares,
     "equal": lambda held_out, _: equal_shares(held_out.n_parts),
 }
@@ -239,7 +239,8 @@ def blend_champions(champions: list[Trial], judging: Judging) -> tuple[BlendTria
     blends = []
     for n_parts in range(2, min(len(champions), _MOST_PARTS) + 1):
         parts = champions[:n_parts]
-        held_out = HeldOut(judging.data, np.stack([trial.scores for trial in parts], axis=1))  # type: ignore[arg-type]
+        columns = [trial.scores for trial in parts if trial.scores is not None]
+        held_out = HeldOut(judging.data, np.stack(columns, axis=1))
         made = [_blend_trial(parts, held_out, rule, judging) for rule in _RULES]
         blends += [blend for blend in made if (blend.weights > 0).sum() > 1]
     if not blends:

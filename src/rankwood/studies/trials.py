@@ -434,7 +434,8 @@ def _fold_of_row(data: RankingData, n_folds: int, seed: int) -> Rows:
 def space_of(ranker: Any) -> dict[str, Sequence[Any]]:
     """The values that tuning tries, of parameters that the user has left at their defaults."""
     defaults = type(ranker)().get_params(deep=False)
-    space = SPACES.get(type(ranker).__name__, {})
+    kinds = [kind.__name__ for kind in type(ranker).__mro__ if kind.__name__ in SPACES]
+    space = SPACES[kinds[0]] if kinds else {}
     return {
         name: values for name, values in space.items() if getattr(ranker, name) == defaults[name]
     }
