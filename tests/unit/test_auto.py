@@ -16,6 +16,7 @@ from rankwood.studies import auto
 from rankwood.studies.auto import Search, blend_champions
 from rankwood.studies.trials import (
     DONE,
+    NOT_BEGUN,
     OUT_OF_TIME,
     SPACES,
     Limit,
@@ -308,6 +309,20 @@ def test_a_trial_that_takes_too_long_is_given_up(data, valid):
     # The others go on.
     model = fit(data, valid, candidates=[FOREST, Slow(2)], n_trials=2, time=60)
     assert [each["outcome"] for each in model.trials_[:2]] == [DONE, DONE]
+
+
+def test_a_candidate_is_not_begun_where_an_earlier_one_took_longer_than_is_left(data):
+    search = Search({"a": Slow(2), "b": FOREST}, judging_of(data), auto.Clock(100.0), 0)
+    trial, limit = search.next_trial()
+    assert trial.name == "a"
+    assert limit == pytest.approx(50.0, abs=1.0)
+    search.run(trial, limit)
+    search.clock.seconds = search.clock.spent + trial.seconds
+    following = search.next_trial()
+    assert following is None
+    assert search.nothing_left == auto.TIME_IS_UP
+    assert search.trials[-1].name == "b"
+    assert search.trials[-1].outcome == NOT_BEGUN
 
 
 def test_a_hopeless_fit_is_given_up_before_its_time_is_over():

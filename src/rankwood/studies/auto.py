@@ -36,6 +36,7 @@ from rankwood.rankers.pairs import NDCGBoost
 from rankwood.rankers.parameters import OrNone, Whole, measure_of_rankings, parameter
 from rankwood.studies.trials import (
     BLEND,
+    NOT_BEGUN,
     AutoReport,
     Judging,
     OnFolds,
@@ -146,7 +147,10 @@ class Search:
         """The next setting, and the seconds that it may take; None where nothing is left, or fits into the time."""
         left = self.clock.left - self._seconds_of_the_end()
         if left <= 0:
+            self._give_up_waiting()
             return None
+        if left < max((trial.seconds for trial in self.trials if trial.is_done), default=0.0):
+            self._give_up_waiting()  # cheap candidates come first
         if self._waiting:
             name = self._waiting.pop(0)
             limit = None if math.isinf(left) else left * _DEFAULT_SHARE
@@ -160,6 +164,12 @@ class Search:
                 ranker = clone(self.candidates[name]).set_params(**changes)
                 return Trial(name, changes, ranker), None if math.isinf(left) else left
         return None
+
+    def _give_up_waiting(self) -> None:
+        """Record that the candidates that were not tried yet will not be."""
+        for name in self._waiting:
+            self.trials.append(Trial(name, {}, self.candidates[name], NOT_BEGUN))
+        self._waiting = []
 
     def run(self, trial: Trial, limit: float | None) -> None:
         """Make a trial; models and scores are kept of each candidate's first and best trial only."""

@@ -47,6 +47,7 @@ from rankwood.training.inputs import bins_of
 from rankwood.training.rounds import Progress
 
 DONE, OUT_OF_TIME = "done", "given up: it took too long"
+NOT_BEGUN = "not tried: less time was left than an earlier candidate took"
 BLEND = "blend"
 ON_VALIDATION = "the validation data, which early stopping looks at too"
 
