@@ -54,7 +54,10 @@ def test_the_report_the_table_and_json(rankwood, files):
     result = json.loads(outcome.out)
     assert result["judged_on"] == "2 query folds of the training data"
     assert {trial["name"] for trial in result["trials"]} >= {"RandomForest", "boosting"}
-    assert "<table>" in Path("trials.html").read_text()
+    page = Path("trials.html").read_text()
+    assert "<table>" in page
+    assert "<title>Mean ndcg@10 with 95 % intervals</title>" in page
+    assert all(trial["name"] in page for trial in result["trials"])
     assert Path("trials.csv").read_text().startswith("name,")
     assert Path("model.rankwood").exists()
 

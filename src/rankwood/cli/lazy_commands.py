@@ -41,6 +41,7 @@ from rankwood.studies.missing import compare_missing
 
 _ESTIMATORS = f"One of {', '.join(estimators())}."
 _SET_BY_THE_COMPARISON = ("measure", "missing")
+_DRAWN, _PAGE_WIDTH = 20, 900.0  # trials in the chart of a page, and its pixels
 _CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
 
@@ -180,7 +181,9 @@ def auto_command(
 
         fitted = fit_again(fitted, train, held_out)
     save(fitted, out)
-    outputs.show(ranker.report(), report=ranker.report().write_html, csv=ranker.report().write_csv)
+    tried = ranker.report()
+    page = functools.partial(_write_trials, tried)
+    outputs.show(tried, report=page, csv=tried.write_csv)
     if not reading.quiet and not as_json:
         printing.say()
         chosen = ("chosen", type(ranker.ranker_).__name__)
@@ -260,6 +263,23 @@ def compare_missing_command(
             progress=progress,
         )
     outputs.show(comparison, csv=comparison.write_csv)
+
+
+def _write_trials(tried: Any, path: Path) -> None:
+    """Write the report of a search as a page, with a chart of its best trials."""
+    from rankwood.experiments.report.chart_rows import trials_chart
+    from rankwood.experiments.report.findings import Standing
+    from rankwood.experiments.report.render import svg_file
+    from rankwood.studies.trials import settings_text
+
+    best = tried.ranked()[:_DRAWN]
+    names = [f"{trial['name']} {settings_text(trial['parameters'])}".strip() for trial in best]
+    standings = [
+        Standing(trial["mean"], (trial["low"], trial["high"]), 0, is_best=trial["chosen"])
+        for trial in best
+    ]
+    drawing = trials_chart(names, standings, tried.measure, _PAGE_WIDTH)
+    tried.write_html(path, svg_file(drawing).partition("?>")[2])
 
 
 def _read_pair(data: str, other: str | None, reading: Reading) -> tuple[Any, Any]:

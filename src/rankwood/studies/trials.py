@@ -491,11 +491,11 @@ class AutoReport(Result):
             "trials": self.trials,
         }
 
-    def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a page with all trials; it needs no network."""
+    def write_html(self, path: str | os.PathLike[str], chart: str = "") -> None:
+        """Write a page with all trials, below a chart (SVG) where there is one; it needs no network."""
         n_trials = len(self.trials)
         body = tables_as_html({"": self._rows(n_trials)}, self._notes(n_trials))
-        write_page(path, "What AutoRanker tried", body)
+        write_page(path, "What AutoRanker tried", chart + body)
 
     def _rows(self, most: int) -> Table:
         return [
