@@ -148,6 +148,7 @@ class Search:
         left = self.clock.left - self._seconds_of_the_end()
         if left <= 0:
             self._give_up_waiting()
+            self.nothing_left = TIME_IS_UP
             return None
         if left < max((trial.seconds for trial in self.trials if trial.is_done), default=0.0):
             self._give_up_waiting()  # cheap candidates come first

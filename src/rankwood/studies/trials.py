@@ -56,7 +56,9 @@ _STOPPING_SHARE = (
     5  # one query in so many is set apart for early stopping, where there are no validation data
 )
 _SHOWN = 20  # trials in a table that is printed
-_LOOK_AFTER = 0.25  # of its limit: from then on a trial is given up that will not end in time
+_LOOK_AFTER = (
+    0.25  # of the limit: a fit that has taken so long is given up if it will not end in time
+)
 _FAR_TOO_LONG = 4.0  # times the limit; less may be mended by early stopping
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -140,8 +142,9 @@ class Limit:
         if self.seconds is None:
             return
         spent = self.spent
-        is_hopeless = spent + news.seconds_left > _FAR_TOO_LONG * self.seconds
-        if spent > self.seconds or (is_hopeless and spent > _LOOK_AFTER * self.seconds):
+        is_known = news.seconds > _LOOK_AFTER * self.seconds  # the first rounds tell little
+        is_hopeless = is_known and spent + news.seconds_left > _FAR_TOO_LONG * self.seconds
+        if spent > self.seconds or is_hopeless:
             raise OutOfTime
 
     def look_ahead(self, done: int, total: int) -> None:
