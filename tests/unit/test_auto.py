@@ -13,7 +13,7 @@ from sklearn.base import clone
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
 from rankwood.studies import auto
-from rankwood.studies.auto import Search, blend_champions
+from rankwood.studies.auto import Search, blend_champions, choose
 from rankwood.studies.trials import (
     DONE,
     NOT_BEGUN,
@@ -211,15 +211,33 @@ def test_parts_that_err_independently_are_blended(data, rng):
         for name in "abc"
     ]
     champions = sorted(trials, key=judging.rank, reverse=True)
-    blend, is_ahead = blend_champions(champions, judging)
+    blend, is_ahead = blend_champions(champions, champions[0], champions[0], judging)
     assert is_ahead
     assert blend.mean > champions[0].mean
     assert blend.weights.sum() == pytest.approx(1)
     assert (blend.weights >= 0).all()
     # Three copies of one ranker are no better than one.
     copies = [trial_of(judging, name, trials[0].scores) for name in "abc"]
-    assert blend_champions(copies, judging)[1] is False
-    assert blend_champions(copies[:1], judging) == (None, False)
+    assert blend_champions(copies, copies[0], copies[0], judging)[1] is False
+    assert blend_champions(copies[:1], copies[0], copies[0], judging) == (None, False)
+    # A blend that is below the leader does not take its place, whatever the simple leader is.
+    perfect = trial_of(judging, "d", data.labels)
+    worst = trial_of(judging, "e", -data.labels)
+    assert blend_champions(trials, perfect, worst, judging)[1] is False
+
+
+def test_a_tuned_leader_must_be_clearly_ahead_of_the_best_candidate(data, rng):
+    judging = judging_of(data)
+    simple = trial_of(judging, "a", data.labels + 2 * rng.normal(size=data.n_documents))
+    perfect = trial_of(judging, "b", data.labels)
+    assert choose([perfect, simple], simple, judging) is perfect
+    assert choose([simple], simple, judging) is simple
+    scores = simple.scores.copy()
+    values = np.where(simple.values > 0, simple.values, np.inf)
+    rows = data.query_of_row == int(np.argmin(values))
+    scores[rows] = data.labels[rows]
+    lucky = trial_of(judging, "b", scores)  # ahead on one query
+    assert choose([lucky, simple], simple, judging) is simple
 
 
 def test_weights_of_a_blend_are_judged_on_other_queries(data, rng):

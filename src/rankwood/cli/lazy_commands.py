@@ -149,7 +149,8 @@ def auto_command(
     RandomForest), BROOF and DeepForest, each as it is, and then other settings of the leaders until the time is up.
 
     Rankers are judged on queries that they have not seen: those of --valid, or folds of DATA. Other settings, or a
-    blend of several rankers, are preferred only if they are ahead by more than the standard error of the difference.
+    blend of several rankers, are chosen only if they are ahead of the best ranker as it is by more than the standard
+    error of the difference.
 
     The model file is that of the chosen ranker, or of a blend, for rankwood score, evaluate, inspect and export; a
     model of trees can be exported. Ctrl-C ends the search and keeps the best so far.

@@ -23,8 +23,8 @@ From call to table, with ``learning_curve(estimators, data, test)``
     4. The values are arranged by algorithm, share and replicate in a ``LearningCurve``, a ``Result`` that prints a
        table, writes CSV and draws itself, as all results do (``rankwood.evaluation`` describes the class).
 
-``AutoRanker`` is an estimator itself: its model is that of the ranker it has chosen. ``trials.py`` has what it tries, how
-a trial is judged, and the report.
+``AutoRanker`` is an estimator itself: its model is that of the ranker it has chosen. ``trials.py`` has what it tries,
+how a trial is judged, and the report.
 
 ``convergence``, ``best_sizes``, ``quality_cost_curve`` and ``size_quality_front`` take fitted models and only score.
 ``factorial`` takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the

@@ -4,7 +4,8 @@ Terms
     candidate   a ranker with a name, as it was given
     trial       one setting of a candidate, fitted and judged on documents that it has not seen
     champion    the setting that stands for a candidate: its own, unless a tuned one is clearly ahead
-    leader      the champion with the best mean
+    leader      the champion with the best mean, if it is clearly ahead of the simple leader
+    simple      the simple leader: the best candidate as it was given
 """
 
 from __future__ import annotations
@@ -199,6 +200,11 @@ class Search:
                 chosen.append(tuned if is_ahead else done[0])
         return sorted(chosen, key=self.judging.rank, reverse=True)
 
+    def simple_leader(self) -> Trial:
+        """The best candidate as it was given, without tuning."""
+        given = [trial for trial in self.trials if trial.is_done and not trial.changes]
+        return self.best(given)
+
     def _by_turn(self) -> list[str]:
         """Candidates that can be tuned, in the order in which they are considered now."""
         ranked = sorted(
@@ -239,13 +245,22 @@ class BlendTrial(Trial):
     weights: Floats  # of the parts' scores as they are; they sum to 1
 
 
-def blend_champions(champions: list[Trial], judging: Judging) -> tuple[BlendTrial | None, bool]:
-    """A blend of the leading champions, None where there is none, and whether it is clearly ahead of the leader.
+def choose(champions: list[Trial], simple: Trial, judging: Judging) -> Trial:
+    """The champion that leads, if it is clearly ahead of the best candidate as it was given; else that candidate."""
+    leader = champions[0]
+    return leader if leader is simple or judging.is_ahead(leader, simple) else simple
+
+
+def blend_champions(
+    champions: list[Trial], leader: Trial, simple: Trial, judging: Judging
+) -> tuple[BlendTrial | None, bool]:
+    """A blend of the leading champions, None where there is none, and whether it takes the place of the leader.
 
     The two, three … leading champions are blended with equal weights, and with those that least squares finds. A
-    blend is judged as a ranker is: the weights for a fold of queries are learned on the other folds. Of the blends
-    that are ahead of the leader by more than the standard error, the one of most parts is taken that is not clearly
-    behind the best: what several models agree on depends less on chance.
+    blend is judged as a ranker is: the weights for a fold of queries are learned on the other folds. It must not be
+    below the leader, and ahead of the best candidate as it was given by more than the standard error. (A leader that
+    was tuned was chosen by its luck, too.) Of such blends, the one of most parts is taken that is not clearly behind
+    the best: what several models agree on depends less on chance.
     """
     blends = []
     for n_parts in range(2, min(len(champions), _MOST_PARTS) + 1):
@@ -257,12 +272,17 @@ def blend_champions(champions: list[Trial], judging: Judging) -> tuple[BlendTria
     if not blends:
         return None, False
     best = max(blends, key=judging.rank)
-    ahead = [blend for blend in blends if judging.is_ahead(blend, champions[0])]
-    close = [blend for blend in ahead if not judging.is_ahead(best, blend)]
-    if not close:
+    fit = [
+        blend
+        for blend in blends
+        if judging.rank(blend) >= judging.rank(leader)
+        and judging.is_ahead(blend, simple)
+        and not judging.is_ahead(best, blend)
+    ]
+    if not fit:
         return best, False
-    most = max(len(blend.parts) for blend in close)
-    return max((each for each in close if len(each.parts) == most), key=judging.rank), True
+    most = max(len(blend.parts) for blend in fit)
+    return max((each for each in fit if len(each.parts) == most), key=judging.rank), True
 
 
 def _blend_trial(parts: list[Trial], held_out: HeldOut, rule: str, judging: Judging) -> BlendTrial:
@@ -303,8 +323,8 @@ class AutoRanker(Ranker):
 
     Each candidate is first tried as it is, and then settings of the leaders are tried until the time is up. A trial is
     judged on documents that its model has not seen: on the validation data where ``valid`` is given, else on query
-    folds of the training data. A tuned setting takes the place of a candidate's own, and a blend that of the best
-    single ranker, only if it is ahead by more than the standard error of the difference over queries.
+    folds of the training data. A tuned setting or a blend takes the place of the best candidate as it was given only
+    if it is ahead of it by more than the standard error of the difference over queries.
 
     The model is that of the ranker that was chosen, or of a ``Blend``; ``save`` writes it as such. Where there are
     folds, it is trained on all the data at the end. With ``n_trials`` and ``time=None``, the same data and seed give
@@ -415,8 +435,11 @@ class AutoRanker(Ranker):
 
     def _chosen_of(self, champions: list[Trial], search: Search) -> Any:
         """The leader, or a blend of the champions where that is clearly ahead; fitted to all training data."""
-        leader, judging = champions[0], search.judging
-        best, is_ahead = blend_champions(champions, judging) if self.blend else (None, False)
+        judging, simple = search.judging, search.simple_leader()
+        leader = choose(champions, simple, judging)
+        best, is_ahead = None, False
+        if self.blend:
+            best, is_ahead = blend_champions(champions, leader, simple, judging)
         if best is not None:
             search.trials.append(best)
         if best is None or not is_ahead:
