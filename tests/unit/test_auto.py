@@ -21,7 +21,9 @@ from rankwood.studies.trials import (
     SPACES,
     Limit,
     OnFolds,
+    OnValidation,
     OutOfTime,
+    TrainingPart,
     Trial,
     propose,
     seconds_of,
@@ -327,6 +329,17 @@ def test_a_trial_that_takes_too_long_is_given_up(data, valid):
     # The others go on.
     model = fit(data, valid, candidates=[FOREST, Slow(2)], n_trials=2, time=60)
     assert [each["outcome"] for each in model.trials_[:2]] == [DONE, DONE]
+
+
+def test_with_validation_data_a_fit_that_takes_too_long_is_judged_as_it_is(data, valid):
+    part = TrainingPart(data, 1)
+    measure = rw.parse_measure("ndcg@10")
+    judging = OnValidation(part, valid, measure, n_folds=2, seed=0)
+    trial = judging.judge(Trial("forest", {}, rw.RandomForest(50, n_threads=1)), 1e-9)
+    assert trial.is_done
+    assert trial.record()["cut_short"]
+    assert 1 <= trial.fitted.forest_.n_trees < 50
+    assert not judging.judge(Trial("forest", {}, FOREST), 60.0).is_cut
 
 
 def test_a_candidate_is_not_begun_where_an_earlier_one_took_longer_than_is_left(data):

@@ -130,6 +130,8 @@ class Limit:
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
+        self.keeps = False  # whether a fit ends with what it has, and is not given up
+        self.has_cut = False
         self._start = perf_counter()
 
     @property
@@ -137,15 +139,19 @@ class Limit:
         """Seconds since the trial began."""
         return perf_counter() - self._start
 
-    def __call__(self, news: Progress) -> None:
-        """Raise ``OutOfTime`` when the time is up, or when the fit is certain to take far longer."""
+    def __call__(self, news: Progress) -> bool:
+        """Raise ``OutOfTime``, or end the fit, when the time is up; raise also when it would take far longer."""
         if self.seconds is None:
-            return
+            return False
         spent = self.spent
+        if self.keeps:
+            self.has_cut |= spent > self.seconds
+            return spent > self.seconds
         is_known = news.seconds > _LOOK_AFTER * self.seconds  # the first rounds tell little
         is_hopeless = is_known and spent + news.seconds_left > _FAR_TOO_LONG * self.seconds
         if spent > self.seconds or is_hopeless:
             raise OutOfTime
+        return False
 
     def look_ahead(self, done: int, total: int) -> None:
         """Raise ``OutOfTime`` if ``total`` fits will not end in time, after ``done`` of them."""
@@ -170,6 +176,7 @@ class Trial:
     fitted: Any = field(default=None, repr=False)  # the model, where it can be used as it is
     settled: Any = field(default=None, repr=False)  # unfitted, with the rounds that folds found
     is_chosen: bool = False
+    is_cut: bool = False  # the time ended the fit: the model has fewer trees or rounds
 
     @property
     def is_done(self) -> bool:
@@ -192,6 +199,7 @@ class Trial:
             "seconds": self.seconds,
             "outcome": self.outcome,
             "chosen": self.is_chosen,
+            "cut_short": self.is_cut,
         }
 
 
@@ -363,7 +371,9 @@ class OnValidation(Judging):
         return trial.fitted or self._train.fit(trial.ranker, self.data, Limit(None))
 
     def _score(self, trial: Trial, limit: Limit) -> None:
+        limit.keeps = True
         trial.fitted = self._train.fit(trial.ranker, self.data, limit)
+        trial.is_cut = limit.has_cut
         trial.scores = trial.fitted.predict(self.data)
 
 
@@ -536,6 +546,9 @@ class AutoReport(Result):
         if n_done > most:
             notes.insert(0, f"the {most} best of {n_done:,} trials")
         failed = [trial for trial in self.trials if trial["outcome"] != DONE]
+        cut = [trial["name"] for trial in self.trials if trial["cut_short"]]
+        if cut:
+            notes.append(f"cut short by the time, with fewer trees or rounds: {', '.join(cut)}")
         for trial in failed:
             settings = settings_text(trial["parameters"])
             shown = f"{trial['name']} ({settings})" if settings else trial["name"]
