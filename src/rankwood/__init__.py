@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rankwood.rankers.save import load, refit, save
     from rankwood.rankers.search.bandit import Exp3P
     from rankwood.rankers.search.boosting_tree import BoostingTree
+    from rankwood.studies.auto import AutoRanker
     from rankwood.studies.best_sizes import best_sizes
     from rankwood.studies.bias_variance import bias_variance
     from rankwood.studies.convergence import convergence
@@ -66,6 +67,7 @@ __version__ = "0.1.0"
 _MODULE_OF = {
     "AdaBoost": "rankwood.rankers.adaboost",
     "AdaRank": "rankwood.rankers.adarank",
+    "AutoRanker": "rankwood.studies.auto",
     "AveragedGBRT": "rankwood.rankers.averaged",
     "BROOF": "rankwood.rankers.broof.broof",
     "Blend": "rankwood.rankers.blend",
@@ -138,6 +140,7 @@ __all__ = [
     "GBRT",
     "AdaBoost",
     "AdaRank",
+    "AutoRanker",
     "AveragedGBRT",
     "Blend",
     "BoostingTree",

@@ -191,6 +191,27 @@ CONTRACTS: dict[str, Contract] = {
         },
         exceptions=_COPIES_BY_BAGS,
     ),
+    "AutoRanker": Contract(
+        {
+            "candidates": [rw.RandomForest(3, max_leaves=6), rw.ExtraTrees(2, max_leaves=6)],
+            "n_trials": 3,
+            "time": None,
+            "n_folds": 2,
+        },
+        {
+            "stops early": {"candidates": [rw.GBRT(4, early_stopping=2, max_leaves=3)]},
+            "a linear one": {"candidates": [rw.RankSVM()], "blend": False},
+            "a cascade": {"candidates": [rw.DeepForest(n_forests=2, n_trees=2, max_layers=2)]},
+        },
+        "n_trials",
+        {},
+        needs_queries=True,
+        exceptions=_COPIES_BY_BAGS
+        | {
+            "an interrupt": "Ctrl-C ends the search and keeps the best so far",
+            "comes back as itself": "the file is that of the ranker that was chosen",
+        },
+    ),
     "BoostingTree": Contract(
         {"base": rw.LambdaMART(**_STUMP), "budget": 40},  # the first size takes 33 steps
         {
@@ -304,7 +325,7 @@ def _split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         name: value
         for name, value in options.items()
         if isinstance(value, BaseEstimator)
-        or (isinstance(value, list) and name in ("layer", "parts"))
+        or (isinstance(value, list) and name in ("layer", "parts", "candidates"))
     }
     return nested, {name: value for name, value in options.items() if name not in nested}
 
@@ -336,10 +357,10 @@ def learned(model: Any) -> dict[str, Any]:
     values["training_"] = {
         name: value for name, value in values["training_"].items() if name != "seconds"
     }
-    if "layers_" in values:
-        values["layers_"] = [
+    for records in {"layers_", "trials_"} & values.keys():
+        values[records] = [
             {name: value for name, value in report.items() if name != "seconds"}
-            for report in values["layers_"]
+            for report in values[records]
         ]
     return values
 

@@ -39,7 +39,8 @@ BAD_VALUES = {
     "C": (*AMOUNT, 0), "alpha": SHARE, "augment": CHOICE, "bag": CHOICE, "bag_share": SHARE, "batch_size": COUNT,
     "beam_width": (*COUNT, 0, None), "beta": SHARE, "boost": CHOICE, "budget": (*COUNT, 0, None), "cache_mb": AMOUNT, "clip": (TEXT,),
     "constraints": CHOICE, "exponent": SHARE, "max_length": (*COUNT, 0), "fold_models": CHOICE, "judged_on": CHOICE,
-    "lead": (*AMOUNT, 101), "passes": CHOICE,
+    "lead": (*AMOUNT, 101), "passes": CHOICE, "blend": (TEXT, 1, None), "time": (*AMOUNT, 0, True, "10x", ""),
+    "n_trials": (*COUNT, 0),
     "cost_batch": COUNT, "cost_scale": CHOICE, "cost_weight": AMOUNT, "device": (TEXT,), "dropout": SHARE,
     "early_stopping": (*COUNT, 0), "evaluate_on": CHOICE, "exploration": SHARE, "features_per_node": (*SHARE, 0, 0.0),
     "fitted_on": CHOICE, "forest_bag": (*CHOICE, None), "forest_depth": COUNT, "forest_features": SHARE,
@@ -95,6 +96,11 @@ IN_OTHER_WORDS = {
         ([], "^parts must be a list of at least one ranker"),
         ([3], "^parts must be rankers of ours other than Blend, got 3 as 'int'"),
         ([("a", TEXT)], "^parts must be rankers of ours .*got 'nonsense' as 'a'"),
+    ],
+    "candidates": [
+        (TEXT, "^candidates must be .*got 'nonsense'"),
+        ([], "^candidates must be a list of at least one ranker"),
+        ([3], "^candidates must be rankers of ours other than Blend and AutoRanker, got 3 as"),
     ],
     "weights": [
         (TEXT, "^weights 'nonsense' is not known"),

@@ -35,7 +35,7 @@ RECORDED = (
 )
 
 
-@pytest.mark.parametrize("case", asked_in_every_way())
+@pytest.mark.parametrize("case", asked_in_every_way("comes back as itself"))
 def test_a_saved_ranker_comes_back(case, data, other, tmp_path):
     model = fitted(case, with_valid=True)
     content = saved(model, tmp_path / "model")

@@ -33,6 +33,7 @@ NOT_AS_COPIES = {
     "OrdinalRanker": LOSES_BY_BAGS,
     "DeepForest": LOSES_BY_BAGS,
     "Blend": LOSES_BY_BAGS,
+    "AutoRanker": LOSES_BY_BAGS,
     "GBRT": ROUNDING,
     "AveragedGBRT": ROUNDING,
 }
@@ -69,6 +70,7 @@ SMALL = {
     "InitializedGBRT": {"n_trees": 3, "forest_trees": 5, "min_leaf": 1},
     "OrdinalRanker": {"base": rw.RandomForest(n_trees=3)},
     "Blend": {"parts": [rw.RandomForest(n_trees=3), rw.ExtraTrees(3)], "weights": "equal"},
+    "AutoRanker": {"candidates": [rw.RandomForest(n_trees=3)], "time": None, "n_trials": 1},
     "BROOF": {"n_rounds": 3, "n_trees": 5},
     "DeepForest": {"n_forests": 2, "n_trees": 3, "max_layers": 2},
     "AdaBoost": {"n_rounds": 5},

@@ -49,6 +49,10 @@ JSON_CALLS = {
     "inspect-gaps": "inspect gaps.csv",
     "inspect-letor": "inspect test.txt",
     **{f"inspect-model-{name}": f"inspect {name}.rankwood" for name in _MODELS},
+    "auto": (
+        "auto train.csv --valid valid.csv --time none --n-trials 3 --out new.rankwood "
+        "--candidates RandomForest(n_trees=3,max_leaves=6),RankSVM"
+    ),
     "evaluate": "evaluate forest.rankwood test.csv --bootstrap 100",
     "evaluate-measures": "evaluate boosted.rankwood test.csv -m ndcg@5[gain=linear] -m p@5 -m auc --preset mslr",
     "compare": "compare forest.rankwood boosted.rankwood linear.rankwood --data test.csv --baseline forest.rankwood --queries 2",

@@ -162,6 +162,7 @@ def _show_model(path: str, as_json: bool) -> None:
     describe, show_features = _OF_KIND[kind]
     facts = {"estimator": meta.get("estimator") or f"a bare {KINDS[kind].noun}", **describe(model)}
     parameters, training = meta.get("parameters") or {}, meta.get("training") or {}
+    searched = None if as_json else training.pop("auto", None)
     measures = meta.get("measures") or {}
     if as_json:
         more: dict[str, Any] = {
@@ -184,7 +185,21 @@ def _show_model(path: str, as_json: bool) -> None:
     for title, part in (("parameters", parameters), ("training", training)):
         printing.heading(title)
         printing.show_facts([(name, _shown(value)) for name, value in part.items()])
+    if searched is not None:
+        _show_trials(searched)
     show_features(model)
+
+
+def _show_trials(searched: dict[str, Any]) -> None:
+    """What ``AutoRanker`` chose the model from."""
+    printing.heading("chosen by AutoRanker")
+    settings = [(name, _shown(value)) for name, value in searched["settings"].items()]
+    facts = [
+        ("trials", f"{len(searched['trials']):,}; all are in --json"),
+        ("judged by", f"{searched['measure']} on {searched['judged_on']}"),
+        ("stopped because", searched["stopped_because"]),
+    ]
+    printing.show_facts([*facts, *settings])
 
 
 def _describe_forest(forest: Forest | Cascade | Family | BlendModel) -> dict[str, Any]:

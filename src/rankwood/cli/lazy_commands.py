@@ -1,7 +1,7 @@
-"""``rankwood train`` and ``rankwood compare-missing``: commands with an option per parameter of the rankers.
+"""``rankwood train``, ``auto`` and ``compare-missing``: commands whose options are parameters of the rankers.
 
 Their options are made from the estimators, and importing those takes a second. ``main`` therefore imports this module
-only when one of the two commands is called; until then a stand-in has their place in the list of commands.
+only when one of these commands is called; until then a stand-in has their place in the list of commands.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import Annotated, Any
 
 from rankwood.cli import parameters, printing
 from rankwood.cli.options import (
+    LABELLED_DATA,
     Csv,
     Json,
+    MeasureText,
     Outputs,
     Reading,
+    Seed,
     TrainingData,
     ValidationData,
     argument,
@@ -26,17 +29,19 @@ from rankwood.cli.options import (
     known_estimator,
     option,
     read_alike,
+    refuse_unwritable,
     switch,
     with_reading_options,
 )
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.prepare.missing import TREATMENTS, PredictMissing
-from rankwood.rankers.base import learned_model, weights_by_name
+from rankwood.rankers.base import check_parameters, learned_model, weights_by_name
 from rankwood.rankers.save import estimators, save
 from rankwood.studies.missing import compare_missing
 
 _ESTIMATORS = f"One of {', '.join(estimators())}."
 _SET_BY_THE_COMPARISON = ("measure", "missing")
+_DRAWN, _PAGE_WIDTH = 20, 900.0  # trials in the chart of a page, and its pixels
 _CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
 
@@ -94,6 +99,96 @@ def train_command(
     save(fitted.set_params(progress=None), call["out"])
     if not reading.quiet:
         printing.show_facts(_facts(fitted, call))
+
+
+@with_reading_options
+def auto_command(
+    data: Annotated[str, argument("DATA", LABELLED_DATA)],
+    *,
+    valid: Annotated[
+        str | None,
+        file_option("Validation data. Without them, rankers are judged on query folds of DATA."),
+    ] = None,
+    out: Annotated[Path, file_option("Where the model goes.", "--out", "-o")] = Path(
+        "model.rankwood"
+    ),
+    time: Annotated[
+        str,
+        option(
+            "How long the search may take, such as 90s, 10m or 1h; none needs --n-trials.",
+            "--time",
+            "-t",
+        ),
+    ] = "10m",
+    n_trials: Annotated[
+        int | None,
+        option("The most settings to try; with --time none, every run is the same.", min=1),
+    ] = None,
+    candidates: Annotated[
+        str | None,
+        option(
+            "The rankers to try, such as 'ExtraTrees, LambdaMART(n_trees=500, early_stopping=50)'.",
+            metavar="RANKERS",
+        ),
+    ] = None,
+    folds: Annotated[int, option("Query folds, without --valid.", min=2)] = 5,
+    no_blend: Annotated[bool, switch("--no-blend", "Choose one ranker, and blend none.")] = False,
+    refit: Annotated[
+        bool, switch("--refit", "Train what was chosen again on DATA and --valid together.")
+    ] = False,
+    measure: MeasureText = "ndcg@10",
+    seed: Seed = 0,
+    report: Annotated[Path | None, file_option("Also a page with all trials (.html).")] = None,
+    csv: Csv = None,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Find a good ranker within a time: try several, tune the leaders, blend them if that helps.
+
+    Without --candidates it tries a linear ranker, boosted trees (NDCGBoost, LambdaMART), forests (ExtraTrees,
+    RandomForest), BROOF and DeepForest, each as it is, and then other settings of the leaders until the time is up.
+
+    Rankers are judged on queries that they have not seen: those of --valid, or folds of DATA. Other settings, or a
+    blend of several rankers, are chosen only if they are ahead of the best ranker as it is by more than the standard
+    error of the difference.
+
+    The model file is that of the chosen ranker, or of a blend, for rankwood score, evaluate, inspect and export; a
+    model of trees can be exported. Ctrl-C ends the search and keeps the best so far.
+
+    Example: rankwood auto train.txt.gz --valid vali.txt.gz --time 10m --out best.rankwood --report trials.html
+
+    Example: rankwood auto train.parquet --time none --n-trials 20 --candidates "ExtraTrees, RandomForest"
+    """
+    if refit and valid is None:
+        raise ParameterError("--refit trains on DATA and --valid together: it needs --valid.")
+    refuse_unwritable("--out", out)
+    outputs = Outputs(report=report, csv=csv, as_json=as_json)
+    values = parameters.read("AutoRanker", {"time": time, "candidates": candidates}) | {
+        "n_trials": n_trials,
+        "n_folds": folds,
+        "blend": not no_blend,
+        "measure": measure,
+        "seed": seed,
+        "n_threads": reading.options["n_threads"],
+    }
+    ranker = estimators()["AutoRanker"](**values)
+    check_parameters(ranker)
+    train, held_out = _read_pair(data, valid, reading)
+    with printing.training("searching", measure, reading.quiet) as progress:
+        ranker.set_params(progress=progress).fit(train, valid=held_out)
+    fitted = ranker.set_params(progress=None)
+    if refit:
+        from rankwood.rankers.save import refit as fit_again
+
+        fitted = fit_again(fitted, train, held_out)
+    save(fitted, out)
+    tried = ranker.report()
+    page = functools.partial(_write_trials, tried)
+    outputs.show(tried, report=page, csv=tried.write_csv)
+    if not reading.quiet and not as_json:
+        printing.say()
+        chosen = ("chosen", type(ranker.ranker_).__name__)
+        printing.show_facts([chosen, *_facts(fitted, {"out": out})[1:]])
 
 
 @functools.partial(parameters.with_parameters, left_out=_SET_BY_THE_COMPARISON)
@@ -171,6 +266,23 @@ def compare_missing_command(
     outputs.show(comparison, csv=comparison.write_csv)
 
 
+def _write_trials(tried: Any, path: Path) -> None:
+    """Write the report of a search as a page, with a chart of its best trials."""
+    from rankwood.experiments.report.chart_rows import trials_chart
+    from rankwood.experiments.report.findings import Standing
+    from rankwood.experiments.report.render import svg_file
+    from rankwood.studies.trials import settings_text
+
+    best = tried.ranked()[:_DRAWN]
+    names = [f"{trial['name']} {settings_text(trial['parameters'])}".strip() for trial in best]
+    standings = [
+        Standing(trial["mean"], (trial["low"], trial["high"]), 0, is_best=trial["chosen"])
+        for trial in best
+    ]
+    drawing = trials_chart(names, standings, tried.measure, _PAGE_WIDTH)
+    tried.write_html(path, svg_file(drawing).partition("?>")[2])
+
+
 def _read_pair(data: str, other: str | None, reading: Reading) -> tuple[Any, Any]:
     """The training data, and validation or test data where there are any, with as many features."""
     if other is None:
@@ -194,10 +306,7 @@ def _settle(config: Path | None, given: dict[str, Any], **options: Any) -> dict[
             "--refit trains on training and validation data together: it needs --valid."
         )
     call["out"] = Path(call.get("out") or "model.rankwood")
-    if not call["out"].absolute().parent.is_dir():
-        raise DataError(
-            f"the folder of {call['out']} does not exist: make it first, or choose another --out."
-        )
+    refuse_unwritable("--out", call["out"])
     return call
 
 

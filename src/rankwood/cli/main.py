@@ -35,6 +35,10 @@ def train() -> None:
     """Train a ranker and write it to a model file."""
 
 
+def auto() -> None:
+    """Find a good ranker within a time: try several, tune the leaders, blend them if that helps."""
+
+
 def compare_missing() -> None:
     """Compare the treatments of missing values on your data."""
 
@@ -44,6 +48,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "inspect": inspect.command,
     "convert": data.convert_command,
     "train": train,
+    "auto": auto,
     "score": score.command,
     "evaluate": evaluate.evaluate_command,
     "compare": evaluate.compare_command,
@@ -66,7 +71,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "versions": maintenance.versions_command,
 }
 # Stand-ins above: these commands are in ``lazy_commands``, which takes a second to import.
-LAZY_COMMANDS = {"train": "train_command", "compare-missing": "compare_missing_command"}
+LAZY_COMMANDS = {
+    "train": "train_command",
+    "auto": "auto_command",
+    "compare-missing": "compare_missing_command",
+}
 
 app = typer.Typer(
     name="rankwood",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -250,7 +251,12 @@ def read_alike(paths: Iterable[str], reading: Reading, **changes: Any) -> list[A
     return list(same_width(parts, reading.options["absent"]))
 
 
-_ENDINGS = {"csv": (".csv",), "plot": PLOTS, "html": (".html", ".htm")}
+_ENDINGS = {
+    "csv": (".csv",),
+    "plot": PLOTS,
+    "html": (".html", ".htm"),
+    "report": (".html", ".htm"),
+}
 
 
 class Outputs:
@@ -278,6 +284,18 @@ class Outputs:
             printing.show_json(result.to_dict())
         else:
             printing.say(str(result))
+
+
+def refuse_unwritable(option_name: str, path: Path) -> None:
+    """Raise for a file that could not be written: the error comes before the work and not after it."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise DataError(
+            f"the folder of {path} does not exist: make it first, or choose another {option_name}."
+        )
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        why = "it is a folder" if path.is_dir() else "permission denied"
+        raise DataError(f"{path} cannot be written: {why}. Choose another {option_name}.")
 
 
 def _refuse_other_endings(option_name: str, path: Path, endings: Sequence[str]) -> None:

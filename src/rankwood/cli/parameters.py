@@ -23,6 +23,7 @@ _SPEAKERS = {
     "base": ("BoostingTree", "BROOF"),
     "bag_share": ("RandomForest",),
     "min_gain": ("BROOF",),
+    "n_folds": ("BROOF", "AutoRanker"),
     "patience": ("BROOF", "DeepForest"),
     "seed": ("AdaRank",),
     "weighting": ("RandomForest",),
@@ -30,7 +31,8 @@ _SPEAKERS = {
     **dict.fromkeys(("target", "truncation", "normalise", "sigma"), ("LambdaMART",)),
 }
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
-_RANKERS = ("parts", "gate")  # parameters of Blend that are written as calls of rankers
+_SEVERAL = ("parts", "candidates")  # parameters of Blend and AutoRanker that are lists of rankers
+_RANKERS = (*_SEVERAL, "gate")  # parameters that are written as calls of rankers
 _NUMBERS = "weights"  # a name, or numbers with commas between them
 
 
@@ -87,7 +89,7 @@ def _read_text(name: str, text: str) -> Any:
     """The value of a parameter as it was typed."""
     if name in _RANKERS:
         rankers = read_rankers(name, text)
-        return rankers if name == "parts" else rankers[0][1]
+        return rankers if name in _SEVERAL else rankers[0][1]
     if name == _NUMBERS and "," in text:
         return [_value(name, part.strip()) for part in text.split(",")]
     return _value(name, text)

@@ -211,6 +211,10 @@ class Ranker(DeclaredEstimator):
         """The weights that a score is composed with, where they are a few and have names."""
         return {}
 
+    def _standing_for(self) -> Ranker:
+        """The fitted ranker that files hold and that is trained again: this one, or one that it has chosen."""
+        return self
+
     def _as_chosen(self) -> dict[str, Any]:
         """Parameters that give the model there is, with nothing left to be chosen on validation data."""
         return self._with_trees(self.forest_.n_trees)

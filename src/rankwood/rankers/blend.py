@@ -66,7 +66,7 @@ _ON_VALIDATION = "scores of the validation data"
 _ON_OOB = "out-of-bag scores of the training data"
 _ON_TRAINING = "scores of the training data"
 _ON_NOTHING = "nothing: no document has a held-out score by every part"
-_FORMS = "parts must be a list of at least one ranker, or of pairs (name, ranker), or a mapping from names to rankers"
+_FORMS = "must be a list of at least one ranker, or of pairs (name, ranker), or a mapping from names to rankers"
 
 
 class Gating(NamedTuple):
@@ -85,12 +85,12 @@ class Gating(NamedTuple):
 def _check_parts(_: str, value: Any) -> None:
     if value is None:
         return
-    names = [name for name, _ in _pairs(value)]
+    names = [name for name, _ in named_rankers(value)]
     if len(set(names)) < len(names) or BLEND in names:
         raise ParameterError(
             f"the names of parts must differ from each other and from '{BLEND}', got {', '.join(names)}."
         )
-    for name, ranker in _pairs(value):
+    for name, ranker in named_rankers(value):
         if ranker is None:  # a bare model that was given to ``of``
             continue
         if not isinstance(ranker, Ranker) or isinstance(ranker, Blend):
@@ -230,7 +230,7 @@ class Blend(Ranker):
         start = time.perf_counter()
         if not isinstance(data, RankingData):
             raise DataError(f"data must be RankingData, got {type(data).__name__}.")
-        fitted = dict(_pairs(models))
+        fitted = dict(named_rankers(models))
         unfitted = {name: _unfitted(name, model) for name, model in fitted.items()}
         blend = cls(list(unfitted.items()), **parameters)
         blend._check_parameters()
@@ -491,7 +491,7 @@ class Blend(Ranker):
         model = self._learned
         if hasattr(self, "_fitted"):
             return dict(self._fitted)
-        rankers = dict(_pairs(self.parts)) if self.parts is not None else self._rankers()
+        rankers = dict(named_rankers(self.parts)) if self.parts is not None else self._rankers()
         return {
             name: _restored(rankers[name], part)
             for name, part in zip(model.names, model.parts, strict=True)
@@ -515,7 +515,7 @@ class Blend(Ranker):
         """The parts by name, unfitted."""
         if self.parts is None:
             return {"forest": RandomForest(), "boosting": GBRT()}
-        return dict(_pairs(self.parts))
+        return dict(named_rankers(self.parts))
 
     def _as_chosen(self) -> dict[str, Any]:
         """Weights and scales become given ones; a part has the trees that it ended up with."""
@@ -570,16 +570,16 @@ class Blend(Ranker):
                 )
 
 
-def _pairs(parts: Any) -> list[tuple[str, Any]]:
-    """The argument ``parts`` as pairs of a name and a ranker."""
+def named_rankers(parts: Any, what: str = "parts") -> list[tuple[str, Any]]:
+    """The argument ``parts``, which messages call ``what``, as pairs of a name and a ranker."""
     if isinstance(parts, Mapping):
         items = list(parts.items())
     elif isinstance(parts, list | tuple):
         items = [item if _is_pair(item) else (None, item) for item in parts]
     else:
-        raise ParameterError(f"{_FORMS}, got {checks.plain(parts)}.")
+        raise ParameterError(f"{what} {_FORMS}, got {checks.plain(parts)}.")
     if not items or not all(name is None or isinstance(name, str) for name, _ in items):
-        raise ParameterError(f"{_FORMS}, got {checks.plain(parts)}.")
+        raise ParameterError(f"{what} {_FORMS}, got {checks.plain(parts)}.")
     kinds = [type(ranker).__name__ for _, ranker in items]
     names = names_of_parts([name for name, _ in items], kinds)
     return [(name, ranker) for name, (_, ranker) in zip(names, items, strict=True)]

@@ -28,10 +28,11 @@ from rankwood.training.checkpoint import plain_parameters
 from rankwood.training.leaves import AUTO
 
 # Estimators that a file may name: the public rankers, by where they live. A file can name nothing else.
+_HOMES = ("rankwood.rankers.", "rankwood.studies.auto")  # AutoRanker studies other rankers
 _MODULE_OF = {
     name: module
     for name, module in rankwood._MODULE_OF.items()
-    if module.startswith("rankwood.rankers.") and name[0].isupper()
+    if module.startswith(_HOMES) and name[0].isupper()
 }
 # What a fit sets besides the model, where an estimator has it.
 _RECORDED = (
@@ -70,7 +71,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     The file holds the trees or weights, the parameters and a record of the training, and no code. The same model
     trained again gives the same bytes, so the time the training took is not in it; out-of-bag scores of single rows
-    are not either.
+    are not either. Of an ``AutoRanker``, the ranker that it has chosen is written, with a record of its trials.
     """
     if kind_of(model) is not None:
         save_model(model, path)
@@ -81,7 +82,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise ModelError(
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
-    training = {name: value for name, value in model.training_.items() if name != "seconds"}
+    model = model._standing_for()
+    training = _without_nan(model.training_)
     for name in _RECORDED:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
@@ -196,6 +198,7 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
         raise ParameterError(
             f"this {type(estimator).__name__} is not fitted yet: refit needs to know what was chosen."
         )
+    estimator = estimator._standing_for()
     model = clone(estimator)
     known = model.get_params()
     # A checkpoint of the fit before belongs to other data.

@@ -13,6 +13,7 @@ What each function answers
     select_similar      Which rows of another collection help?             transfer.py
     add_model_features  Do a foreign model's predictions help?             transfer.py
     transfer_report     Did a transfer help, harm, or neither?             transfer.py
+    AutoRanker          Which ranker, setting or blend is best?            auto.py, trials.py
 
 From call to table, with ``learning_curve(estimators, data, test)``
     1. ``fits.py`` checks the estimators, and turns data and test data, or folds, into folds.
@@ -21,6 +22,9 @@ From call to table, with ``learning_curve(estimators, data, test)``
     3. ``fitted`` clones the estimator, sets its seed and fits it; the clone is measured on the test data of its fold.
     4. The values are arranged by algorithm, share and replicate in a ``LearningCurve``, a ``Result`` that prints a
        table, writes CSV and draws itself, as all results do (``rankwood.evaluation`` describes the class).
+
+``AutoRanker`` is an estimator itself: its model is that of the ranker it has chosen. ``trials.py`` has what it tries,
+how a trial is judged, and the report.
 
 ``convergence``, ``best_sizes``, ``quality_cost_curve`` and ``size_quality_front`` take fitted models and only score.
 ``factorial`` takes numbers and only computes. ``warm_up.py`` is no study: it compiles every kernel by running the

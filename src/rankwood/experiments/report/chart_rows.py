@@ -100,12 +100,7 @@ def means_chart(findings: Findings, measure: str, width: float) -> Drawing:
     """A row per algorithm, the best first; the interval as a line, the mean as a mark."""
     names = findings.ranked(measure)
     standings = [findings.standings[name, measure] for name in names]
-    rows = Rows.of(names, width, 28.0, _VALUE_ROOM)
-    ends = [end for each in standings for end in (each.mean, *each.interval)]
-    scale = Scale(*value_range(ends), rows.left + 8, rows.right - 8)
-    sheet = Drawing(width, rows.height, f"Mean {measure} with 95 % intervals", "")
-    sheet.description = _describe_means(findings, measure)
-    rows.draw_axis(sheet, scale, measure)
+    sheet, rows, scale = _sheet_of_means(names, standings, measure, width)
     comparison = findings.comparisons[measure]
     baseline = comparison.baseline if comparison else None
     if baseline is not None:
@@ -117,6 +112,31 @@ def means_chart(findings: Findings, measure: str, width: float) -> Drawing:
         if not math.isnan(standing.mean):
             _draw_standing(sheet, scale, rows.middle(row), standing, name == baseline)
     return sheet
+
+
+def trials_chart(
+    names: list[str], standings: list[Standing], measure: str, width: float
+) -> Drawing:
+    """A row per trial of a search for a ranker, the best first; what was chosen is filled."""
+    sheet, rows, scale = _sheet_of_means(names, standings, measure, width)
+    for row, standing in enumerate(standings):
+        rows.draw_name(sheet, row, standing.is_best, formatting.number(standing.mean))
+        if not math.isnan(standing.mean):
+            _draw_standing(sheet, scale, rows.middle(row), standing, False)
+    return sheet
+
+
+def _sheet_of_means(
+    names: list[str], standings: list[Standing], measure: str, width: float
+) -> tuple[Drawing, Rows, Scale]:
+    """A drawing with its axis, where its rows stand, and where values on them."""
+    rows = Rows.of(names, width, 28.0, _VALUE_ROOM)
+    ends = [end for each in standings for end in (each.mean, *each.interval)]
+    scale = Scale(*value_range(ends), rows.left + 8, rows.right - 8)
+    sheet = Drawing(width, rows.height, f"Mean {measure} with 95 % intervals", "")
+    sheet.description = _describe_means(names, standings, measure)
+    rows.draw_axis(sheet, scale, measure)
+    return sheet, rows, scale
 
 
 def _draw_standing(
@@ -135,10 +155,9 @@ def _draw_standing(
     sheet.add(Mark(scale(standing.mean), y, shape, role, size, is_filled, hint))
 
 
-def _describe_means(findings: Findings, measure: str) -> str:
+def _describe_means(names: list[str], standings: list[Standing], measure: str) -> str:
     lines = []
-    for name in findings.ranked(measure)[:25]:
-        standing = findings.standings[name, measure]
+    for name, standing in list(zip(names, standings, strict=True))[:25]:
         bounds = formatting.interval(standing.interval)
         lines.append(
             f"{name} {formatting.number(standing.mean)}" + (f" ({bounds})" if bounds else "")
