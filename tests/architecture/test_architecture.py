@@ -23,7 +23,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 MOST_LINES_OF_A_MODULE = 800
 MOST_LINES_OF_A_FUNCTION = 60
-MOST_FILES = 222
+MOST_FILES = 224  # 220 when the packages were made; since then beam, leaves, auto and trials
 MOST_ENTRIES_OF_A_FOLDER = 18
 SMALL_FILE = 50  # lines; a smaller file needs a reason
 MOST_SMALL_FILES = 20
