@@ -163,6 +163,7 @@ class OneFeatureGrower:
         n_blocks = max(1, n_rows // _ROWS_PER_BLOCK)
         self._edges = read_only(np.arange(n_blocks + 1) * n_rows // n_blocks)
         self._copies = np.empty((n_blocks, N_COPIES * PAIR_STRIDE))
+        self._squares = np.empty(n_blocks)
         self._rows_by_bin: dict[int, Floats] = {}  # of features that a stump was grown on
         self._sums = np.empty((N_CODES, 3))
         self._cuts = Cuts(*(np.empty(N_CODES, kind) for kind in (float, float, np.int64, float)))
@@ -187,14 +188,21 @@ class OneFeatureGrower:
         matrix = self._matrix
         column = matrix.columns[feature]
         given = self._ones if weights is None else read_only(weights)
-        blocks = (self._edges, column, read_only(targets), given, self._copies)
+        blocks = (
+            self._edges,
+            column,
+            read_only(targets),
+            given,
+            self._copies,
+            self._squares,
+        )
         run_blocks(add_rows, len(self._copies), *blocks, n_threads=self._n_threads)
         add_up(self._copies, self._count_rows(feature), self._sums)
         n_bins = int(matrix.n_bins[feature])
         split_sums(self._sums, n_bins, self._stump_limits, self._cuts, self._split)
         gain, code, goes_left, product, weight, all_product, all_weight = self._split.tolist()
         l2 = self._policies.l2
-        if code == NO_SPLIT or gain <= NOISE * sum_squares(read_only(targets), given):
+        if code == NO_SPLIT or gain <= NOISE * self._squares.sum():
             mean = all_product / (all_weight + l2) if all_weight > 0 else 0.0
             return Tree.leaf(mean, all_weight, column.size)
         products = np.array([all_product, product, all_product - product])
@@ -355,10 +363,11 @@ def in_data_order(matrix: Matrix) -> Matrix:
 
 
 @kernel
-def add_rows(first, last, edges, column, targets, weights, copies):
+def add_rows(first, last, edges, column, targets, weights, copies, squares):
     """Products and weights by bin of the blocks ``first`` to ``last`` of all rows; block b begins at ``edges[b]``.
 
-    Rows are not counted, because their number in a bin does not depend on the targets.
+    ``squares`` gets the weighted squares of the targets of each block. Rows are not counted, because their number in a
+    bin does not depend on the targets.
     """
     for block in range(first, last):
         begin = edges[block]
@@ -369,25 +378,29 @@ def add_rows(first, last, edges, column, targets, weights, copies):
         target = targets[begin : edges[block + 1]]
         weight = weights[begin : edges[block + 1]]
         quarter = np.uint64(size)
+        square0 = square1 = square2 = square3 = 0.0  # a single sum would wait for each addition
         for step in range(size):
             row = np.uint64(step)
-            add_row(flat, PAIR0, codes[row], weight[row] * target[row], weight[row])
+            square0 += add_row(flat, PAIR0, codes[row], target[row], weight[row])
             row += quarter
-            add_row(flat, PAIR1, codes[row], weight[row] * target[row], weight[row])
+            square1 += add_row(flat, PAIR1, codes[row], target[row], weight[row])
             row += quarter
-            add_row(flat, PAIR2, codes[row], weight[row] * target[row], weight[row])
+            square2 += add_row(flat, PAIR2, codes[row], target[row], weight[row])
             row += quarter
-            add_row(flat, PAIR3, codes[row], weight[row] * target[row], weight[row])
+            square3 += add_row(flat, PAIR3, codes[row], target[row], weight[row])
         for rest in range(4 * size, codes.size):
-            add_row(flat, PAIR0, codes[rest], weight[rest] * target[rest], weight[rest])
+            square0 += add_row(flat, PAIR0, codes[rest], target[rest], weight[rest])
+        squares[block] = square0 + square1 + square2 + square3
 
 
 @kernel
-def add_row(flat, start, code, product, weight):
-    """Add a row to the copy that begins at ``start``."""
+def add_row(flat, start, code, target, weight):
+    """Add a row to the copy that begins at ``start``; returns the weighted square of its target."""
     index = start + np.uint64(code) * TWO
+    product = weight * target
     flat[index] += product
     flat[index + ONE] += weight
+    return product * target
 
 
 @kernel
