@@ -279,6 +279,7 @@ def in_a_shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_pipes_work_at_both_ends(letor, tmp_path):
     outcome = in_a_shell(
         "cat data.txt | rankwood convert - - | rankwood inspect - --json", tmp_path

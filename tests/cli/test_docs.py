@@ -65,7 +65,26 @@ def run_console(block: str, capsys: pytest.CaptureFixture[str]) -> None:
             )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+LONG = {  # pages whose examples take over 3 s
+    *("README.md", "docs/guides/command-line.md", "docs/guides/experiments.md"),
+    *("docs/guides/factorial.md", "docs/guides/missing-values.md", "docs/guides/serving.md"),
+    *("docs/guides/transfer.md", "docs/methods/broof.md", "docs/methods/deep-forest.md"),
+}
+
+
+def by_length(pages):
+    """The pages as parameters; long ones run with the slow tests."""
+    return [
+        pytest.param(page, id=name, marks=pytest.mark.slow if name in LONG else ())
+        for page, name in zip(pages, ids(pages), strict=True)
+    ]
+
+
+def test_long_pages_exist():
+    assert set(ids(PAGES)) >= LONG
+
+
+@pytest.mark.parametrize("page", by_length(PAGES))
 def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "example"}

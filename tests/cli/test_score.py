@@ -340,6 +340,7 @@ def test_an_interrupt_leaves_no_half_written_file(files, name):
     assert not list(files.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough(files):
     """As in ``rankwood score … | head``: no error, whatever is left unread."""
     reading, writing = os.pipe()

@@ -98,6 +98,7 @@ CALL = """
 """
 
 
+@pytest.mark.slow
 def test_an_edited_helper_is_compiled_again(package, tmp_path):
     cache = tmp_path / "cache"
     assert run(package, cache, CALL) == "20.0,0"  # (5 + 5) · 2, compiled

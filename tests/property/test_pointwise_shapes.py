@@ -41,7 +41,7 @@ def test_expected_relevance_is_the_best_scoring_function_or_tied():
     for seed in (20, 21, 22, 23):
         train, test = parts_of(seed)
         for scoring, of_scoring in values.items():
-            model = rw.OrdinalRanker(rw.RandomForest(20, seed=seed), scoring=scoring)
+            model = rw.OrdinalRanker(rw.RandomForest(20, 100, seed=seed), scoring=scoring)
             of_scoring.append(model.fit(train).score(test))
     means = {scoring: np.mean(of_scoring) for scoring, of_scoring in values.items()}
     assert means["expected"] >= max(means.values()) - TIED

@@ -37,6 +37,7 @@ from rankwood.rankers.forests import ForestRanker, RandomForest
 from rankwood.rankers.parameters import OneOf, parameter
 from rankwood.training.bags import OutOfBag
 from rankwood.training.inputs import TrainingSet, weights_of_rows
+from rankwood.training.leaves import AUTO
 from rankwood.training.rounds import BEST, Callback, Progress, ProgressReporter, needs_validation
 
 LEAST_SQUARES = "least_squares"
@@ -147,7 +148,8 @@ class OrdinalRanker(BuiltOnBase, Ranker):
             "progress": base.progress,  # cloning would have made copies of the listeners
             "callbacks": [*base.callbacks, relay.of_model(number)],
         }
-        if getattr(base, "early_stopping", None) == BEST:
+        chooses_rounds = getattr(base, "early_stopping", None) == BEST
+        if chooses_rounds or getattr(base, "max_leaves", None) == AUTO:
             changes["measure"] = "rmse"  # the models learn probabilities
         if self.n_threads is not None:
             changes["n_threads"] = self.n_threads

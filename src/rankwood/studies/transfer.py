@@ -43,7 +43,10 @@ from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.save import join
 from rankwood.training.bags import UNITS
 
-DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
+DOMAIN_TREES, DOMAIN_LEAVES = (
+    100,
+    100,
+)  # of each domain forest: more change the order of documents little
 _TOLD_APART = 0.999  # an AUC from which on similarity is mostly noise
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
 
@@ -196,7 +199,9 @@ class DomainOptions:
     def checked_forest(self) -> Ranker:
         """The domain forest; one of 100 trees where none is given."""
         if self.forest is None:
-            return RandomForest(DOMAIN_TREES, seed=self.seed, n_threads=self.n_threads)
+            return RandomForest(
+                DOMAIN_TREES, DOMAIN_LEAVES, seed=self.seed, n_threads=self.n_threads
+            )
         check_ranker("forest", self.forest)
         return self.forest
 
