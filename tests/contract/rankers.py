@@ -55,7 +55,12 @@ _COPIES_BY_BAGS = {"copies of rows": LOSES_BY_BAGS, "copies of queries": LOSES_B
 
 CONTRACTS: dict[str, Contract] = {
     "RandomForest": Contract(
-        _FOREST, _BAGS, "n_trees", {}, predicts_labels=True, exceptions=_COPIES_BY_BAGS
+        _FOREST,
+        _BAGS | {"chosen leaves": {"max_leaves": "auto"}},
+        "n_trees",
+        {},
+        predicts_labels=True,
+        exceptions=_COPIES_BY_BAGS,
     ),
     "ExtraTrees": Contract(_FOREST, _BAGS, "n_trees", {}, predicts_labels=True),
     "CompletelyRandomForest": Contract(_FOREST, _BAGS, "n_trees", {}, predicts_labels=True),
