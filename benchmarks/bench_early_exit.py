@@ -22,7 +22,7 @@ N_FEATURES = 136
 MOST_SECONDS = 0.1
 MOST_NDCG = 0.002
 MODELS: dict[str, Any] = {
-    "RandomForest": lambda: rw.RandomForest(N_TREES, seed=1),
+    "RandomForest": lambda: rw.RandomForest(N_TREES, 100, seed=1),
     "GBRT": lambda: rw.GBRT(N_TREES, max_leaves=15, learning_rate=0.02, seed=1),
 }
 

@@ -42,7 +42,7 @@ def tasks() -> dict[str, Callable[[], Any]]:
     folder = tempfile.mkdtemp()
     text = os.path.join(folder, "data.txt")
     rw.write_letor(data, text)
-    forest = rw.RandomForest(100, seed=1, n_threads=N_THREADS).fit(small_binned)
+    forest = rw.RandomForest(100, 100, seed=1, n_threads=N_THREADS).fit(small_binned)
     scores = np.asarray(forest.predict(data))
 
     def model(ranker: Any, on: Any) -> Callable[[], Any]:
@@ -52,15 +52,17 @@ def tasks() -> dict[str, Callable[[], Any]]:
     return {
         "read_letor": lambda: rw.read_letor(text, cache=False).features,
         "bin": lambda: rw.bin(data).codes,
-        "RandomForest": model(rw.RandomForest(20, **every), binned),
-        "ExtraTrees": model(rw.ExtraTrees(20, **every), binned),
+        "RandomForest": model(rw.RandomForest(20, 100, **every), binned),
+        "ExtraTrees": model(rw.ExtraTrees(20, 100, **every), binned),
         "CompletelyRandomForest": model(rw.CompletelyRandomForest(10, **every), binned),
         "GBRT": model(rw.GBRT(20, **every), binned),
-        "LambdaMART": model(rw.LambdaMART(20, **every), binned),
+        "LambdaMART": model(rw.LambdaMART(20, l2=0.0, **every), binned),
         "AveragedGBRT": model(
             rw.AveragedGBRT(10, 10, max_leaves=8, features_per_node=0.1, **every), binned
         ),
-        "BROOF": model(rw.BROOF("gradient", n_rounds=4, n_trees=10, **every), binned),
+        "BROOF": model(
+            rw.BROOF("gradient", n_rounds=4, n_trees=10, max_leaves=100, **every), binned
+        ),
         "NDCGBoost": model(rw.NDCGBoost(10, **every), small_binned),
         "RankBoost": model(rw.RankBoost(50, n_threads=N_THREADS), small_binned),
         "AdaBoost": model(rw.AdaBoost(20, **every), small_binned),
@@ -68,7 +70,9 @@ def tasks() -> dict[str, Callable[[], Any]]:
         "RankSVM": model(rw.RankSVM(n_threads=N_THREADS), small),
         "BoostingTree": model(rw.BoostingTree(budget=150, search="hull", **every), small_binned),
         "Exp3P": model(rw.Exp3P(n_rounds=60, **every), small_binned),
-        "DeepForest": model(rw.DeepForest(n_trees=10, max_layers=2, **every), small),
+        "DeepForest": model(
+            rw.DeepForest(n_trees=10, max_leaves=100, max_layers=2, **every), small
+        ),
         "score": lambda: forest.predict(data),
         "evaluate": lambda: [
             rw.evaluate(scores, data, name)[name].value
