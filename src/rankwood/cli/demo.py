@@ -61,13 +61,15 @@ name = "BROOF"
 kind = "BROOF"
 n_rounds = 20
 n_trees = 10
+max_leaves = 400
 
 [[algorithm]]
 name = "DeepForest"
 kind = "DeepForest"
 n_forests = 4
-n_trees = 20
-max_layers = 3
+n_trees = 50
+max_leaves = "none"
+max_layers = 2
 
 [[algorithm]]
 name = "BoostingTree"
