@@ -277,6 +277,7 @@ def test_a_partial_file_survives_a_cut_at_any_byte(tmp_path):
 
 
 @needs_engine
+@pytest.mark.slow
 def test_positions_that_run_out_are_told(tmp_path):
     # Two kings and two pawns that cannot move: few positions within a half-move of the start.
     with pytest.raises(RunError, match=r"no new position; \d+ were found"):

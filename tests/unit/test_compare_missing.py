@@ -193,6 +193,7 @@ def test_what_cannot_be_compared_is_refused(parts, data):
 
 
 @pytest.mark.jit_only
+@pytest.mark.slow
 def test_where_low_values_are_missing_the_papers_order_appears():
     """Table 2.1 of Mohan (2010) in miniature, mean RMSE of three data sets.
 
