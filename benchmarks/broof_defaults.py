@@ -82,6 +82,14 @@ class Cell:
         return self.collection, self.split, self.seed, self.is_quick
 
 
+def dealt(data: rw.RankingData, order: Any, sizes: Any) -> tuple[rw.RankingData, ...]:
+    """Parts of so many queries each, taken in this order."""
+    edges = np.cumsum([0, *sizes])
+    return tuple(
+        data.take_queries(np.sort(order[begin:end])) for begin, end in itertools.pairwise(edges)
+    )
+
+
 @functools.lru_cache(maxsize=2)
 def parts_of(collection: str, split: int, is_quick: bool) -> tuple[rw.RankingData, ...]:
     """The parts that train, validate and test."""
@@ -97,10 +105,7 @@ def parts_of(collection: str, split: int, is_quick: bool) -> tuple[rw.RankingDat
         order = np.arange(data.n_queries)
     if is_quick:
         sizes = tuple(min(size, 200) for size in sizes)  # type: ignore[assignment]
-    edges = np.cumsum([0, *sizes])
-    return tuple(
-        data.take_queries(np.sort(order[begin:end])) for begin, end in itertools.pairwise(edges)
-    )
+    return dealt(data, order, sizes)
 
 
 def fit(cell: Cell) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import itertools
 import json
 import multiprocessing
 import os
@@ -34,12 +33,11 @@ from typing import Any
 import numpy as np
 
 import rankwood as rw
-from benchmarks.broof_defaults import Generated
+from benchmarks.broof_defaults import CHESS, Generated, dealt
 from benchmarks.broof_mq2008 import ALPHA, compare
 from benchmarks.common import keep
 
 MEASURE = "ndcg@10"
-CHESS = "chess-B84.txt.gz"
 CHESS_PARTS = (1000, 300, 700)  # positions that train, validate and test
 N_ROUNDS, PATIENCE = 500, 50  # of the boosting peers
 FOREST = "RandomForest"
@@ -131,10 +129,7 @@ def parts_of(collection: str, split: int, is_quick: bool) -> tuple[rw.RankingDat
         order = np.arange(data.n_queries)
     if is_quick:
         sizes = tuple(min(size, 100) for size in sizes)  # type: ignore[assignment]
-    edges = np.cumsum([0, *sizes])
-    return tuple(
-        data.take_queries(np.sort(order[begin:end])) for begin, end in itertools.pairwise(edges)
-    )
+    return dealt(data, order, sizes)
 
 
 # Peers.

@@ -112,22 +112,22 @@ def number_or_share(name: str, value: Any) -> object:
     return None if value is None else checks.whole_number(name, value, 1)
 
 
-def rounds_or_best(name: str, value: Any) -> object:
-    """Raise unless ``value`` is a number of rounds, "best" or None, as ``early_stopping`` is."""
-    if isinstance(value, str) and value != BEST:
-        raise ParameterError(
-            f"{name} must be '{BEST}', a whole number of at least 1, or None, got {value!r}."
-        )
-    return value if value in (BEST, None) else checks.whole_number(name, value, 1)
+@dataclass(frozen=True)
+class CountOr:
+    """Whole numbers from 1, a word, or None."""
+
+    word: str
+
+    def __call__(self, name: str, value: Any) -> object:
+        """Raise for other values."""
+        if isinstance(value, str) and value != self.word:
+            raise ParameterError(
+                f"{name} must be '{self.word}', a whole number of at least 1, or None, got {value!r}."
+            )
+        return value if value in (self.word, None) else checks.whole_number(name, value, 1)
 
 
-def leaves_or_auto(name: str, value: Any) -> object:
-    """Raise unless ``value`` is a number of leaves, "auto" or None."""
-    if isinstance(value, str) and value != AUTO:
-        raise ParameterError(
-            f"{name} must be '{AUTO}', a whole number of at least 1, or None, got {value!r}."
-        )
-    return value if value in (AUTO, None) else checks.whole_number(name, value, 1)
+rounds_or_best, leaves_or_auto = CountOr(BEST), CountOr(AUTO)
 
 
 def measure_of_rankings(_: str, value: Any) -> object:

@@ -43,10 +43,8 @@ from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.save import join
 from rankwood.training.bags import UNITS
 
-DOMAIN_TREES, DOMAIN_LEAVES = (
-    100,
-    100,
-)  # of each domain forest: more change the order of documents little
+DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
+DOMAIN_LEAVES = 100  # of each of their trees
 _TOLD_APART = 0.999  # an AUC from which on similarity is mostly noise
 HELPS, HARMS, UNCLEAR = "helps", "harms", "no clear difference"
 

@@ -14,6 +14,7 @@ the values of both halves.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,7 +52,16 @@ class LeavesSearch:
     n_trees: int = _MOST_TREES  # of the forest that the leaves are for
     seed: int = 0
     n_threads: int | None = None
-    by_rmse: bool = False  # else by NDCG@10
+    by_rmse: bool = False  # out of bag alone; else by NDCG@10
+
+    @functools.cached_property
+    def binned_valid(self) -> Validation | None:
+        """The validation rows in bins, without a tree; None where they are not looked at."""
+        if self.valid is None or self.by_rmse:
+            return None
+        codes = codes_of(self.valid, self.train, self.n_threads)
+        totals, threads = np.zeros(self.valid.n_documents), resolve_threads(self.n_threads)
+        return Validation(self.valid, codes, parse_measure("ndcg@10"), totals, threads)
 
 
 def chosen_leaves(search: LeavesSearch) -> int | None:
@@ -128,14 +138,9 @@ class _Estimates:
     @classmethod
     def empty(cls, search: LeavesSearch) -> _Estimates:
         """No tree yet."""
-        valid = None
-        if search.valid is not None:
-            codes = codes_of(search.valid, search.train, search.n_threads)
-            totals = np.zeros(search.valid.n_documents)
-            measure = parse_measure("rmse" if search.by_rmse else "ndcg@10")
-            valid = Validation(
-                search.valid, codes, measure, totals, resolve_threads(search.n_threads)
-            )
+        valid = search.binned_valid
+        if valid is not None:
+            valid = dataclasses.replace(valid, totals=np.zeros(valid.totals.size))
         return cls(OutOfBag.empty(search.train.data.n_documents), valid)
 
     def add(self, tree: Tree, counts: Array | None) -> None:
