@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.common import alternate, describe, keep, median
 from benchmarks.training import ndcg
 from rankwood import GBRT, AveragedGBRT, make_ranking
-from rankwood.rankers.averaged import seed_of_run
+from rankwood.rankers.boosted import seed_of_run
 
 RUNS, TREES = 20, 20
 QUERIES = 500  # of 120 documents

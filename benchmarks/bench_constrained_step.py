@@ -26,12 +26,10 @@ import rankwood as rw
 from benchmarks.common import alternate, describe, keep, median
 from rankwood.binning.binned import bin_data
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.losses.targets import weak_learner_targets
-from rankwood.rankers.search.models import ScoredModels
-from rankwood.rankers.search.steps import BaseBooster
-from rankwood.trees.grower import grow_tree
+from rankwood.losses.loss import weak_learner_targets
+from rankwood.rankers.search.steps import BaseBooster, ScoredModels
+from rankwood.trees.grower import Growth, Policies, grow_tree
 from rankwood.trees.one_feature import OneFeatureGrower
-from rankwood.trees.policies import Growth, Policies
 from rankwood.trees.row_order import reorder_by_pilot_tree
 
 GOALS = {2: 60.0, 16: 12.0}

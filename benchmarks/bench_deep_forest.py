@@ -23,7 +23,7 @@ from benchmarks.common import alternate, describe, keep, median
 from benchmarks.training import N_THREADS, ndcg
 from rankwood import CompletelyRandomForest, DeepForest, RandomForest, RankingData, make_ranking
 from rankwood.binning.binned import BinnedData, bin_data
-from rankwood.training.bags import stream_number
+from rankwood.engines.bags import stream_number
 
 N_QUERIES, N_TEST_QUERIES = 1500, 300
 N_LAYERS, N_FORESTS, N_TREES = 4, 8, 80

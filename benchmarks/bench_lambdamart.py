@@ -16,7 +16,7 @@ from benchmarks.common import alternate, describe, keep, median
 from benchmarks.training import N_THREADS, against_lightgbm
 from rankwood import LambdaMART, RankingData
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.losses.targets import weak_learner_targets
+from rankwood.losses.loss import weak_learner_targets
 
 N_TREES = 100
 N_LEAVES = 31

@@ -12,6 +12,7 @@ LABEL = np.float64  # real labels are allowed, and sums of them must be exact
 SCORE = np.float64  # sums over hundreds of trees; ties must be real ties
 WEIGHT = np.float64  # weights are summed
 ROW = np.int64  # numpy's own index type
+POSITION = np.int32  # where a document stood in the list that was shown; 1 is the top
 OFFSET = np.int64  # first row of each query; data may have more than 2^31 rows
 TEXT = np.uint8  # bytes of a text file
 

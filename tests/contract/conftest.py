@@ -20,16 +20,14 @@ def other():
 @pytest.fixture
 def checkpoint_at_once(monkeypatch):
     """A checkpoint is written after each round, not every few seconds."""
-    from rankwood.training import checkpoint
-
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("rankwood.training.rounds.SECONDS_BETWEEN", 0.0)
 
 
 # Work that is smaller than these stays on one thread.
 LEAST_WORK = {
-    "rankwood.training.boosting.LEAST_VALUES": 1,
+    "rankwood.engines.threads.LEAST_VALUES": 1,
     "rankwood.losses.lambdarank._PAIRS_PER_THREAD": 1,
-    "rankwood.losses.ndcgboost._LEAST_DOCUMENTS": 1,
+    "rankwood.losses.pairs._LEAST_COMPARED": 1,
     "rankwood.losses.ranksvm._BLOCK_ROWS": 16,
     "rankwood.trees.edges._LEAST_FEATURES": 1,
     "rankwood.measures.ranking.DOCUMENTS_PER_BLOCK": 10,

@@ -70,6 +70,8 @@ CONTRACTS: dict[str, Contract] = {
             "subsample": _DRAWN,
             "subsample by query": {"subsample": 0.6, "subsample_by": "query"},
             "features": {"features_per_node": 2},
+            "features per tree": {"features_per_tree": 0.5, "l1": 0.2},
+            "dropout": {"dropout": 0.4, "interactions": [[0, 1]]},
         },
         "n_trees",
         _DRAWN,
@@ -92,7 +94,12 @@ CONTRACTS: dict[str, Contract] = {
     ),
     "LambdaMART": Contract(
         _BOOST,
-        {"subsample": _DRAWN, "subsample by query": {"subsample": 0.6, "subsample_by": "query"}},
+        {
+            "subsample": _DRAWN,
+            "subsample by query": {"subsample": 0.6, "subsample_by": "query"},
+            "features per tree": {"features_per_tree": 0.5, "interactions": [[0, 1]]},
+            "dropout": {"dropout": 0.4, "l1": 0.2},
+        },
         "n_trees",
         _DRAWN,
         needs_queries=True,

@@ -43,6 +43,7 @@ BAD_VALUES = {
     "n_trials": (*COUNT, 0),
     "cost_batch": COUNT, "cost_scale": CHOICE, "cost_weight": AMOUNT, "device": (TEXT,), "dropout": SHARE,
     "early_stopping": (*COUNT, 0), "evaluate_on": CHOICE, "exploration": SHARE, "features_per_node": (*SHARE, 0, 0.0),
+    "features_per_tree": (*SHARE, 0, 0.0), "l1": AMOUNT, "skip_dropout": SHARE,
     "fitted_on": CHOICE, "forest_bag": (*CHOICE, None), "forest_depth": COUNT, "forest_features": SHARE,
     "forest_leaves": (*COUNT, 0), "forest_min_leaf": (*COUNT, 0), "forest_trees": (*COUNT, 0), "free_steps": (TEXT,),
     "gain": (TEXT,), "initial_weights": (TEXT,), "keep_augmented": (TEXT,), "l2": AMOUNT,
@@ -71,6 +72,10 @@ IN_OTHER_WORDS = {
         ([3], "^a callback must be a function, got 3"),
     ],
     "checkpoint": [(3, "^checkpoint must be the path of a file, got 3")],
+    "interactions": [
+        (TEXT, "^interactions must be a list of groups"),
+        ([["x"]], "^interactions name a feature"),
+    ],
     "feature_costs": [([1.0], "^feature_costs has 1 values, but there are 5 features")],
     "gate": [(3, "^gate must be a forest .*got 3"), (TEXT, "^gate must be a forest")],
     "hidden": [(TEXT, "^hidden must be"), ([0], "^hidden must be")],
@@ -84,6 +89,9 @@ IN_OTHER_WORDS = {
     "monotone": [
         ([1], "^monotone has 1 values, but there are 5 features"),
         ([2] * 5, "^monotone must be 1, -1 or 0 for each feature, got 2"),
+    ],
+    "position_bias": [
+        (3, "^position_bias must be .*got 3"),
     ],
     "reward": [(TEXT, "^measure 'nonsense' is not known"), ("map", "has no mean over the orders")],
     "select_by": [

@@ -10,13 +10,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
 import rankwood as rw
-from tests.contract.rankers import CONTRACTS, LOSES_BY_BAGS, LOSES_BY_PAIRS, has_torch
+from rankwood.errors import DataError
+from tests.contract.rankers import CONTRACTS, LOSES_BY_BAGS, LOSES_BY_PAIRS, has_torch, make
 
 OUR_OWN_WORDS = "our message says the same in our own words, and names the place"
 ALWAYS = dict.fromkeys(
     ("check_dtype_object", "check_estimators_empty_data_messages"), OUR_OWN_WORDS
 )
 WITHOUT_PAIRS = {"check_fit2d_1sample": "one document makes no pair, and the message says so"}
+LEARNS_AN_ORDER = ("AdaBoost", "Blend")  # and fits without queries
+WITHOUT_R2 = dict.fromkeys(
+    ("check_fit_score_takes_y", "check_pipeline_consistency"),
+    "its scores are not labels, and R² is refused",
+)
 WEIGHTS_AS_COPIES = (
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
@@ -52,6 +58,11 @@ class InOneQuery:
             qid = np.zeros(_num_samples(X), int)
         weights = {"sample_weight": sample_weight, "query_weight": query_weight}
         return super().fit(X, y, qid, valid=valid, **weights)
+
+    def score(self, X, y=None, qid=None, sample_weight=None):
+        if qid is None and y is not None:
+            qid = np.zeros(_num_samples(X), int)
+        return super().score(X, y, qid, sample_weight)
 
 
 def in_one_query(kind):
@@ -98,6 +109,8 @@ def expected_failures(model) -> dict[str, str]:
         failures |= WITHOUT_PAIRS
     if not contract.takes_row_weights:
         failures |= NO_ROW_WEIGHTS
+    if name in LEARNS_AN_ORDER:
+        failures |= WITHOUT_R2
     if name in NOT_AS_COPIES:
         failures |= dict.fromkeys(WEIGHTS_AS_COPIES, NOT_AS_COPIES[name])
     return failures
@@ -150,6 +163,32 @@ def test_score_is_r2_without_queries(data):
     scores = model.predict(data)
     left = ((data.labels - scores) ** 2).sum() / ((data.labels - data.labels.mean()) ** 2).sum()
     assert model.score(data.features, data.labels) == pytest.approx(1 - left)
+
+
+@pytest.mark.parametrize("name", [name for name in CONTRACTS if name != "AutoRanker"])
+def test_r2_is_refused_of_scores_that_are_not_labels(name, data):
+    """Without routing, scikit-learn's searches would compare rankers by R² of scores that mean an order only."""
+    if name == "MLPRanker" and not has_torch():
+        pytest.skip("the extra 'neural' is not installed")
+    model = make(name).fit(data)
+    if name in ESTIMATES_LABELS:
+        assert model.score(data.features, data.labels) <= 1.0
+    else:
+        with pytest.raises(DataError, match=r"learns an order.*set_score_request\(qid=True\)"):
+            model.score(data.features, data.labels)
+
+
+ESTIMATES_LABELS = {
+    "RandomForest",
+    "ExtraTrees",
+    "CompletelyRandomForest",
+    "GBRT",
+    "AveragedGBRT",
+    "InitializedGBRT",
+    "OrdinalRanker",
+    "BROOF",
+    "DeepForest",
+}
 
 
 def test_the_order_of_rows_does_not_change_a_model_without_bags(data, rng):

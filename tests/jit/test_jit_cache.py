@@ -19,6 +19,8 @@ FOUNDATION = (
     "_core/__init__.py",
     "_core/jit.py",
     "_core/lanes.py",
+    "_core/linked.py",
+    "_core/threads.py",
     "_core/files.py",
     "dtypes.py",
     "errors.py",
@@ -132,6 +134,68 @@ def test_editing_a_file_without_kernels_costs_no_compilation(package, tmp_path):
     assert run(package, cache, CALL) == "20.0,1"
 
 
+OTHER = """
+from rankwood._core.jit import kernel
+
+@kernel
+def other(x):
+    return x * {factor}
+"""
+
+CALL_BOTH = """
+    from rankwood.caller import caller
+    from rankwood.other import other
+    hits = lambda kernel: sum(kernel.stats.cache_hits.values())
+    print(caller(5.0), other(2.0), hits(caller), hits(other), sep=",")
+"""
+
+
+def test_an_edit_compiles_only_the_kernels_that_it_reaches(package, tmp_path):
+    cache = tmp_path / "cache"
+    (package / "other.py").write_text(OTHER.format(factor=3.0))
+    assert run(package, cache, CALL_BOTH) == "20.0,6.0,0,0"
+    (package / "other.py").write_text(OTHER.format(factor=4.0))
+    assert run(package, cache, CALL_BOTH) == "20.0,8.0,1,0"
+    (package / "constants.py").write_text("STEP = 2.0\n")
+    assert run(package, cache, CALL_BOTH) == "30.0,8.0,0,1"
+
+
+def test_a_kernel_inside_another_has_no_code_of_its_own_and_can_raise(package, tmp_path):
+    (package / "helper.py").write_text(
+        "from rankwood._core.jit import kernel\n\n@kernel\ndef helper(x):\n"
+        "    if x < 0.0:\n        raise ValueError('negative')\n    return x + 1.0\n"
+    )
+    code = """
+        from rankwood.caller import caller
+        from rankwood.helper import helper
+        print(caller(5.0), len(helper.signatures), helper(1.0))
+        try:
+            caller(-1.0)
+        except ValueError as error:
+            print(error)
+    """
+    for n_signatures in (1, 0):  # compiled, then loaded with its caller
+        found = run(package, tmp_path / "cache", code)
+        assert found == f"12.0 {n_signatures} 2.0\nnegative"
+
+
+def test_two_processes_that_start_at_once_share_the_work(package, tmp_path):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "RANKWOOD_"))}
+    own = {"PYTHONPATH": str(package.parent), "RANKWOOD_CACHE_DIR": str(tmp_path / "cache")}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(CALL)],
+            env=clean | own,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    answers = sorted(one.communicate()[0].strip() for one in both)
+    assert answers in (["20.0,0", "20.0,1"], ["20.0,0", "20.0,0"])  # the same result in any case
+    assert run(package, tmp_path / "cache", CALL) == "20.0,1"
+
+
 def test_the_users_numba_cache_dir_is_respected(package, tmp_path):
     chosen = tmp_path / "chosen"
     run(package, tmp_path / "cache", CALL, NUMBA_CACHE_DIR=str(chosen))
@@ -200,3 +264,137 @@ def test_a_digest_that_vanishes_while_pruning_is_no_error(tmp_path, monkeypatch)
     monkeypatch.setattr(Path, "iterdir", lambda _: iter(listed))
     jit.prune(tmp_path, keep=tmp_path / "kept")
     assert (tmp_path / "kept").exists()
+
+
+def stored(cache):
+    """The files of numba in a cache."""
+    return sorted((cache / "kernels").rglob("*.nb[ci]"))
+
+
+def test_the_cache_is_the_users_alone(package, tmp_path):
+    cache = tmp_path / "cache"
+    assert run(package, cache, "import os; os.umask(0)\n" + textwrap.dedent(CALL)) == "20.0,0"
+    assert (cache / "kernels").stat().st_mode & 0o777 == 0o700
+    (cache / "kernels").chmod(0o777)
+    run(package, cache, CALL)
+    assert (cache / "kernels").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cache_of_another_user_is_not_read(package, tmp_path):
+    cache = tmp_path / "cache"
+    code = """
+        import os, sys
+        own = os.geteuid()
+        os.geteuid = lambda: own + {more}
+        sys.stderr = sys.stdout
+        from rankwood.caller import caller
+        from rankwood.helper import helper
+        print(caller(5.0), helper(5.0), sum(caller.stats.cache_hits.values()))
+    """
+    assert run(package, cache, code.format(more=0)) == "20.0 10.0 0"
+    before = [path.read_bytes() for path in stored(cache)]
+    said = run(package, cache, code.format(more=1))
+    assert said.count("belongs to another user") == 1  # for two kernels
+    assert said.endswith("\n20.0 10.0 0")
+    assert [path.read_bytes() for path in stored(cache)] == before
+    assert run(package, cache, code.format(more=0)) == "20.0 10.0 1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_can_write_is_not_read(package, tmp_path, mode):
+    cache = tmp_path / "cache"
+    run(package, cache, CALL)
+    for path in stored(cache):
+        path.chmod(mode)
+    assert run(package, cache, CALL) == "20.0,0"
+    assert run(package, cache, CALL) == "20.0,1"  # it was written anew
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "flip",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("truncate", "remove", "index", "seal", "more")
+        ),
+    ],
+)
+def test_damage_is_noticed_before_a_kernel_is_loaded(package, tmp_path, damage):
+    cache = tmp_path / "cache"
+    run(package, cache, CALL)
+    (code,) = (path for path in stored(cache) if path.suffix == ".nbc")
+    (index,) = (path for path in stored(cache) if path.suffix == ".nbi")
+    (seal,) = (cache / "kernels").rglob("seal.json")
+    content = bytearray(code.read_bytes())
+    if damage == "flip":
+        content[len(content) // 2] ^= 4
+        code.write_bytes(content)
+    elif damage == "truncate":
+        code.write_bytes(content[: len(content) // 2])
+    elif damage == "remove":
+        code.unlink()
+    elif damage == "index":
+        index.write_bytes(b"")
+    elif damage == "seal":
+        seal.write_text("[")
+    else:
+        code.with_name("more.1.nbc").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    assert run(package, cache, CALL) == "20.0,0"
+    assert run(package, cache, CALL) == "20.0,1"
+    assert len(stored(cache)) == 2
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "shutil.rmtree(jit.cache_folder())",  # before anything is compiled
+        "numba.core.caching.CompileResultCacheImpl.reduce = lambda *_: shutil.rmtree(jit.cache_folder())",
+        "numba.core.caching.IndexDataCacheFile.save = full",
+    ],
+)
+@pytest.mark.slow
+def test_a_folder_that_vanishes_and_a_full_disk_mean_memory_only(package, tmp_path, trouble):
+    code = f"""
+        import errno, numba, numba.core.caching, os, shutil
+        from rankwood._core import jit
+        def full(*_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        from rankwood.caller import caller
+        caller._folder
+        {trouble}
+        print(caller(5.0), caller(x=5.0))
+    """
+    assert run(package, tmp_path / "cache", code) == "20.0 20.0"
+    assert run(package, tmp_path / "cache", CALL) == "20.0,0"
+
+
+@pytest.mark.slow
+def test_further_types_stay_in_memory_and_leave_the_seal_whole(package, tmp_path):
+    cache = tmp_path / "cache"
+    run(package, cache, CALL)
+    code = "from rankwood.caller import caller; print(caller(5.0), caller(5))"
+    assert run(package, cache, code) == "20.0 20.0"
+    assert run(package, cache, CALL) == "20.0,1"
+
+
+def test_a_fork_waits_for_the_kernel_that_another_thread_compiles(package, tmp_path):
+    code = """
+        import os, threading, time
+        from numba.core.compiler_lock import global_compiler_lock
+        from rankwood.caller import caller
+        held, steps = threading.Event(), []
+        def hold():
+            with global_compiler_lock:
+                held.set()
+                time.sleep(0.3)
+                steps.append("compiled")
+        threading.Thread(target=hold).start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if steps and caller(5.0) == 20.0 else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run(package, tmp_path / "cache", code) == "0"

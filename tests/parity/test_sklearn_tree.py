@@ -8,8 +8,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
-from rankwood.trees.grower import grow_tree
-from rankwood.trees.policies import Growth, Policies
+from rankwood.trees.grower import Growth, Policies, grow_tree
 from rankwood.trees.row_order import as_matrix
 
 

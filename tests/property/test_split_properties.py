@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwood.data.dataset import RankingData
+from rankwood.data.features import normalise_per_query
 from rankwood.data.folds import make_folds
-from rankwood.data.normalise import normalise_per_query
 from rankwood.data.splits import duplicates, sample_queries, shared, split_queries
 
 query_lists = st.lists(st.integers(0, 12), min_size=1, max_size=60)
@@ -57,10 +57,10 @@ def test_each_query_is_tested_once_over_all_folds(
     folds = list(make_folds(data, n_folds, seed=seed))
     every_row = list(range(data.n_documents))
     assert sorted(row for fold in folds for row in rows_of(fold.test)) == every_row
-    assert sorted(row for fold in folds for row in rows_of(fold.vali)) == every_row
+    assert sorted(row for fold in folds for row in rows_of(fold.valid)) == every_row
     for place, fold in enumerate(folds):
         assert sorted(row for part in fold for row in rows_of(part)) == every_row
-        assert rows_of(fold.vali) == rows_of(folds[place - 1].test)  # the rotation
+        assert rows_of(fold.valid) == rows_of(folds[place - 1].test)  # the rotation
 
 
 @given(query_lists, st.floats(0.01, 1.0), st.integers(0, 5))

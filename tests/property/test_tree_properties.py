@@ -11,10 +11,9 @@ from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
 from rankwood.data.dataset import RankingData
 from rankwood.models.forest import Forest
-from rankwood.trees import grower, histograms
-from rankwood.trees.grower import grow_tree
+from rankwood.trees import grower, splitting
+from rankwood.trees.grower import FeatureChoice, Growth, Policies, grow_tree
 from rankwood.trees.partition import set_rows_apart, set_rows_apart_one_by_one
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import as_matrix
 
 MISSING = 255
@@ -95,7 +94,7 @@ def test_histograms_of_the_parts_make_up_that_of_the_whole(seed, n_rows, n_featu
     found = []
     for begin, end in ((0, n_rows), (0, middle), (middle, n_rows)):
         sums = np.empty((n_features, 256), np.int64)
-        histograms.build_histograms(0, n_features, matrix, order, words, begin, end, chosen, sums)
+        splitting.build_histograms(0, n_features, matrix, order, words, begin, end, chosen, sums)
         found.append(sums)
     whole, one, other = found
     np.testing.assert_array_equal(whole, one + other)
@@ -105,7 +104,7 @@ def test_histograms_of_the_parts_make_up_that_of_the_whole(seed, n_rows, n_featu
         for feature in range(n_features):
             slow[feature, matrix.columns[feature, row]] += words[place]
     np.testing.assert_array_equal(whole, slow)
-    histograms.subtract_histograms(0, n_features, whole, one)
+    splitting.subtract_histograms(0, n_features, whole, one)
     np.testing.assert_array_equal(whole, other)
 
 

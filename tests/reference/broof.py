@@ -10,7 +10,7 @@ import math
 import statistics
 
 from rankwood._core.random import stream
-from rankwood.training.bags import stream_number
+from rankwood.engines.bags import stream_number
 from tests.reference import ensembles
 from tests.reference.forest import leaf_of
 

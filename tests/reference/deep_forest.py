@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import rankwood as rw
 from rankwood._core.random import stream
-from rankwood.training.bags import stream_number
+from rankwood.engines.bags import stream_number
 from tests.reference import forest as reference
 from tests.reference.ensembles import draw_with_replacement
 

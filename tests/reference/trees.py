@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 MASK = (1 << 64) - 1
 MISSING = 255
@@ -43,15 +44,29 @@ class Whole:
 
 def power_of_two(limit: float) -> float:
     """The largest power of two that is not above ``limit``."""
-    return 2.0 ** min(max(math.frexp(limit)[1] - 1, -501), 499)
+    return 2.0 ** (math.frexp(limit)[1] - 1)
 
 
-def plain_sum(values: list[float]) -> float:
-    """One addition after the other, without the compensation of ``sum``."""
-    total = 0.0
-    for each in values:
-        total += each
-    return total
+def exact_unit(largest: float, n_terms: int) -> Fraction:
+    """The power of two by which so many numbers of at most ``largest`` have a sum below 2^62."""
+    return (
+        Fraction(2) ** (62 - n_terms.bit_length() - math.frexp(largest)[1])
+        if largest
+        else Fraction(1)
+    )
+
+
+def shift_of(values: list[float], n_terms: int) -> float:
+    """A round number near the mean of the values."""
+    unit = exact_unit(max(map(abs, values), default=0.0), n_terms)
+    mean = float(sum(round(Fraction(each) * unit) for each in values) / unit / len(values))
+    spread = max(abs(each - mean) for each in values)
+    return round(mean / power_of_two(spread)) * power_of_two(spread) if spread > 0.0 else mean
+
+
+def without_bits(number: int, drop: int) -> int:
+    """The number divided by 2^drop, rounded; a half is rounded up."""
+    return (number + (1 << drop >> 1)) >> drop
 
 
 def pack(
@@ -59,26 +74,28 @@ def pack(
 ) -> Whole:
     """Weighted targets as whole numbers: shifted near their mean, and scaled as far as 62 bits for both sums allow."""
     drawn = [row for row, count in enumerate(counts) if count]
-    weight = [float(count) for count in counts]
-    if weights is not None:
-        weight = [count * each for count, each in zip(weight, weights, strict=True)]
-    weight_unit = 1.0 if weights is None else power_of_two(2.0**31 / max(plain_sum(weight), 1e-300))
-    whole_weights = [round(each * weight_unit) for each in weight]
-    shift = 0.0
-    if centre:
-        shift = mean = plain_sum([targets[row] for row in drawn]) / len(drawn)
-        spread = max(abs(targets[row] - mean) for row in drawn)
-        if spread > 0.0:
-            shift = round(mean / power_of_two(spread)) * power_of_two(spread)
-    products = [(target - shift) * each for target, each in zip(targets, weight, strict=True)]
-    sizes = [abs(product) for product in products]
-    bits = max(1, sum(whole_weights).bit_length())
-    target_unit = 1.0
-    if plain_sum(sizes) > 0.0:
-        room = 2.0 ** (62 - bits) - len(drawn)
-        target_unit = power_of_two(min(room / plain_sum(sizes), 2.0**52 / max(sizes)))
-    whole_targets = [round(product * target_unit) for product in products]
-    return Whole(whole_targets, whole_weights, target_unit, weight_unit, shift)
+    n_terms = max(sum(counts), 512)  # 52 bits at most
+    given = [1.0] * len(counts) if weights is None else weights
+    shift = shift_of([targets[row] for row in drawn], len(targets)) if centre else 0.0
+    products = {row: (targets[row] - shift) * given[row] for row in drawn}
+    unit = exact_unit(max(map(abs, products.values())), n_terms)
+    weight_unit = exact_unit(max(given[row] for row in drawn), n_terms) if weights else Fraction(1)
+    fine_targets = {row: counts[row] * round(Fraction(products[row]) * unit) for row in drawn}
+    fine_weights = {row: counts[row] * round(Fraction(given[row]) * weight_unit) for row in drawn}
+    weight, size = sum(fine_weights.values()), sum(map(abs, fine_targets.values()))
+    drop_weight = max(0, weight.bit_length() - 31) if weights else 0
+    bits = max(1, ((weight >> drop_weight) + (len(drawn) if drop_weight else 0)).bit_length())
+    drop = max(0, size.bit_length() - (62 - bits))
+    while (size >> drop) + len(drawn) >= 2 ** (62 - bits):
+        drop += 1
+    rows = range(len(counts))
+    return Whole(
+        [without_bits(fine_targets.get(row, 0), drop) for row in rows],
+        [without_bits(fine_weights.get(row, 0), drop_weight) for row in rows],
+        float(unit / 2**drop),
+        float(weight_unit / 2**drop_weight),
+        shift,
+    )
 
 
 @dataclass
@@ -100,6 +117,9 @@ class Problem:
     threshold_rule: str = "best"
     missing: str = "learned"
     l2: float = 0.0
+    l1: float = 0.0
+    per_tree: int | None = None
+    groups: list[set[int]] | None = None
     costs: list[float] | None = None
     direction: list[int] | None = None
     stream: int = 0
@@ -110,6 +130,7 @@ class Node:
     rows: list[int]
     depth: int
     path: int
+    above: set[int] = field(default_factory=set)  # the features of the splits above
     low: float = -math.inf
     high: float = math.inf
     split: tuple | None = None  # gain, feature, code, side
@@ -121,13 +142,19 @@ def total(problem: Problem, rows: list[int]) -> tuple[int, int]:
     return sum(problem.targets[r] for r in rows), sum(problem.weights[r] for r in rows)
 
 
+def towards_zero(problem: Problem, target: int) -> float:
+    return math.copysign(max(abs(target) - problem.l1, 0.0), target)
+
+
 def score(problem: Problem, rows: list[int]) -> float:
     target, weight = total(problem, rows)
+    target = towards_zero(problem, target)
     return target * target / (weight + problem.l2) if weight + problem.l2 > 0 else 0.0
 
 
 def value(problem: Problem, rows: list[int], node: Node) -> float:
     target, weight = total(problem, rows)
+    target = towards_zero(problem, target)
     plain = target / (weight + problem.l2) if weight + problem.l2 > 0 else 0.0
     return min(max(plain, node.low), node.high)
 
@@ -152,16 +179,26 @@ def is_large_enough(problem: Problem, rows: list[int]) -> bool:
     return n_rows >= problem.min_leaf and weight >= problem.min_weight
 
 
-def features_of(problem: Problem, node: Node) -> list[int]:
-    n_features = len(problem.columns)
-    wanted = problem.per_node or n_features
+def drawn(path: int, features: list[int], wanted: int) -> list[int]:
+    """A draw of so many features: each is taken with the probability that those still wanted need."""
     chosen: list[int] = []
-    for feature in range(n_features):
-        if wanted == n_features or uniform(node.path, feature) * (
-            n_features - feature
-        ) < wanted - len(chosen):
+    for index, feature in enumerate(features):
+        if uniform(path, feature) * (len(features) - index) < wanted - len(chosen):
             chosen.append(feature)
     return chosen
+
+
+def features_of(problem: Problem, node: Node) -> list[int]:
+    """What the node searches: some of the tree's features that share a group with all features above."""
+    every = list(range(len(problem.columns)))
+    if problem.per_tree is not None:
+        every = drawn(combine(mix(problem.stream), 3), every, problem.per_tree)
+    allowed = [
+        feature
+        for feature in every
+        if problem.groups is None or any({feature, *node.above} <= g for g in problem.groups)
+    ]
+    return drawn(node.path, allowed, min(problem.per_node or len(every), len(allowed)))
 
 
 def cuts_of(problem: Problem, node: Node, feature: int, side: str) -> list[int]:
@@ -292,7 +329,14 @@ def grow(problem: Problem) -> list[Node]:
         for which, piece in enumerate(pieces):
             node.children.append(len(nodes))
             nodes.append(
-                Node(piece, node.depth + 1, combine(node.path, which), node.low, node.high)
+                Node(
+                    piece,
+                    node.depth + 1,
+                    combine(node.path, which),
+                    {*node.above, feature},
+                    node.low,
+                    node.high,
+                )
             )
         direction = problem.direction[feature] if problem.direction else 0
         if direction:

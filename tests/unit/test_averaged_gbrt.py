@@ -8,7 +8,7 @@ import pytest
 import rankwood as rw
 from rankwood.binning import binned
 from rankwood.errors import DataWarning, ParameterError
-from rankwood.rankers.averaged import seed_of_run
+from rankwood.rankers.boosted import seed_of_run
 from rankwood.training import inputs
 from tests.reference import ensembles as slow
 

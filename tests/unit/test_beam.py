@@ -14,9 +14,10 @@ from rankwood.errors import ModelError, ParameterError
 from rankwood.measures.compute import tie_averaged
 from rankwood.measures.measure import parse_measure
 from rankwood.models.family import FREE
-from rankwood.rankers.search.beam import (
+from rankwood.rankers.search.tree_search import (
     SHARES,
     Beam,
+    Models,
     beam_search,
     hold_out,
     is_clearly_ahead,
@@ -24,8 +25,7 @@ from rankwood.rankers.search.beam import (
     n_steps,
     share_of,
 )
-from rankwood.rankers.search.tree_search import Models
-from rankwood.studies.cost_curve import size_quality_front
+from rankwood.studies.sizes import size_quality_front
 from tests.reference import beam as reference
 
 BASES = {

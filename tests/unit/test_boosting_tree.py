@@ -13,8 +13,8 @@ import rankwood as rw
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import parse_measure
-from rankwood.rankers.search.models import Constraints
-from rankwood.studies.cost_curve import size_quality_front
+from rankwood.rankers.search.steps import Constraints
+from rankwood.studies.sizes import size_quality_front
 
 hull = functools.partial(rw.BoostingTree, search="hull")
 BASES = {
@@ -417,7 +417,7 @@ def test_a_repeated_measure_is_the_measure(measure, data):
 
 def test_a_ranking_serves_measure_and_gradients(data):
     from rankwood.losses.lambdarank import LambdaRank
-    from rankwood.losses.targets import weak_learner_targets
+    from rankwood.losses.loss import weak_learner_targets
 
     loss = LambdaRank(data)
     repeated = RepeatedMeasure.of(tie_averaged(parse_measure("ndcg")), data)
@@ -466,6 +466,7 @@ BOOSTED = {
 }
 
 
+@pytest.mark.jit_only  # its fits are slow in Python
 @pytest.mark.parametrize("name", BOOSTED)
 def test_the_front_of_any_boosted_ranker(name, data, other):
     model = BOOSTED[name].fit(data, valid=other)

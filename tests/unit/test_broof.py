@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import rankwood as rw
+from rankwood.engines.bags import Bags, clipped_shares
 from rankwood.errors import RankwoodWarning
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.losses.targets import weak_learner_targets
+from rankwood.losses.loss import weak_learner_targets
 from rankwood.rankers.broof import strategies as parts
 from rankwood.rankers.broof.state import (
     QueryFolds,
     RoundForests,
     RoundJudge,
-    is_clearly_positive,
 )
-from rankwood.training.bags import Bags, clipped_shares
 from rankwood.training.inputs import training_set
+from rankwood.training.rounds import is_clearly_positive
 from tests.reference import broof as slow
 
 REWEIGHTING = ("absolute", "median", "height")

@@ -7,7 +7,6 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, RankwoodWarning, UnknownName
-from rankwood.training import checkpoint
 
 ALL = ("absolute", "median", "height", "gradient", "lambda")
 
@@ -226,7 +225,7 @@ class Stopped(Exception):
     ids=lambda choice: "-".join(str(value) for value in choice.values()),
 )
 def test_a_stopped_fit_resumes_to_the_same_bytes(choice, data, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("rankwood.training.rounds.SECONDS_BETWEEN", 0.0)
 
     def stop(news):
         if news.iteration == 2:

@@ -14,8 +14,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import ModelError, ParameterError
-from rankwood.models.format import load_model, save_model
-from rankwood.training import checkpoint
+from rankwood.models.format import load_model, read_model, save_model, write_model
 
 KINDS = {
     "RandomForest": {"bag": "query"},
@@ -44,7 +43,7 @@ def other():
 @pytest.fixture
 def every_tree(monkeypatch):
     """Write a checkpoint after each tree."""
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("rankwood.training.rounds.SECONDS_BETWEEN", 0.0)
 
 
 class Stopped(Exception):
@@ -96,7 +95,7 @@ def test_an_interrupt_leaves_what_is_on_disk(name, tmp_path, data, monkeypatch):
             kept.append(path.read_bytes())
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("rankwood.training.rounds.SECONDS_BETWEEN", 0.0)
     with pytest.raises(KeyboardInterrupt):
         make(name, checkpoint=path, callbacks=[interrupt], n_threads=2).fit(data)
     assert path.read_bytes() == kept[0]
@@ -116,6 +115,100 @@ def test_other_parameters_are_refused(change, message, tmp_path, data):
     make("GBRT", checkpoint=path).fit(data)
     with pytest.raises(ModelError, match=message):
         make("GBRT", checkpoint=path, **change).fit(data)
+
+
+def written(name, tmp_path, data, **options):
+    """A checkpoint of a fit that was stopped, as the content of a model file."""
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Stopped, match="now"):
+        make(name, checkpoint=path, callbacks=[stop_at(4)]).fit(data, **options)
+    return path, read_model(path)
+
+
+def damages(array):
+    """The same array without values, in another type, and with another number of dimensions."""
+    yield array[:0]
+    yield np.zeros(array.shape, np.uint8 if array.dtype != np.uint8 else np.float32)
+    yield array[None]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_damaged_checkpoint_is_refused_before_a_kernel_sees_it(name, every_tree, tmp_path, data):
+    path, stored = written(name, tmp_path, data, valid=data)
+    own = {array: stored.arrays[array] for array in stored.arrays if "forest." not in array}
+    for changed in [*own, "forest.value", "forest.tree_offsets"]:
+        for damaged in damages(stored.arrays[changed]):
+            write_model(path, stored.kind, stored.meta, {**stored.arrays, changed: damaged})
+            with pytest.raises(ModelError, match=r"checkpoint .* cannot be used: .* start afresh"):
+                make(name, checkpoint=path).fit(data, valid=data)
+        fewer = {array: value for array, value in stored.arrays.items() if array != changed}
+        write_model(path, stored.kind, stored.meta, fewer)
+        with pytest.raises(ModelError, match=f"array '(forest.)?{changed}' is missing"):
+            make(name, checkpoint=path).fit(data, valid=data)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value", "message"),
+    [
+        ("RandomForest", "oob_counts", 5, r"'oob_counts' holds 5; .* from 0 to 4"),
+        ("RandomForest", "oob_counts", -1, r"'oob_counts' holds -1"),
+        ("RandomForest", "oob_sums", np.nan, r"'oob_sums' holds nan"),
+        ("RandomForest", "oob_sums", np.inf, r"'oob_sums' holds inf"),
+        ("BROOF", "weights", 2.0, r"'weights' holds 2.0; .* from 0 to 1"),
+        ("BROOF", "weights", 0.9, "weights do not sum to 1"),
+        ("BROOF", "history", -1.0, "the factor of round 1 is -1.0"),
+    ],
+)
+def test_values_of_a_checkpoint_that_no_fit_gives(
+    name, array, value, message, every_tree, tmp_path, data
+):
+    path, stored = written(name, tmp_path, data)
+    changed = np.array(stored.arrays[array])
+    changed[0] = value
+    write_model(path, stored.kind, stored.meta, {**stored.arrays, array: changed})
+    with pytest.raises(ModelError, match=message):
+        make(name, checkpoint=path).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parameters": None}, "does not say which fit it belongs to"),
+        ({"forest": {"average": True}}, "its record must hold average, base, n_features"),
+        ({"feature_names": ["a"]}, "feature_names has 1 names"),
+    ],
+)
+def test_records_of_a_checkpoint_that_are_wrong(change, message, every_tree, tmp_path, data):
+    path, stored = written("RandomForest", tmp_path, data)
+    write_model(path, stored.kind, {**stored.meta, **change}, stored.arrays)
+    with pytest.raises(ModelError, match=rf"{message}.* start afresh"):
+        make("RandomForest", checkpoint=path).fit(data)
+
+
+@pytest.mark.parametrize("name", ["rounds", "state"])
+def test_a_search_that_claims_to_have_gone_on_for_ever_is_refused(name, every_tree, tmp_path, data):
+    """The next round would not fit into the type of its number."""
+    path = tmp_path / "checkpoint"
+    base = rw.GBRT(1, max_leaves=3, min_leaf=3)
+    options = {"budget": 8, "search": "hull", "checkpoint": path}
+    with pytest.raises(Stopped, match="now"):
+        rw.BoostingTree(base, callbacks=[stop_at(4)], **options).fit(data)
+    stored = read_model(path)
+    changed = np.array(stored.arrays[name])
+    changed[0] = 2**31 - 1
+    write_model(path, stored.kind, stored.meta, {**stored.arrays, name: changed})
+    with pytest.raises(ModelError, match=f"array '{name}' holds 2147483647"):
+        rw.BoostingTree(base, **options).fit(data)
+
+
+def test_a_checkpoint_of_more_trees_than_the_fit_is_refused(every_tree, tmp_path, data):
+    path, stored = written("GBRT", tmp_path, data)
+    longer = tmp_path / "longer"
+    make("GBRT", checkpoint=longer, n_trees=9).fit(data)
+    arrays = read_model(longer).arrays
+    write_model(path, stored.kind, stored.meta, arrays)
+    with pytest.raises(ModelError, match=r"it has 9 trees, more than the 8 of the fit"):
+        make("GBRT", checkpoint=path).fit(data)
 
 
 def test_other_data_are_refused(tmp_path, data, other):
@@ -167,8 +260,8 @@ def test_how_a_fit_is_run_does_not_matter(tmp_path, data):
 KILLED = """
 import sys, time
 import rankwood as rw
-from rankwood.training import checkpoint
-checkpoint.SECONDS_BETWEEN = 0.0
+from rankwood.training import rounds
+rounds.SECONDS_BETWEEN = 0.0
 data = rw.make_ranking(30, 10, 6, seed=3)
 name, path, saved, pause = sys.argv[1:]
 def wait(news):

@@ -15,13 +15,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import rankwood as rw
+from rankwood.engines.bags import stream_number
 from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.models import cascade as cascade_module
-from rankwood.rankers.deep_forest import choosing, growing
+from rankwood.rankers.deep_forest import growing
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
-from rankwood.rankers.deep_forest.outputs import mean_correlations, pareto_front
-from rankwood.training.bags import stream_number
+from rankwood.rankers.deep_forest.growing import mean_correlations, pareto_front
 from rankwood.training.rounds import ASKED_TO
 from rankwood.trees import row_order
 from tests.reference import deep_forest as reference
@@ -308,15 +308,15 @@ def test_without_validation_data_held_out_scores_decide(parts):
 def judged():
     """Values by query of four layers after the first, on held-out scores and on validation data."""
     rng = np.random.default_rng(1)
-    first = {name: rng.random(50) for name in (choosing.HELD_OUT, choosing.VALID)}
+    first = {name: rng.random(50) for name in (growing.HELD_OUT, growing.VALID)}
 
     def layer(held_out, valid):
-        gains = {choosing.HELD_OUT: held_out, choosing.VALID: valid}
+        gains = {growing.HELD_OUT: held_out, growing.VALID: valid}
         values = {
             name: first[name] + gain + rng.normal(0, 0.01, 50) for name, gain in gains.items()
         }
         return {
-            name: choosing.LayerStanding(float(each.mean()), each, np.ones(50))
+            name: growing.LayerStanding(float(each.mean()), each, np.ones(50))
             for name, each in values.items()
         }
 
@@ -328,7 +328,7 @@ def judged():
     [("both", [1, 1, 1, 4, 4]), ("held_out", [1, 2, 2, 2, 2]), ("valid", [1, 1, 3, 3, 3])],
 )
 def test_a_layer_is_kept_only_if_it_is_ahead_wherever_it_is_judged(judged, judged_on, best):
-    choice = choosing.LayerChoice(3, False, judged_on=judged_on, lead=1.0)
+    choice = growing.LayerChoice(3, False, judged_on=judged_on, lead=1.0)
     reports = []
     found = []
     for standings in judged:
@@ -354,7 +354,7 @@ def test_leads_are_of_the_queries_that_both_layers_have_scores_for():
     )  # no tree has left this query out, and another one of the other layer
     scores[1][query == 1] = np.nan
     standings = [
-        choosing._standing(measure, 0.5, each, data, np.flatnonzero(~np.isnan(each)))
+        growing._standing(measure, 0.5, each, data, np.flatnonzero(~np.isnan(each)))
         for each in scores
     ]
     values = [
@@ -380,15 +380,15 @@ def test_a_lead_is_counted_in_standard_errors_of_paired_differences():
     # Differences 1, 2, 3: mean 2, standard deviation sqrt(2/3), standard error sqrt(2/3) / sqrt(3) = 0.4714.
     one, other = np.array([1.0, 2.0, 3.0]), np.zeros(3)
     standings = [
-        choosing.LayerStanding(float(each.mean()), each, np.ones(3)) for each in (one, other)
+        growing.LayerStanding(float(each.mean()), each, np.ones(3)) for each in (one, other)
     ]
     mean, error = standings[0].lead_over(standings[1], minimised=False)
     assert (mean, error) == (2.0, pytest.approx(np.sqrt(2) / 3))
     assert standings[0].lead_over(standings[1], minimised=True)[0] == -2.0
     for lead, is_ahead in ((4.2, True), (4.3, False)):
-        choice = choosing.LayerChoice(3, False, judged_on="held_out", lead=lead)
-        choice.judge({choosing.HELD_OUT: standings[1]})
-        assert choice.judge({choosing.HELD_OUT: standings[0]})["ahead"] == is_ahead
+        choice = growing.LayerChoice(3, False, judged_on="held_out", lead=lead)
+        choice.judge({growing.HELD_OUT: standings[1]})
+        assert choice.judge({growing.HELD_OUT: standings[0]})["ahead"] == is_ahead
 
 
 def test_noise_adds_no_layer_and_says_why(noise):

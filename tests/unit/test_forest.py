@@ -239,7 +239,7 @@ def test_every_node_has_one_parent():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_features": 0}, "n_features must be a whole number of at least 1, got 0"),
+        ({"n_features": 0}, "n_features must be a whole number from 1 to 1,048,576, got 0"),
         ({"n_features": 2.0}, "n_features must be a whole number"),
         ({"average": 1}, "average must be True or False, got 1"),
         ({"base": np.nan}, "base must be a finite number, got nan"),

@@ -267,11 +267,16 @@ class TestFeatureNames:
         for other in (frame, RankingData(frame, labels=np.zeros(12))):
             with pytest.raises(DataError, match=message):
                 forest.predict(other)
-        wider = pd.DataFrame(features, columns=self.names).assign(price=1.0)
-        with pytest.raises(DataError, match="the model does not know 'price'"):
-            forest.predict(wider)
         with pytest.raises(DataError, match="the data lack 'delta'"):
             forest.predict(frame[["alpha", "beta", "gamma"]])
+
+    def test_columns_that_it_does_not_know_are_left_out(self, forest, features):
+        expected = forest.predict(features)
+        wider = pd.DataFrame(features, columns=self.names).assign(price=1.0)
+        assert_same_bytes(forest.predict(RankingData(wider, np.zeros(12))), expected)
+        assert_same_bytes(
+            forest.predict(wider.assign(url="/a", day=pd.Timestamp("2024"))), expected
+        )
 
     def test_only_the_first_few_names_are_listed(self):
         names = [f"f{number:02}" for number in range(20)]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rankwood as rw
+from rankwood.engines import bags as out_of_bag
+from rankwood.engines.bags import Bags
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.training import bags as out_of_bag
-from rankwood.training.bags import Bags
 from tests.reference import ensembles as slow
 
 FORESTS = [rw.RandomForest, rw.ExtraTrees, rw.CompletelyRandomForest]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rankwood as rw
+from rankwood.engines.bags import Bags
 from rankwood.errors import DataError, ParameterError
-from rankwood.training.bags import Bags
 from rankwood.training.rounds import EarlyStopping
 from tests.reference import ensembles as slow
 
@@ -64,7 +64,7 @@ def test_the_start_is_the_mean_or_zero(data):
 
 
 def test_history_is_the_measure_of_the_first_trees_on_validation_data(data, other):
-    for measure in ("ndcg@10", "rmse", "auc", "map[empty=skip]"):
+    for measure in ("ndcg@10", "rmse", "auc", "map[empty=skip]", "rmse[over=queries]"):
         model = gbrt(5, measure=measure, early_stopping=None).fit(data, valid=other)
         for n_trees, value in enumerate(model.history_, 1):
             scores = model.forest_.predict(other, first_trees=n_trees)

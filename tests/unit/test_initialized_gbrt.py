@@ -7,8 +7,8 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import rankwood as rw
+from rankwood.engines.bags import Bags
 from rankwood.errors import ParameterError
-from rankwood.training.bags import Bags
 from rankwood.training.rounds import EarlyStopping
 from tests.reference import ensembles as slow
 
@@ -127,6 +127,32 @@ def test_a_forest_that_boosting_does_not_improve_stays_alone(data):
     assert model.forest_.n_trees == 20
     again = rw.refit(model, train, vali)
     assert (again.n_trees, again.forest_.n_trees) == (0, 20)
+
+
+@pytest.mark.jit_only  # its fits are slow in Python
+def test_boosted_trees_are_kept_if_they_are_ahead_of_the_forest_by_a_standard_error(data):
+    measure = rw.parse_measure("ndcg@10")
+    kept = []
+    for seed in range(
+        6
+    ):  # labels without any signal: the best of fifteen values is often ahead by chance
+        labels = np.random.default_rng(seed).integers(0, 5, data.n_documents)
+        noise = rw.RankingData(data.features, labels, data.query_ids)
+        train, vali = rw.split_queries(noise, (0.7, 0.3), seed=1)
+        everything = initialized(15, 20, early_stopping=None).fit(train, valid=vali)
+        n_best = 1 + int(np.argmax(everything.history_))
+        boosted, alone = (
+            measure.per_query(everything.forest_.predict(vali, first_trees=n_trees), vali)
+            for n_trees in (20 + n_best, 20)
+        )
+        gains = boosted - alone
+        is_ahead = gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size)
+        model = initialized(15, 20).fit(train, valid=vali)
+        assert model.best_iteration_ == (n_best if is_ahead else 0)
+        assert model.forest_ == everything.forest_.take_trees(slice(0, 20 + model.best_iteration_))
+        kept.append((gains.mean() > 0, is_ahead))
+    assert (True, False) in kept
+    assert (True, True) in kept
 
 
 def test_early_stopping_counts_the_start():

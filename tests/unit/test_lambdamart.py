@@ -9,9 +9,9 @@ import pytest
 from sklearn.base import clone
 
 import rankwood as rw
+from rankwood.engines.bags import Bags
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.training.bags import Bags
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
 from rankwood.losses.lambdarank import LambdaRank, parse_target
-from rankwood.losses.loss import OwnLoss
-from rankwood.losses.targets import newton_targets, weak_learner_targets
+from rankwood.losses.loss import OwnLoss, newton_targets, weak_learner_targets
 from tests.reference import lambdarank as slow
 
 TARGETS = {
@@ -311,6 +310,18 @@ def test_newtons_targets_leave_out_rows_without_hessian():
     target, weight = newton_targets(np.array([1.0, 0.0, 1e-9]), np.array([2.0, 0.0, 1e-200]))
     np.testing.assert_array_equal(target, [-0.5, 0.0, 0.0])
     np.testing.assert_array_equal(weight, [2.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 7])
+def test_newtons_targets_do_not_depend_on_threads(monkeypatch, n_threads):
+    monkeypatch.setattr("rankwood.losses.loss._LEAST_ROWS", 3)
+    rng = np.random.default_rng(0)
+    gradient = rng.normal(size=101)
+    hessian = np.where(rng.random(101) < 0.3, 0.0, rng.random(101))
+    target, weight = newton_targets(gradient, hessian, n_threads)
+    expected = [-g / h if h > 0.0 else 0.0 for g, h in zip(gradient, hessian, strict=True)]
+    np.testing.assert_array_equal(target, expected)
+    np.testing.assert_array_equal(weight, hessian)
 
 
 def pairwise_logistic(scores, data):

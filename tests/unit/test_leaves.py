@@ -7,12 +7,14 @@ import pytest
 from sklearn.base import clone
 
 import rankwood as rw
+from rankwood.engines.bags import OutOfBag
 from rankwood.errors import ParameterError
 from rankwood.rankers.forests import bags_of
-from rankwood.training.bags import OutOfBag
+from rankwood.training.forest import LeavesSearch, chosen_leaves, sizes_for, value_of_many_trees
 from rankwood.training.inputs import training_set
-from rankwood.training.leaves import LeavesSearch, chosen_leaves, sizes_for, value_of_many_trees
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.grower import FeatureChoice, Growth, Policies
+
+pytestmark = pytest.mark.jit_only  # no kernels of its own
 
 
 def ranking(n_queries=60, n_documents=40, noise=0.0, seed=0):

@@ -9,10 +9,8 @@ import pytest
 
 import rankwood as rw
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.losses.loss import ExponentialLoss, SquaredLoss
-from rankwood.losses.ndcgboost import ndcgboost_loss
-from rankwood.losses.pairs import PairLoss, graded_lists
-from rankwood.losses.targets import weak_learner_targets
+from rankwood.losses.loss import ExponentialLoss, SquaredLoss, weak_learner_targets
+from rankwood.losses.pairs import PairLoss, graded_lists, ndcgboost_loss
 from rankwood.rankers.broof.strategies import scores_first
 from tests.reference import lambdarank as slow
 

@@ -15,9 +15,13 @@ import zipfile
 import numpy as np
 import pytest
 
-from rankwood.errors import ModelError
+import rankwood as rw
+from rankwood.errors import DataError, ModelError
 from rankwood.models.archive import Declared
+from rankwood.models.blend import BlendModel
+from rankwood.models.forest import Forest
 from rankwood.models.format import load_model, read_model, save_model
+from rankwood.models.linear import LinearModel
 from tests.reference import forest as reference
 
 
@@ -113,6 +117,14 @@ def test_a_newer_format_says_upgrade(path):
         load_model(path)
 
 
+def nested(depth):
+    """Lists inside each other."""
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -156,9 +168,18 @@ def test_a_newer_format_says_upgrade(path):
         (lambda d: d["forest"].update(extra=1), "its record must hold average, base, n_features"),
         (lambda d: d["forest"].update(base=None), "base must be a finite number, got None"),
         (lambda d: d["forest"].update(base=1e999), "cannot be read .Infinity is not JSON"),
+        (lambda d: d["forest"].update(base=10**400), "base must be a finite number, got 10000"),
+        (lambda d: d["forest"].update(base=10**4299), "base must be a finite number, got"),
         (lambda d: d["forest"].update(average=0), "average must be True or False"),
         (lambda d: d["forest"].update(n_features=10**30), "n_features must be a whole number"),
         (lambda d: d["forest"].update(n_features=1), "but there are 1 features"),
+        (
+            lambda d: d["forest"].update(n_features=2**31 - 1),
+            r"n_features must be a whole number from 1 to 1,048,576, got 2147483647",
+        ),
+        (lambda d: d.update(feature_names=["a", "b", "c", "\ud800"]), "half a character"),
+        (lambda d: d.update(training={"note": "\udfff"}), "half a character"),
+        (lambda d: d.update(training={"a": nested(100)}), "nested more than 64 levels deep"),
     ],
 )
 def test_documents_that_lie(path, change, message):
@@ -194,10 +215,17 @@ def set_at(name, node, value):
             "must be an array of float32",
         ),
         (lambda _forest: ("stowaway", np.zeros(1)), "'stowaway' does not belong to a forest"),
+        (set_at("value", 1, 1.7e308), None),  # no sum is infinite
+        (lambda f: ("value", np.where(f.feature < 0, 1.7e308, 0.0)), "a score could be infinite"),
+        (lambda f: ("tree_weights", np.full(f.n_trees, 1e308)), "a score could be infinite"),
     ],
 )
 def test_arrays_that_are_no_forest(path, forest, change, message):
     put_array(path, *change(forest))
+    if message is None:
+        model, _ = load_model(path)
+        assert np.isfinite(model.predict(np.zeros((1, 4)))).all()
+        return
     with pytest.raises(ModelError, match=f"holds no usable forest: .*{message}"):
         load_model(path)
 
@@ -408,3 +436,52 @@ def test_pieces_moved_about(path, forest, rng):
         }[kind]
         path.write_bytes(damaged)
         assert outcome_of(path, forest) in ("refused", "equal")
+
+
+def test_counts_that_wrap_when_they_are_summed(tmp_path):
+    """In int64 these three sum to the number of trees; scoring by them would read beyond the arrays."""
+    path = tmp_path / "ordinal.rankwood"
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    model = rw.OrdinalRanker(rw.RandomForest(1, max_leaves=3)).fit(data).ordinal_
+    rw.save(model, path)
+    n_grades = model.tree_counts.size
+    most = 2**63 - 1
+    counts = np.zeros(n_grades, np.int64)
+    counts[:3] = [most, most, model.trees.n_trees + 2]
+    assert counts.sum() == model.trees.n_trees
+    put_array(path, "ordinal.tree_counts", counts)
+    with pytest.raises(ModelError, match="tree_counts must sum to the number of trees"):
+        load_model(path)
+
+
+def test_a_record_of_the_training_with_values_of_another_kind(tmp_path):
+    path = tmp_path / "gbrt.rankwood"
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    rw.save(rw.GBRT(2, min_leaf=2).fit(data, valid=data), path)
+    edit_document(path, lambda document: document["training"].update(history=0.5))
+    with pytest.raises(ModelError, match="has a float as history, not a list"):
+        rw.load(path)
+
+
+def test_scores_beyond_floating_point_are_an_error(rng):
+    """Each part is finite, but not the score: an answer would be infinite."""
+    one = LinearModel(np.array([1e308]), np.zeros(1), np.ones(1))
+    blend = BlendModel((one,), ("a",), np.ones(1), np.zeros(1), np.array([1e-300]))
+    with pytest.raises(DataError, match="the score of row 1 is beyond floating point"):
+        blend.predict(np.array([[0.0], [1.0]]))
+
+
+def test_the_quadrature_of_explanations_is_bounded():
+    n_features = 600
+    nodes = 2 * n_features + 1
+    inner = np.arange(n_features) * 2
+    tree = {name: np.zeros(nodes) for name in ("threshold", "value", "gain")}
+    tree |= {name: np.zeros(nodes, np.int32) for name in ("left", "right", "missing")}
+    tree["feature"] = np.full(nodes, -1, np.int32)
+    tree["feature"][inner] = np.arange(n_features)
+    tree["left"][inner], tree["right"][inner] = inner + 1, inner + 2
+    tree["missing"][inner], tree["cover"] = inner + 1, np.ones(nodes)
+    forest = Forest.from_trees([tree], n_features=n_features)
+    assert forest.predict(np.zeros((1, n_features))).shape == (1,)
+    with pytest.raises(ModelError, match=r"tests 599 different features or more on one path"):
+        forest.explainer.contributions(np.zeros((1, n_features)))

@@ -9,8 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.losses.ndcgboost import ndcgboost_loss
-from rankwood.losses.pairs import graded_lists
+from rankwood.losses.pairs import graded_lists, ndcgboost_loss
 from rankwood.rankers.pairs import NO_USEFUL_TREE
 from rankwood.training.rounds import ALL_ROUNDS, NO_BETTER
 from tests.reference import pair_losses as slow
@@ -168,3 +167,14 @@ def test_a_query_of_fifty_thousand_documents(rng):
     labels = np.floor(features[:, 0] * 3)
     model = rw.NDCGBoost(2).fit(features, labels, qid=np.zeros(50_000, int))
     assert np.corrcoef(model.predict(features), labels)[0, 1] > 0.7
+
+
+def test_long_queries_say_what_they_will_take(monkeypatch):
+    from rankwood.rankers import pairs
+
+    data = rw.make_ranking(3, 40, 4, seed=1)
+    monkeypatch.setattr(pairs, "_MANY_PAIRS", 100.0)
+    with pytest.warns(
+        rw.errors.DataWarning, match=r"longest query has \d+ documents, so that 2 rounds"
+    ):
+        rw.NDCGBoost(2, min_leaf=2).fit(data)

@@ -13,10 +13,9 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, MissingExtra, ModelError, ParameterError
-from rankwood.losses.ndcg_loss2 import gains_over_ideal
 from rankwood.models.format import load_model, save_model
 from rankwood.models.neural import NeuralModel, layer_outputs
-from rankwood.rankers.mlp import QueryLists, Standards, widths_of
+from rankwood.rankers.mlp import QueryLists, Standards, gains_over_ideal, widths_of
 from tests.reference import ndcg_loss2 as reference
 from tests.unit.test_model_file_hostile import edit_document, put_array
 

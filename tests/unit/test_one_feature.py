@@ -8,9 +8,8 @@ import pytest
 import rankwood as rw
 from rankwood.binning.binned import bin_data
 from rankwood.errors import ParameterError
-from rankwood.trees.grower import grow_tree
+from rankwood.trees.grower import FeatureChoice, Growth, Policies, grow_tree
 from rankwood.trees.one_feature import OneFeatureGrower, in_data_order
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.row_order import as_matrix
 from tests.reference import one_feature as reference
 

@@ -9,9 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError
-from rankwood.losses import ndcgboost
-from rankwood.losses.ndcgboost import SMOOTHING, ndcgboost_loss
-from rankwood.losses.pairs import PairLoss, graded_lists
+from rankwood.losses.pairs import SMOOTHING, PairLoss, graded_lists, ndcgboost_loss
 from tests.reference import pair_losses as slow
 
 
@@ -135,7 +133,9 @@ def test_the_order_of_rows_changes_nothing(case, rng):
 
 
 def test_blocks_of_places_give_the_same_bits(monkeypatch, rng):
-    monkeypatch.setattr(ndcgboost, "_LEAST_DOCUMENTS", 1)  # else few documents get one thread
+    monkeypatch.setattr(
+        "rankwood.losses.pairs._LEAST_COMPARED", 1
+    )  # else few documents get one thread
     data, scores, _ = problem(rng, n_rows=300)
     votes = (scores > 0).astype(float)
     found = []

@@ -15,7 +15,8 @@ import pytest
 
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor import text as letor_reading
-from rankwood.data.reading import ReadOptions, read_data, read_parts, write_data
+from rankwood.data.parts import read_parts
+from rankwood.data.reading import ReadOptions, read_data, write_data
 from rankwood.data.synthetic import make_ranking
 from rankwood.data.tables import files
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
@@ -195,7 +196,7 @@ def test_document_ids_stay_from_the_first_on(write):
         ("d.txt", letor(*"aaba"), r"d\.txt, line 4: query a comes again.*Sort .*--whole"),
         ("d.txt", "", r"d\.txt is empty"),
         ("d.txt", "# nothing\n\n", r"d\.txt holds no documents"),
-        ("d.csv", "qid,label,x\na,0,1\nb,0,1\na,0,1\n", r"d\.csv: row 3: query a comes again"),
+        ("d.csv", "qid,label,x\na,0,1\nb,0,1\na,0,1\n", r"d\.csv, row 3: query a comes again"),
         ("d.csv", "qid,label,x\na,0,1\nb,0,1\nc,-1,1\n", r"d\.csv: row 3: column 'label' is -1"),
         ("d.csv", "qid,label,x\na,0,1\nb,0,1\n,0,1\n", r"d\.csv: row 3: column 'qid' is empty"),
         ("d.csv", "qid,label,x\na,0,1\nb,0,1e99\n", r"d\.csv: row 2, column 'x', is 1e\+99"),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from rankwood.training import checkpoint
+import rankwood as rw
+from rankwood.errors import RankwoodWarning
+from rankwood.training import rounds
 from rankwood.training.rounds import (
     ALL_ROUNDS,
     ASKED_TO,
@@ -90,7 +95,7 @@ def test_the_checkpoint_is_written_when_due_before_the_report_and_at_the_end(mon
     events = []
     clock = iter(range(0, 1000, 4))
     monkeypatch.setattr("rankwood.training.rounds.time.monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 8.0)
+    monkeypatch.setattr("rankwood.training.rounds.SECONDS_BETWEEN", 8.0)
     rounds = rounds_of(
         4, lambda news: events.append(news.iteration), save=lambda: events.append("saved")
     )
@@ -147,3 +152,21 @@ def test_two_phases_share_a_reporter():
     assert run(second) == [2, 3, 4]
     assert [news.iteration for news in seen] == [1, 2, 3, 4, 5]
     assert {news.total for news in seen} == {5}
+
+
+def test_a_full_disk_costs_the_checkpoint_not_the_fit(tmp_path, monkeypatch):
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    path = tmp_path / "checkpoint"
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(rounds, "SECONDS_BETWEEN", 0.0)
+    expected = rw.GBRT(4, min_leaf=2).fit(data)
+    with monkeypatch.context() as there:
+        there.setattr(os, "fsync", full)
+        with pytest.warns(RankwoodWarning, match=r"No space left.*fit goes on without") as told:
+            model = rw.GBRT(4, min_leaf=2, checkpoint=path).fit(data)
+    assert len(told) == 1  # not at every round
+    assert model.forest_ == expected.forest_
+    assert list(tmp_path.iterdir()) == []

@@ -11,9 +11,8 @@ from rankwood.rankers.boosted import GBRT
 from rankwood.rankers.deep_forest.deep_forest import DeepForest
 from rankwood.rankers.forests import CompletelyRandomForest, RandomForest
 from rankwood.trees import row_order
-from rankwood.trees.grower import grow_tree
-from rankwood.trees.histograms import SMALL, build_histograms, is_scattered
-from rankwood.trees.policies import Growth, Policies
+from rankwood.trees.grower import Growth, Policies, grow_tree
+from rankwood.trees.splitting import SMALL, build_histograms, is_scattered
 
 
 @pytest.fixture
@@ -170,7 +169,7 @@ def test_models_do_not_depend_on_heads(small_columns, data, request):
         RandomForest(3, max_leaves=200, n_threads=2),
         CompletelyRandomForest(3, bag="row", n_threads=2),
         GBRT(3, max_leaves=200, min_leaf=1, n_threads=2),
-        DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None),
+        DeepForest(n_forests=2, n_trees=2, max_leaves=100, max_layers=2, patience=None),
     ]
     found = [ranker.fit(data).predict(data).tobytes() for ranker in rankers]
     request.getfixturevalue("small_prefix")
@@ -192,7 +191,7 @@ def test_few_rows_and_labels_without_a_split_stay_as_they_are(data, monkeypatch)
 def test_models_do_not_depend_on_the_order(data, monkeypatch, missing):
     rankers = [
         RandomForest(5, missing=missing, max_leaves=12),
-        RandomForest(3, bag="query", weighting="resample"),
+        RandomForest(3, max_leaves=100, bag="query", weighting="resample"),
         GBRT(5, min_leaf=3, subsample=0.5),
     ]
     weights = np.linspace(0.0, 2.0, data.n_documents)

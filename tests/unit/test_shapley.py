@@ -149,7 +149,7 @@ def test_a_linear_model(rng):
 
 def test_models_that_are_no_sum_are_refused():
     data = rw.make_ranking(20, 10, 4, seed=4)
-    deep = rw.DeepForest(n_forests=2, n_trees=2, max_layers=2).fit(data)
+    deep = rw.DeepForest(n_forests=2, n_trees=2, max_leaves=50, max_layers=2).fit(data)
     with pytest.raises(ModelError, match="a Cascade is no sum of trees"):
         contributions(deep.cascade_, data)
     clipped = rw.OrdinalRanker(rw.RandomForest(2), clip=True).fit(data)
@@ -158,18 +158,18 @@ def test_models_that_are_no_sum_are_refused():
 
 
 RANKERS = [
-    rw.RandomForest(5),
-    rw.RandomForest(5, missing="own_child"),
-    rw.ExtraTrees(5),
+    rw.RandomForest(5, max_leaves=100),
+    rw.RandomForest(5, max_leaves=100, missing="own_child"),
+    rw.ExtraTrees(5, max_leaves=100),
     rw.CompletelyRandomForest(5),
     rw.GBRT(5, min_leaf=2),
     rw.AveragedGBRT(3, 2, min_leaf=2),
-    rw.InitializedGBRT(3, forest_trees=3, min_leaf=2),
+    rw.InitializedGBRT(3, forest_trees=3, forest_leaves=100, min_leaf=2),
     rw.LambdaMART(5, min_leaf=2),
     rw.NDCGBoost(4, min_leaf=2),
     rw.RankBoost(6),
-    rw.BROOF(n_rounds=3, n_trees=4),
-    rw.OrdinalRanker(rw.RandomForest(3)),
+    rw.BROOF(n_rounds=3, n_trees=4, max_leaves=100),
+    rw.OrdinalRanker(rw.RandomForest(3, max_leaves=100)),
 ]
 
 

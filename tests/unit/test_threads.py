@@ -78,6 +78,88 @@ def test_a_containers_quota_counts(tmp_path, text, cores):
     assert threads._cgroup_quota(tmp_path / "cpu.max") == cores
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "300000 100000"}, 3),
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "400000 100000"}, 4),
+        ("0::/a/b", {"a/b/cpu.max": "200000 100000", "cpu.max": "700000 100000"}, 2),
+        ("0::/not/seen/here", {"cpu.max": "500000 100000"}, 5),  # the container's own root
+        (
+            "4:memory:/a\n3:cpu,cpuacct:/a/b",
+            {
+                "cpu,cpuacct/a/cpu.cfs_quota_us": "600000",
+                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
+            },
+            6,
+        ),
+        (
+            "3:cpu:/",
+            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            threads._NO_QUOTA,
+        ),
+        ("", {}, threads._NO_QUOTA),
+        ("nonsense", {"cpu.max": "nonsense"}, threads._NO_QUOTA),
+    ],
+)
+def test_the_quota_of_every_group_above_counts(tmp_path, groups, files, cores):
+    (tmp_path / "cgroup").write_text(groups)
+    for name, text in files.items():
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert threads._container_quota(tmp_path / "cgroup", tmp_path / "root") == cores
+
+
+def test_a_process_without_control_groups_has_no_quota(tmp_path):
+    assert threads._container_quota(tmp_path / "none", tmp_path / "none") == threads._NO_QUOTA
+
+
+def n_workers() -> int:
+    """Threads of the pools; those of a service, which another test may have left, are called rankwood-serve."""
+    return sum(thread.name.startswith(threads._WORKER + "_") for thread in threading.enumerate())
+
+
+def test_no_thread_is_left_when_the_outermost_call_is_over():
+    marks = np.zeros(10, int)
+    with threads.ending_threads():
+        with threads.ending_threads():
+            threads.run_blocks(mark, 10, marks, n_threads=3)
+        assert n_workers() > 0  # the inner call leaves them to the outer one
+        threads.run_blocks(mark, 10, marks, n_threads=3)
+    assert n_workers() == 0
+    threads.run_blocks(mark, 10, marks, n_threads=3)  # and there are threads again
+    assert (marks == 3).all()
+
+
+def test_threads_that_others_use_end_with_the_last_of_them():
+    entered, leave = threading.Event(), threading.Event()
+
+    def use():
+        with threads.ending_threads():
+            entered.set()
+            leave.wait(10)
+
+    other = threading.Thread(target=use)
+    other.start()
+    assert entered.wait(10)
+    with threads.ending_threads():
+        threads.submit(2, int).result(timeout=10)
+    assert n_workers() > 0
+    leave.set()
+    other.join()
+    assert n_workers() == 0
+
+
+def test_a_worker_does_not_end_its_own_pool():
+    def use():
+        with threads.ending_threads():
+            return threading.current_thread().name
+
+    assert threads.submit(2, use).result(timeout=10).startswith(threads._WORKER)
+    assert threads.submit(2, int).result(timeout=10) == 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_the_pool_works_again_after_a_fork():

@@ -11,9 +11,8 @@ import pytest
 from rankwood._core.checks import read_only
 from rankwood.errors import ParameterError
 from rankwood.trees import grower, partition
-from rankwood.trees.grower import grow_tree
+from rankwood.trees.grower import FeatureChoice, Growth, Policies, Tree, grow_tree
 from rankwood.trees.packing import pack
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
 from rankwood.trees.random_trees import range_of, range_of_weighed
 from rankwood.trees.row_order import as_matrix
 from rankwood.trees.workspace import Bag
@@ -28,6 +27,7 @@ def threads_share_every_leaf():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grower, "_LEAST_SHARED", 0)
         patch.setattr(grower, "_LEAST_FOR_TEAM", 0)
+        patch.setattr(grower, "_LEAST_PART", 1)
         patch.setattr(grower, "usable_cores", lambda: 64)
         yield
 
@@ -95,17 +95,18 @@ def test_packed_targets_equal_the_slow_twin(seed, centre):
     packed = pack(targets, counts.astype(np.int64), weights, centre=centre)
     whole = whole_numbers(targets, counts, weights, centre)
     rows = np.flatnonzero(counts)
-    mask = (1 << packed.bits) - 1
+    bits = packed.units.bits
+    mask = (1 << bits) - 1
     assert packed.rows.tolist() == rows.tolist()
-    assert (packed.values >> packed.bits).tolist() == [whole.targets[row] for row in rows]
+    assert (packed.values >> bits).tolist() == [whole.targets[row] for row in rows]
     assert (packed.values & mask).tolist() == [whole.weights[row] for row in rows]
-    units = (packed.target_unit, packed.weight_unit, packed.shift)
+    units = (packed.units.target_unit, packed.units.weight_unit, packed.units.shift)
     assert units == (whole.target_unit, whole.weight_unit, whole.shift)
 
 
 def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
     """The same problem in whole numbers, for the slow twin."""
-    whole = whole_numbers(targets, counts, weights, policies.l2 == 0)
+    whole = whole_numbers(targets, counts, weights, policies.lets_shift)
     growth = policies.growth
     return reference.Problem(
         columns=codes.tolist(),
@@ -119,6 +120,11 @@ def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
         min_split=growth.min_split,
         min_weight=growth.min_weight * whole.weight_unit,
         per_node=policies.features.per_node,
+        per_tree=policies.features.per_tree,
+        groups=None
+        if policies.features.groups is None
+        else [set(np.flatnonzero(group).tolist()) for group in policies.features.groups],
+        l1=policies.l1 * whole.target_unit,
         threshold_rule=policies.thresholds,
         missing=policies.missing,
         l2=policies.l2 * whole.weight_unit,
@@ -132,6 +138,38 @@ def as_reference(codes, thresholds, targets, counts, weights, policies, stream):
 @pytest.mark.parametrize("seed", [*range(60), 122, 978])
 def test_the_grower_equals_the_slow_twin(seed):
     assert_equals_the_slow_twin(random_problem(seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(200, 260))
+def test_trees_with_l1_and_limited_features_equal_the_slow_twin(seed):
+    assert_equals_the_slow_twin(limited_problem(seed), seed)
+
+
+def limited_problem(seed):
+    """A random problem with l1, some features per tree and groups of features."""
+    *rows, policies = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    n_features = len(rows[0])
+    groups = rng.random((int(rng.integers(1, 4)), n_features)) < 0.6
+    per_tree = int(rng.integers(1, n_features + 1))
+    choice = FeatureChoice(
+        int(rng.integers(1, per_tree + 1)) if rng.random() < 0.5 else per_tree,
+        per_tree=per_tree if rng.random() < 0.6 else None,
+        groups=groups if rng.random() < 0.6 else None,
+    )
+    l1 = float(rng.choice([0.0, 0.3, 2.0]))
+    return (*rows, dataclasses.replace(policies, features=choice, l1=l1))
+
+
+@pytest.mark.parametrize("l2", [0.0, 1.5])
+def test_l1_moves_sums_towards_zero(l2):
+    codes, targets = [0, 0, 0, 1, 1, 1, 1], [3.0, 4.0, 5.0, -1.0, -2.0, 0.0, 0.5]
+    tree = simple(codes, targets, growth=Growth(max_leaves=2), l1=2.0, l2=l2)
+    left, right = (12.0 - 2.0) / (3 + l2), (-2.5 + 2.0) / (4 + l2)
+    np.testing.assert_allclose(tree.value[1:], [left, right])
+    gain = 10.0**2 / (3 + l2) + 0.5**2 / (4 + l2) - 7.5**2 / (7 + l2)
+    assert tree.gain[0] == pytest.approx(gain)
+    assert simple(codes, targets, l1=13.0).n_nodes == 1  # nothing is left of any sum
 
 
 # Without a limit of leaves nodes are split depth first, and are numbered as if the largest had been: the twin's order.
@@ -202,13 +240,6 @@ def test_ranges_of_codes_equal_the_slow_twin(n_codes, share_missing):
     assert range_of_weighed(codes, codes.size, rows, 0, packed_targets) == expected
 
 
-def some_work():
-    """The scratch space of a tree, of the types that kernels are compiled for."""
-    matrix, policies = matrix_of(np.zeros((1, 2)), [[0.5]]), Policies()
-    rules = grower._rules(matrix, pack(np.arange(2.0), np.ones(2, np.int32)), policies, False, 0)
-    return grower._space(matrix, rules, 2)[1]
-
-
 @pytest.mark.parametrize("n_rows", [0, 1, 15, 16, 17, 40, 1023, 1024, 1025, 1050, 2100])
 @pytest.mark.parametrize("has_counts", [False, True])
 @pytest.mark.parametrize("missing_goes_left", [False, True])
@@ -225,15 +256,15 @@ def test_rows_are_set_apart_with_their_words(n_rows, has_counts, missing_goes_le
     n_left = int(goes_left.sum())
     for kernel in (partition.set_apart, partition.set_apart_one_by_one):
         bag = Bag(rows.copy(), packed_targets.copy(), counts.copy())
-        aside = [np.zeros(n_rows + 1, array.dtype) for array in bag]
-        work = some_work()._replace(rows=aside[0], packed_targets=aside[1], counts=aside[2])
+        aside = Bag(*(np.zeros(n_rows + 4, array.dtype) for array in bag))
         end = 2 + n_rows
         split = (read_only(column), 7, missing_goes_left)
-        assert kernel(*split, bag, has_counts, 2, end, work) == 2 + n_left
+        codes_buffer = np.empty(partition.CODES_AT_ONCE, np.uint8)
+        assert kernel(*split, bag, 2, end, aside, 3, codes_buffer) == 2 + n_left
         for given, moved, others in zip((rows, packed_targets, counts), bag, aside, strict=True):
             if given.size:
                 assert moved[2 : 2 + n_left].tolist() == given[order[:n_left]].tolist()
-                assert others[: n_rows - n_left].tolist() == given[order[n_left:]].tolist()
+                assert others[3 : 3 + n_rows - n_left].tolist() == given[order[n_left:]].tolist()
                 assert moved[:2].tolist() == given[:2].tolist()
                 assert moved[end:].tolist() == given[end:].tolist()
 
@@ -356,9 +387,10 @@ def test_targets_of_any_size_are_split(scale):
     assert tree.value[tree.leaf_of_row] == pytest.approx(np.array([0, 0, 1, 1]) * scale)
 
 
-def test_targets_too_small_for_any_unit_are_one_leaf():
-    tree = simple([[0, 0, 1, 1]], [0, 0, 2e-300, 2e-300])
-    assert (tree.n_leaves, tree.value[0]) == (1, 1e-300)
+@pytest.mark.parametrize("size", [5e-324, 2e-300, 1e150])
+def test_targets_at_the_ends_of_the_range_are_split(size):
+    tree = simple([[0, 0, 1, 1]], [0, 0, size, size])
+    assert tree.value.tolist() == [size / 2, 0.0, size]
 
 
 def test_an_all_missing_column_is_never_split_on():
@@ -471,14 +503,20 @@ def test_sums_at_the_limit_do_not_overflow():
             exact = sum(int(word) for word in packed.values)
             assert int(packed.values.sum()) == exact
             assert abs(exact) < 2**63
-            assert exact & ((1 << packed.bits) - 1) == n_rows
+            assert exact & ((1 << packed.units.bits) - 1) == n_rows
 
 
 def test_small_whole_targets_stay_exact():
     targets = np.array([0.0, 1, 2, 3, 4] * 100)
     packed = pack(targets, np.ones(500, np.int64))
-    back = (packed.values >> packed.bits) / packed.target_unit + packed.shift
+    units = packed.units
+    back = (packed.values >> units.bits) / units.target_unit + units.shift
     np.testing.assert_array_equal(back, targets)
+
+
+def assert_same_tree(one, other):
+    for each in dataclasses.fields(Tree):
+        assert getattr(one, each.name).tobytes() == getattr(other, each.name).tobytes(), each.name
 
 
 @pytest.mark.parametrize("least_shared", [0, 10_000])  # all leaves, or the larger ones
@@ -503,18 +541,7 @@ def test_trees_are_the_same_bytes_for_any_number_of_threads_and_any_guess(
             for share in (0.0, 0.5, 1.0, 1.1, 3.0)
         ]
         for tree in trees[1:]:
-            for name in (
-                "feature",
-                "threshold",
-                "left",
-                "right",
-                "missing",
-                "value",
-                "cover",
-                "gain",
-                "leaf_of_row",
-            ):
-                assert getattr(tree, name).tobytes() == getattr(trees[0], name).tobytes()
+            assert_same_tree(tree, trees[0])
 
 
 @pytest.mark.parametrize(

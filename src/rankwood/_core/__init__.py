@@ -5,15 +5,18 @@
 ``files``
     Cache folders, atomic writes, errors for files that cannot be written.
 ``jit``
-    ``@kernel``: compilation with numba, and the disk cache of compiled code.
+    ``@kernel``: compilation with numba, and the disk cache of compiled code. What is said and counted while kernels
+    are compiled, locks, and processes that compile ahead.
 ``lanes``
     LLVM intrinsics that numba does not expose.
+``linked``
+    Kernels that kernels call: compiled as part of their callers.
 ``map``
     Draws the import graph of the packages: ``python -m rankwood._core.map``.
-``memory``
-    How much memory the machine has.
 ``random``
     Independent random streams, one per purpose and iteration.
+``sums``
+    Sums over rows in whole numbers, which do not depend on the order of the rows or their division.
 ``team``
     A team of threads that share the work of one kernel, and the atomic operations by which they meet.
 ``threads``

@@ -7,6 +7,7 @@ Code below the public functions relies on these checks and does not repeat them.
 from __future__ import annotations
 
 import math
+import mmap
 import numbers
 import sys
 import warnings
@@ -150,6 +151,48 @@ def ids(name: str, values: Any, length: int) -> Array:
     return as_objects
 
 
+def positions(name: str, values: Any, length: int) -> Array:
+    """One position per row: whole numbers from 1."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must be whole numbers from 1, the top of the list.") from None
+    if array.shape != (length,):
+        raise DataError(f"{name} has {array.size:,} values, but there are {length:,} rows.")
+    is_wrong = wrong_positions(array)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise DataError(f"{name}[{row}] is {said_of_position(float(array[row]))}")
+    return array.astype(dtypes.POSITION)
+
+
+def wrong_positions(array: Floats) -> Array:
+    """Which numbers are no positions."""
+    with np.errstate(invalid="ignore"):
+        is_position = (array >= 1) & (array <= np.iinfo(dtypes.POSITION).max)
+        is_wrong: Array = ~(is_position & (np.floor(array) == array))
+    return is_wrong
+
+
+def said_of_position(value: float) -> str:
+    """What is wrong with a number that is no position."""
+    what = "missing" if math.isnan(value) else f"{value:g}"
+    return f"{what}; positions are whole numbers from 1, the top of the list."
+
+
+def refuse_cut(name: str, *arrays: Any) -> None:
+    """Raise for an array whose file became shorter after it was mapped: reading beyond its end kills the process."""
+    for array in arrays:
+        base = array
+        while base is not None and not isinstance(base, mmap.mmap):
+            base = getattr(base, "base", None)
+        if base is not None and base.size() < len(base):
+            raise DataError(
+                f"the file that {name} are mapped from was cut from {len(base):,} to {base.size():,} bytes while it "
+                "was in use. Read the data again."
+            )
+
+
 def read_only(array: Array) -> Array:
     """A read-only view of ``array``, so that kernels compile one signature and cannot modify it."""
     view = array.view()
@@ -167,11 +210,14 @@ class Narrowing:
 
     def __init__(self, describe: Callable[[int, int], str]) -> None:
         self._describe = describe  # how messages name the value of a row and a feature
-        self._samples: dict[int, list[Floats]] = {}
+        self._samples: dict[int, list[Array]] = {}
 
     def write(self, values: Array, first_row: int, first_feature: int, out: Features) -> None:
         """Write ``values`` (rows × some features) into those columns of the same rows, ``out``."""
         columns = slice(first_feature, first_feature + values.shape[1])
+        if isinstance(values, np.ma.MaskedArray):
+            self._write_masked(values, first_feature, out[:, columns])
+            return
         if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
             out[:, columns] = values
             return
@@ -184,6 +230,13 @@ class Narrowing:
         largest = np.fmax.reduce(np.abs(values.astype(np.float64, copy=False)), axis=0)
         for column in np.flatnonzero(largest > _EXACT_IN_FLOAT32).tolist():
             self._sample(first_feature + column, values[:, column])
+
+    def _write_masked(self, values: Any, first_feature: int, out: Features) -> None:
+        """Write whole numbers of which some are missing; float64 would not hold the large ones."""
+        out[:] = np.ma.filled(values.astype(dtypes.FEATURE), np.nan)
+        if values.dtype.itemsize > 2 and _reach_past_exact(out):
+            for column in range(values.shape[1]):
+                self._sample(first_feature + column, values[:, column].compressed())
 
     def _refuse_overflow(
         self, values: Array, narrow: Features, first_row: int, first_feature: int
@@ -201,7 +254,8 @@ class Narrowing:
         pieces = self._samples.setdefault(feature, [])
         room = _SAMPLED_VALUES - sum(piece.size for piece in pieces)
         if room > 0:
-            pieces.append(values[:room].astype(np.float64))
+            is_whole = values.dtype.kind in "iu"
+            pieces.append(values[:room].copy() if is_whole else values[:room].astype(np.float64))
 
     def warn(self, column: Callable[[int], str]) -> None:
         """Warn of columns whose distinct values became equal; ``column`` names a feature."""
@@ -241,6 +295,8 @@ def _two_dimensions(values: Any) -> Array:
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
         matrix = np.asarray(values)
+    except DataError:  # of features that have no values in memory
+        raise
     except ValueError:
         raise DataError(
             "features must be a table: every row needs the same number of values."
@@ -288,12 +344,14 @@ def _reach_past_exact(narrow: Features) -> bool:
     return bool(max(-low, high) >= _EXACT_IN_FLOAT32)
 
 
-def _distinct_before_and_after(values: Floats) -> tuple[int, int]:
+def _distinct_before_and_after(values: Array) -> tuple[int, int]:
     """The number of distinct values before and after conversion to float32.
 
-    Differences below one, or far below float32's relative step of 2^-24, are ignored as rounding
-    noise.
+    Differences of fractions below one, or far below float32's relative step of 2^-24, are ignored as rounding noise.
+    Whole numbers have none.
     """
+    if values.dtype.kind in "iu":
+        return np.unique(values).size, np.unique(values.astype(np.float32)).size
     values = values[np.isfinite(values)]
     if values.size == 0:
         return 0, 0
@@ -327,9 +385,15 @@ def _refuse_fractions(name: str, array: Array) -> None:
     if missing.any():
         row = int(np.argmax(missing))
         raise DataError(f"{name}[{row}] is missing. Every row needs an identifier.")
-    whole = np.isfinite(array) & (np.floor(array) == array) & (np.abs(array) < 2.0**53)
-    if not whole.all():
-        row = int(np.argmin(whole))
+    is_whole = np.isfinite(array) & (np.floor(array) == array)
+    exact = is_whole & (np.abs(array) < 2.0**53)
+    if not exact.all():
+        row = int(np.argmin(exact))
+        if is_whole[row]:
+            raise DataError(
+                f"{name}[{row}] is the float {float(array[row]):.0f}: from 2^53 on floats cannot tell neighbouring "
+                "whole numbers apart. Read the column as whole numbers or text."
+            )
         raise DataError(
             f"{name}[{row}] is {float(array[row])}; identifiers are whole numbers or text."
         )

@@ -1,29 +1,126 @@
-"""The number of threads, and running blocks of work on a thread pool.
+"""The number of threads, running blocks of work on a thread pool, and what a process does at a fork and at SIGTERM.
 
 Kernels are serial and release the GIL; Python owns the threads. One pool per number of threads serves the whole
-process. It is created on first use and again after a fork. No numba or OpenMP threading layer is ever started.
+process. It is created on first use and again after a fork, and ends with the fit that used it
+(``ending_threads``). No numba or OpenMP threading layer is ever started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import numbers
 import os
+import signal
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from rankwood.errors import ParameterError
 
 _WORKER = "rankwood"  # prefix of the names of worker threads
 
+_NO_QUOTA = 1 << 30  # cores
+_IS_ENDING = 10.0  # seconds after SIGTERM in which another one is not heard
+
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
+_users: list[int] = []  # one entry for each call that will end the threads, if it is the last
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+Value = TypeVar("Value")
+
+
+class Terminated(SystemExit):
+    """The process was sent SIGTERM; exit code 143, as shells report that signal."""
+
+
+class _Ending:
+    """The handler of SIGTERM within ``ended_by_sigterm``."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._came: list[float] = []
+
+    def __call__(self, *_: object) -> None:
+        """Raise ``Terminated``; a second signal soon after would cost the record, and is not heard."""
+        if os.getpid() != self._owner:  # a forked child ends as if there were no handler
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        moment = time.monotonic()
+        if not self._came or moment - self._came[-1] > _IS_ENDING:
+            self._came.append(moment)
+            self.look()
+
+    def look(self) -> None:
+        """Raise ``Terminated`` if the signal has come."""
+        if self._came:
+            raise Terminated(128 + signal.SIGTERM)
+
+    def release(self) -> None:
+        """Give the signal back to the system."""
+        if os.getpid() == self._owner:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[Callable[[], None]]:
+    """Raise ``Terminated`` within the block when SIGTERM comes, unless the program handles that signal itself.
+
+    An exception is lost if the signal comes while C code calls Python, such as in a finalizer: Python prints
+    "Exception ignored" and goes on. The function that this gives raises it again.
+    """
+    current = signal.getsignal(signal.SIGTERM)
+    if isinstance(current, _Ending):
+        yield current.look
+        return
+    if current is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield _nothing_came  # only the main thread may set handlers
+        return
+    ending = _Ending()
+    signal.signal(signal.SIGTERM, ending)
+    try:
+        yield ending.look
+    finally:
+        ending.release()
+
+
+def _nothing_came() -> None:
+    """Stand for a look at a signal that somebody else handles."""
+
+
+class lazy(Generic[Value]):  # noqa: N801 - a decorator, as property is
+    """A property that is computed on its first use and kept in the object: ``functools.cached_property`` without lock.
+
+    Until Python 3.12 that one holds a lock, shared by all objects of a class, while it computes: threads wait for each
+    other, and a child that is forked meanwhile waits for ever. Here two threads may compute the same value; all get the
+    one that was kept first.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+        self.__module__ = compute.__module__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> lazy[Value]: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type) -> Value: ...
+
+    def __get__(self, owner: object | None, kind: type) -> lazy[Value] | Value:
+        if owner is None:
+            return self
+        kept: Value = vars(owner).setdefault(self._name, self._compute(owner))
+        return kept
 
 
 def resolve_threads(n_threads: int | None = None) -> int:
@@ -54,7 +151,7 @@ def resolve_threads(n_threads: int | None = None) -> int:
 def usable_cores() -> int:
     """Cores this process may use: its affinity, limited by the container's CPU quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, _cgroup_quota(Path("/sys/fs/cgroup/cpu.max"))))
+    return max(1, min(cores or 1, _container_quota()))
 
 
 def run_blocks(
@@ -88,7 +185,7 @@ def run_blocks(
 
 
 def parallel_map_ordered(
-    function: Callable[[int], Result], items: Iterable[int], n_threads: int
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int
 ) -> Generator[Result, None, None]:
     """``function`` of each item, in the items' order, on ``n_threads`` threads.
 
@@ -114,26 +211,85 @@ def parallel_map_ordered(
 
 def submit(n_threads: int, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     """Start ``function(*arguments)`` on the pool of ``n_threads`` threads."""
-    with _lock:
+    with _lock:  # until the pool has the work, nobody may end it
         pool = _pools.get(n_threads)
         if pool is None:
             pool = ThreadPoolExecutor(n_threads, thread_name_prefix=_WORKER)
             _pools[n_threads] = pool
-    return pool.submit(function, *arguments)
+        return pool.submit(function, *arguments)
+
+
+@contextlib.contextmanager
+def ending_threads() -> Iterator[None]:
+    """Leave no thread behind: when the outermost of such calls is over, on whatever thread, all pools end.
+
+    Work that others have given to a pool is finished first. On a worker thread this does nothing, as a pool cannot
+    wait for the thread that ends it.
+    """
+    if _is_worker():
+        yield
+        return
+    with _lock:
+        _users.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        with _lock:
+            if threading.get_ident() in _users:  # a fork has forgotten it
+                _users.remove(threading.get_ident())
+            ended = [] if _users else list(_pools.values())
+            if not _users:
+                _pools.clear()
+        for pool in ended:
+            pool.shutdown()
 
 
 def _is_worker() -> bool:
     return threading.current_thread().name.startswith(_WORKER)
 
 
-@functools.cache  # reading the file takes longer than growing a small tree
+@functools.cache  # reading the files takes longer than growing a small tree
+def _container_quota(
+    groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> int:
+    """Whole cores that the process's control groups and the groups above them allow; a very large number if all.
+
+    A line of ``groups`` is ``number:controllers:path``; version 2 has no controllers. A container may see its own
+    group as the root, so the root is always looked at.
+    """
+    try:
+        lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
+    except OSError:
+        lines = []
+    found = [_cgroup_quota(root / "cpu.max"), _first_version_quota(root / "cpu")]
+    for _, controllers, path in (line for line in lines if len(line) == len(("n", "c", "p"))):
+        folders = [Path(path.lstrip("/"))]
+        folders += folders[0].parents
+        if not controllers:
+            found += [_cgroup_quota(root / folder / "cpu.max") for folder in folders]
+        elif "cpu" in controllers.split(","):
+            mounts = (root / controllers, root / "cpu")
+            found += [_first_version_quota(each / folder) for each in mounts for folder in folders]
+    return min(found)
+
+
 def _cgroup_quota(path: Path) -> int:
     """Whole cores of a cgroup-v2 quota; a very large number if there is none."""
     try:
         quota, period = path.read_text().split()
         return max(1, int(quota) // int(period))
     except (OSError, ValueError):
-        return 1 << 30
+        return _NO_QUOTA
+
+
+def _first_version_quota(folder: Path) -> int:
+    """The same for a group of cgroup v1."""
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        period = int((folder / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return _NO_QUOTA
+    return max(1, quota // period) if quota > 0 and period > 0 else _NO_QUOTA
 
 
 def _forget_pools() -> None:
@@ -141,6 +297,7 @@ def _forget_pools() -> None:
     global _lock  # noqa: PLW0603 - the parent's lock may be held at the moment of the fork
     _lock = threading.Lock()
     _pools.clear()
+    _users.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -31,15 +31,14 @@ from rankwood._core import checks
 from rankwood._core.files import atomic_path
 from rankwood.binning.bins import CODE, MOST_BINS, Bins
 from rankwood.binning.fit import checked_parameters, fit_bins
+from rankwood.data.cache import checksum
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Features, Rows
 from rankwood.errors import DataError, InputError, ParameterError
 
 RECORD = "bins.json"
 CODES = "codes.npy"
-_FORMAT = 1  # raise it when the files, the codes or the choice of cut points change
-_PIECES = 1024
-_PIECE_BYTES = 1 << 16
+_FORMAT = 2  # raise it when the files, the codes or the choice of cut points change
 _THRESHOLD = "<f4"  # little-endian on every machine
 
 log = logging.getLogger(__name__)
@@ -84,12 +83,12 @@ class BinnedData:
     @property
     def n_rows(self) -> int:
         """Number of documents."""
-        return int(self.codes.shape[1])
+        return self.data.n_documents
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return int(self.codes.shape[0])
+        return self.bins.n_features
 
     @property
     def n_bins(self) -> Rows:
@@ -219,8 +218,10 @@ class CodeCache:
                 codes.flush()
                 codes_hash = content_hash(codes)
                 del codes
+                # Before the rename: another writer may put other codes there right after it.
+                written: Bytes = np.load(path, mmap_mode="r", allow_pickle=False)
             self._write_record(bins, codes_hash)
-            return self._map()
+            return written
         except OSError as reason:
             log.warning("the codes cannot be kept in %s: %s", self.folder, reason)
             return None
@@ -245,17 +246,9 @@ class CodeCache:
 
 
 def content_hash(array: Array) -> str:
-    """A hash of dtype, shape and bytes: of all bytes up to 64 MB, of 1,024 pieces beyond."""
-    digest = hashlib.sha256(f"{array.dtype.str} {list(array.shape)}".encode())
-    content = np.asarray(array).reshape(-1).view(np.uint8)
-    if content.nbytes <= _PIECES * _PIECE_BYTES:
-        digest.update(content.data)
-        return digest.hexdigest()
-    last = content.nbytes - _PIECE_BYTES
-    for piece in range(_PIECES):
-        start = last * piece // (_PIECES - 1)
-        digest.update(content[start : start + _PIECE_BYTES].data)
-    return digest.hexdigest()
+    """A hash of dtype, shape and all bytes."""
+    about = f"{array.dtype.str} {list(array.shape)} {checksum(np.ascontiguousarray(array))}"
+    return hashlib.sha256(about.encode()).hexdigest()
 
 
 def _reserve(path: Path, shape: tuple[int, int]) -> Any:

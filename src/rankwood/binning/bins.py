@@ -7,7 +7,6 @@ value.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.jit import kernel
-from rankwood._core.threads import run_blocks
+from rankwood._core.threads import lazy, run_blocks
 from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Rows
 from rankwood.errors import DataError, ParameterError
 
@@ -100,7 +99,7 @@ class Bins:
         """Number of features."""
         return self.offsets.size - 1
 
-    @functools.cached_property
+    @lazy
     def n_value_bins(self) -> Rows:
         """The number of value bins of each feature, 1 to 255; the code for missing values is not counted."""
         return checks.read_only(np.diff(self.offsets) + 1)
@@ -147,7 +146,7 @@ class Bins:
             least=_LEAST_ROWS,
         )
 
-    @functools.cached_property
+    @lazy
     def _tables(self) -> Features:
         """The thresholds as one row of 256 per feature, padded with +inf, which no value exceeds."""
         sizes = np.diff(self.offsets)

@@ -81,14 +81,33 @@ def fit_bins(
     n_rows, n_features = matrix.shape
     if n_features == 0:
         raise DataError("features must have at least one column, got none.")
-    if n_rows > sample:
-        rows = np.sort(stream(seed, "binning").choice(n_rows, sample, replace=False, shuffle=False))
-        special = _find_special(matrix, threads)
-    else:
-        rows = np.arange(n_rows)
+    rows = sampled_rows(n_rows, sample, seed)
+    special = find_specials(matrix, threads) if n_rows > sample else None
+    return fit_sample(matrix, rows, special, max_bins, threads)
+
+
+def sampled_rows(n_rows: int, sample: int, seed: int) -> Rows:
+    """The rows that determine the thresholds, ascending: all, or as many as ``sample`` says."""
+    if n_rows <= sample:
+        return np.arange(n_rows)
+    is_drawn = np.zeros(n_rows, bool)
+    is_drawn[stream(seed, "binning").choice(n_rows, sample, replace=False, shuffle=False)] = True
+    return np.flatnonzero(is_drawn)  # ten times as fast as sorting the numbers
+
+
+def fit_sample(
+    matrix: Features, rows: Rows, special: Array | None, max_bins: int, threads: int
+) -> Bins:
+    """Thresholds from the given rows of a matrix.
+
+    ``special`` tells of each feature whether there are NaN, +inf and -inf in any row, also in those that are not
+    among ``rows``; None where ``rows`` are all rows.
+    """
+    n_features = matrix.shape[1]
+    if special is None:
         special = np.zeros((3, n_features), bool)
     thresholds_of_feature: list[Features] = [np.zeros(0, FEATURE)] * n_features
-    has_missing = special[0]
+    has_missing = special[0].copy()
     source = _Source(_bits(matrix), checks.read_only(rows.astype(ROW)), special[1:], max_bins)
     run_blocks(
         _fit_features, n_features, source, thresholds_of_feature, has_missing, n_threads=threads
@@ -150,7 +169,7 @@ def _fit_features(
             )
 
 
-def _find_special(matrix: Features, n_threads: int) -> Array:
+def find_specials(matrix: Features, n_threads: int) -> Array:
     """Whether each feature has NaN, +inf and -inf in any row: 3 × features."""
     n_chunks = -(-len(matrix) // _CHUNK_ROWS)
     chunk_has = np.zeros((n_chunks, 3, matrix.shape[1]), bool)

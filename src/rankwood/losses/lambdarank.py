@@ -33,21 +33,25 @@ up to the sign. Measures differ in how upper and lower follow from a ranking; on
 
 from __future__ import annotations
 
-import functools
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.jit import kernel
-from rankwood._core.threads import run_blocks
-from rankwood.data.judgments import HasJudgments
+from rankwood._core.threads import lazy, run_blocks
+from rankwood.data.dataset import HasJudgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import ParameterError
-from rankwood.measures.gains import discounts, rule, sums_over_ranks
-from rankwood.measures.listwise import largest_label, relevant_counts
+from rankwood.measures.listwise import (
+    discounts,
+    largest_label,
+    relevant_counts,
+    rule,
+    sums_over_ranks,
+)
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.measures.ranking import Lists, group, order
 
@@ -115,10 +119,20 @@ class LambdaRank:
 
     def __post_init__(self) -> None:
         _ = self._worth  # wrong labels, and data without queries, are refused here
+        self._lists.forget_rankings()  # by label: they are not needed again, and as large as the labels
 
     def start(self) -> float:
         """Scores start at 0: a constant changes no pair."""
         return 0.0
+
+    def options_for_parts(self) -> dict[str, Any]:
+        """The options of the loss of some of the queries: the largest label of all is named where it counts."""
+        return {
+            "target": self._measure.with_largest(self._lists.largest_label),
+            "sigma": self.sigma,
+            "truncation": self.truncation,
+            "normalise": self.normalise,
+        }
 
     def ranks_as(self, lists: Lists) -> bool:
         """Whether a ranking of ``lists`` is a ranking of the loss's own: the same documents at the same positions."""
@@ -190,31 +204,31 @@ class LambdaRank:
     def _n_rows(self) -> int:
         return self.data.judgments.n_documents
 
-    @functools.cached_property
+    @lazy
     def _measure(self) -> Measure:
         return parse_target(self.target)
 
-    @functools.cached_property
+    @lazy
     def _lists(self) -> Lists:
         """The documents by query, without those of weight 0; scores are not looked at."""
         has_weight = None if self.weights is None or self.weights.all() else self.weights > 0.0
         judgments = self.data.judgments
         return group(judgments.labels, judgments, judged=has_weight, unjudged="condense")
 
-    @functools.cached_property
+    @lazy
     def _worth(self) -> Floats:
         """What each document brings, such that a swap changes the measure by a difference of it times one of ranks."""
         worth = {"ndcg": _gain_shares, "err": _chances}.get(self._measure.name, _relevance)
         return checks.read_only(worth(self._measure, self._lists))
 
-    @functools.cached_property
+    @lazy
     def _discounts(self) -> Floats:
         longest = int(np.diff(self._lists.offsets).max(initial=0))
         is_ndcg = self._measure.name == "ndcg"
         ranks = min(longest, self._measure.k or longest) if is_ndcg else 0
         return discounts(str(self._measure["discount"]) if is_ndcg else "log2", ranks)
 
-    @functools.cached_property
+    @lazy
     def _rules(self) -> PairRules:
         """Beyond the cut-off no swap changes anything: pairs are truncated there at the latest."""
         cutoff = self._measure.k or _ALL
@@ -222,13 +236,13 @@ class LambdaRank:
         kind = _KINDS[self._measure.name]
         return PairRules(kind, cutoff, truncation, float(self.sigma), bool(self.normalise))
 
-    @functools.cached_property
+    @lazy
     def _work(self) -> Rows:
         """Pairs, and documents to be ranked, of all queries up to each."""
         sizes = np.diff(self._lists.offsets)
         return np.cumsum(sizes * (np.minimum(sizes, self._rules.truncation) + 8))
 
-    @functools.cached_property
+    @lazy
     def _edges(self) -> tuple[Array]:
         """The first query of each block, and where the last ends: blocks of about the same work."""
         total = int(self._work[-1]) if self._work.size else 0

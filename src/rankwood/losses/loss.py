@@ -1,13 +1,29 @@
-"""``Loss``, and the losses of single rows: squared, exponential, and a function of the user's own.
+"""``Loss``, the losses of single rows, and what a weak learner fits in a round of boosting.
 
 A loss is made for one training set and gives, at any scores, its value and its gradient and hessian by the score of
-each row. What a weak learner fits follows from these, but is another thing: see ``rankwood.losses.targets``.
+each row. The losses of single rows are squared, exponential, and a function of the user's own.
 
 Signs: losses are minimised. A document whose score should rise has a negative gradient.
+
+What a weak learner fits follows from the loss and the scores so far, but is another thing: a target and a weight for
+each row (``weak_learner_targets``). A leaf predicts ``Σ weight · target / (Σ weight + l2)``:
+
+=================== ===================================== ========================= =================
+loss                target of a row                       weight of a row           a leaf is then
+=================== ===================================== ========================= =================
+``SquaredLoss``     the residual ``label - score``        the row's weight          the mean residual
+``ExponentialLoss`` the class, 1 or -1                    ``D ∝ weight · exp(-yF)`` a vote
+``NDCGBoostLoss``   1 if the document should rise, else 0 size of the gradient      a vote
+any other           ``-gradient / hessian``               the hessian               Newton's step
+=================== ===================================== ========================= =================
+
+A new loss that is lowered by Newton's step needs no entry here. RankBoost grows no trees: its rankers are chosen by
+``PairLoss.potentials``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +32,24 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.checks import read_only
+from rankwood._core.jit import kernel
+from rankwood._core.sums import exact_mean, exact_sum
+from rankwood._core.threads import run_blocks
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Floats
+from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
+from rankwood.losses.pairs import NDCGBoostLoss
 
 LARGEST_EDGE = 1.0 - 1e-6  # no weight is larger than ½ ln(2·10⁶) = 7.3
 LEAST_EDGE = 1e-8  # below, √(1 - r²) is 1 in float64 and a round changes nothing
 
 # A function of (scores, data) that gives the gradient and the hessian of a loss to be minimised, row by row.
 Gradients = Callable[[Floats, RankingData], tuple[Any, Any]]
+Targets = tuple[Floats, Floats | None]  # target and weight of each row; None where all weigh alike
+
+_LEAST_ROWS = 50_000  # per thread: fewer are divided faster than a thread starts
+_LEAST_HESSIAN = 1e-100  # below, the quotient may be no number; such a row has target and weight 0
 
 
 class HasGradients(Protocol):
@@ -63,9 +88,9 @@ class SquaredLoss:
         if not self.starts_at_mean:
             return 0.0
         if self.weights is None:
-            return float(self.labels.mean())
+            return exact_mean(self.labels)
         # Scaled by the greatest weight, so that sums of extreme weights stay finite.
-        return float(np.average(self.labels, weights=self.weights / self.weights.max()))
+        return exact_mean(self.labels, self.weights / self.weights.max())
 
     def gradients(self, scores: Floats) -> tuple[Floats, Floats]:
         """``weight · (score - label)``, and the weight."""
@@ -95,7 +120,7 @@ class ExponentialLoss:
     def gradients(self, scores: Floats) -> tuple[Floats, Floats]:
         """``-class · share · exp(-class · score)``, and the same without ``-class``; shares of the weight sum to 1."""
         weights = np.ones(scores.size) if self.weights is None else self.weights
-        hessian = weights / weights.sum() * np.exp(-self.classes * scores)
+        hessian = weights / exact_sum(weights) * np.exp(-self.classes * scores)
         return -self.classes * hessian, hessian
 
     def value(self, scores: Floats) -> float:
@@ -154,3 +179,62 @@ def _refuse_hessian(gradient: Floats, hessian: Floats) -> None:
             f"{float(gradient[row]):g}. It must be positive wherever the gradient is not 0; "
             "a loss without one can give ones, which makes leaves mean gradients."
         )
+
+
+@functools.singledispatch
+def weak_learner_targets(loss: Any, scores: Floats, *ranking: Any) -> Targets:
+    """What the next weak learner fits at ``scores``; Newton's targets for a loss without a rule of its own.
+
+    ``ranking`` may be passed on to a loss that takes a ranking of the scores, if one is known already.
+    """
+    gradient, hessian = loss.gradients(scores, *ranking)
+    return newton_targets(gradient, hessian, getattr(loss, "n_threads", 1))
+
+
+@weak_learner_targets.register
+def residuals(loss: SquaredLoss, scores: Floats) -> Targets:
+    """What the scores leave of the labels; the mean of them is the best leaf."""
+    return loss.labels - scores, loss.weights
+
+
+@weak_learner_targets.register
+def weighted_classes(loss: ExponentialLoss, scores: Floats) -> tuple[Floats, Floats]:
+    """The class of each row, and AdaBoost's distribution D over the rows, which sums to 1."""
+    exponents = -loss.classes * scores
+    weights = np.exp(exponents - exponents.max())  # shifted, so that long sums stay finite
+    if loss.weights is not None:
+        weights *= loss.weights
+    return loss.classes, weights / exact_sum(weights)
+
+
+@weak_learner_targets.register
+def rising_documents(loss: NDCGBoostLoss, scores: Floats) -> tuple[Floats, Floats]:
+    """1 for a document that should rise and 0 for one that should fall, and how much that weighs."""
+    weights = loss.document_weights(scores)
+    return (weights > 0).astype(np.float64), np.abs(weights)
+
+
+def newton_targets(
+    gradient: Floats, hessian: Floats, n_threads: int | None = None
+) -> tuple[Floats, Floats]:
+    """``-gradient / hessian`` with weight ``hessian``: a leaf is then Newton's step ``-Σ gradient / (Σ hessian + l2)``.
+
+    A row without hessian, such as a document that is in no pair, has target 0 and weight 0.
+    """
+    given = [read_only(np.ascontiguousarray(part, np.float64)) for part in (gradient, hessian)]
+    target, weight = np.empty(len(gradient)), np.empty(len(gradient))
+    rows = (*given, target, weight)
+    run_blocks(newton_steps, target.size, *rows, n_threads=n_threads, least=_LEAST_ROWS)
+    return target, weight
+
+
+@kernel
+def newton_steps(
+    first: int, last: int, gradient: Array, hessian: Array, target: Array, weight: Array
+) -> None:
+    """Target and weight of each row."""
+    for row in range(first, last):
+        has_hessian = hessian[row] >= _LEAST_HESSIAN
+        step = gradient[row] / hessian[row] if has_hessian else 0.0
+        target[row] = -step
+        weight[row] = hessian[row] if has_hessian else 0.0

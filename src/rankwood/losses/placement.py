@@ -18,7 +18,7 @@ import numpy as np
 
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
-from rankwood.data.judgments import HasJudgments, Judgments
+from rankwood.data.dataset import HasJudgments, Judgments
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.ranking import order, run_lists
 

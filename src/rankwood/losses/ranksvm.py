@@ -26,8 +26,7 @@ import numpy as np
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
 from rankwood._core.threads import run_blocks
-from rankwood.data.dataset import RankingData
-from rankwood.data.judgments import HasJudgments
+from rankwood.data.dataset import HasJudgments, RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.ranking import order, run_lists
 from rankwood.models.linear import Scaling

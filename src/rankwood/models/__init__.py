@@ -4,7 +4,7 @@ The life of a model, from arrays to a file and back
 ---------------------------------------------------
 1. Training gives the arrays of nodes, tree by tree, to ``forest.NodeArrays``; together they become a
    ``forest.Forest``. ``validate`` checks every rule that scoring relies on, and the arrays become read-only.
-2. ``Forest.predict`` brings the features into the model's order (``inputs.features_in_order``), packs the forest once
+2. ``Forest.predict`` brings the features into the model's order (``validate.features_in_order``), packs the forest once
    for scoring (``scoring.pack``) and calls the kernels of ``scoring`` on blocks of rows.
 3. ``format.save_model`` looks the model up in ``format.KINDS``. The kind's ``to_arrays`` returns scalars and named
    arrays; ``archive.write_archive`` writes them as ``model.json`` and ``.npy`` members of a zip file. The same
@@ -20,9 +20,8 @@ Modules
 ``forest``
     ``Forest``, trees as flat arrays; trees and forests joined; the features that trees use and their costs.
 ``validate``
-    The rules of a forest's arrays; checks that all models share.
-``inputs``
-    Features in the model's order, at once or fetched when needed.
+    The rules of a forest's arrays; checks that all models share; features in the model's order, at once or fetched
+    when needed.
 ``scoring``
     Scores and leaves of documents, and their kernels.
 ``linear``, ``neural``, ``ordinal``, ``cascade``, ``family``, ``blend``

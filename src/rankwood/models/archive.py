@@ -24,11 +24,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rankwood._core.files import atomic_path
+from rankwood._core.files import atomic_path, explained_writing
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.models import validate
 from rankwood.models.forest import Forest
+from rankwood.models.validate import is_unicode
 
 DOCUMENT = "model.json"
 DTYPES = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
@@ -37,6 +38,8 @@ _MOST_DOCUMENT_BYTES = 16 * 2**20
 _MOST_DIRECTORY_BYTES = 2**20  # enough for some thousand arrays
 _MOST_DIMENSIONS = 4
 _MOST_NAME = 128
+_MOST_LEVELS = 64  # of lists and objects inside each other
+_HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _CHUNK = 1 << 20
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of zip: bytes must not depend on the clock
 _END = struct.Struct("<4s4H2LH")  # end of central directory
@@ -78,18 +81,18 @@ def write_archive(
         for name, array in declared.items()
     }
     text = _to_json({**document, "arrays": record})
-    try:
-        with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-            archive.writestr(_member(DOCUMENT, len(text)), text)
-            for name, array in plain.items():
-                header = declared[name].header
-                member = _member(_member_name(name), len(header) + array.nbytes)
-                with archive.open(member, "w") as file:
-                    file.write(header)
-                    file.write(array.reshape(-1).view(np.uint8).data)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        reason = error.strerror or error
-        raise ModelError(f"{os.fspath(path)} cannot be written: {reason}.") from None
+    with (
+        explained_writing(path, ModelError),
+        atomic_path(path, durable=True) as temporary,
+        zipfile.ZipFile(temporary, "w") as archive,
+    ):
+        archive.writestr(_member(DOCUMENT, len(text)), text)
+        for name, array in plain.items():
+            header = declared[name].header
+            member = _member(_member_name(name), len(header) + array.nbytes)
+            with archive.open(member, "w") as file:
+                file.write(header)
+                file.write(array.reshape(-1).view(np.uint8).data)
 
 
 def read_archive(
@@ -345,7 +348,22 @@ def _read_document(
         _refuse(path, f"has a {DOCUMENT} that cannot be read ({error})")
     if not isinstance(document, dict):
         _refuse(path, f"has a {DOCUMENT} that is no object")
+    if _is_deep(document):
+        _refuse(path, f"has a {DOCUMENT} nested more than {_MOST_LEVELS} levels deep")
+    if _HALF_A_CHARACTER.search(text) and not is_unicode(json.dumps(document, ensure_ascii=False)):
+        _refuse(path, f"has a {DOCUMENT} with half a character (a lone surrogate)")
     return document
+
+
+def _is_deep(document: Any) -> bool:
+    """Whether a value of JSON is nested deeper than its readers follow."""
+    level = [document]
+    for _ in range(_MOST_LEVELS):
+        of_objects = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [part for parts in of_objects for part in parts if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _no_constant(text: str) -> NoReturn:

@@ -9,7 +9,6 @@ Terms
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.threads import lazy
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import ModelError
 from rankwood.models import validate
@@ -30,7 +30,7 @@ from rankwood.models.archive import (
     refuse_others,
 )
 from rankwood.models.forest import Forest
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order
 
 LEAST_ERROR, MOST_ERROR = 0.01, 100.0  # predicted errors are limited to this range; their mean is 1
 MOST_PARTS = 100
@@ -88,8 +88,10 @@ class BlendModel:
         matrix = features_in_order(features, self.n_features, self.feature_names)
         shares = self._shares(matrix, n_threads)
         scores: Floats = np.zeros(len(matrix))
-        for number, column in enumerate(self._units(matrix, n_threads).T):
-            scores += shares[:, number] * column
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            for number, column in enumerate(self._units(matrix, n_threads).T):
+                scores += shares[:, number] * column
+        validate.refuse_infinite_scores(scores)
         return scores
 
     def predict_parts(self, features: Any, *, n_threads: int | None = None) -> Floats:
@@ -120,7 +122,7 @@ class BlendModel:
         """Whether the score is one weighted sum of trees."""
         return self._refusal is None
 
-    @functools.cached_property
+    @lazy
     def _refusal(self) -> str | None:
         """Why the score is no sum of trees; None where it is one."""
         if self.gates:
@@ -133,7 +135,7 @@ class BlendModel:
                 return f"its part '{name}' ({type(part).__name__}) is no sum of trees"
         return None
 
-    @functools.cached_property
+    @lazy
     def forest(self) -> Forest:
         """The score as one weighted sum of trees; parts of weight 0 are left out."""
         if self._refusal is not None:
@@ -246,11 +248,12 @@ class BlendModel:
 def gated_weights(weights: Floats, errors: Floats, strength: float) -> Floats:
     """The weight of each part for each row: weight · error^-strength, as shares of their sum."""
     limited = np.clip(errors, LEAST_ERROR, MOST_ERROR)
-    shares: Floats = weights * limited**-strength
-    total = np.zeros(len(shares))
-    for column in shares.T:  # in order: numpy's own sums depend on the layout
-        total += column
-    shares /= total[:, np.newaxis]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # scores are checked
+        shares: Floats = weights * limited**-strength
+        total = np.zeros(len(shares))
+        for column in shares.T:  # in order: numpy's own sums depend on the layout
+            total += column
+        shares /= total[:, np.newaxis]
     return shares
 
 

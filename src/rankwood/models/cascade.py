@@ -18,7 +18,6 @@ A missing output (NaN) is missing in every form, and the others are compared wit
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -26,15 +25,15 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
-from rankwood.data.dataset import RankingData
-from rankwood.data.judgments import Grouping
+from rankwood._core.threads import lazy
+from rankwood.data.dataset import Grouping, RankingData
 from rankwood.dtypes import FEATURE, Array, Features, Floats
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models import validate
 from rankwood.models.archive import Arrays, Record, check_record, names_of, refuse_others
 from rankwood.models.forest import Forest
-from rankwood.models.inputs import features_in_order
 from rankwood.models.ordinal import OrdinalModel
+from rankwood.models.validate import features_in_order
 
 SCORES = "scores"
 FORMS = (SCORES, "standard", "ranks", "gaps")
@@ -84,7 +83,9 @@ class Cascade:
 
         Nor does it depend on other rows, but for those of its query where ``forms`` relate outputs to them.
         """
-        return np.ascontiguousarray(self.predict_layers(features, n_threads=n_threads)[:, -1])
+        layers = self.predict_layers(features, n_threads=n_threads)
+        validate.refuse_infinite_scores(layers[:, -1])
+        return np.ascontiguousarray(layers[:, -1])
 
     def predict_layers(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The score of each row by each layer, as if it were the last: rows × layers."""
@@ -142,7 +143,7 @@ class Cascade:
         """Number of leaves of all trees."""
         return sum(getattr(model, "n_leaves", 0) for model in self.models)
 
-    @functools.cached_property
+    @lazy
     def max_depth(self) -> int:
         """Number of splits on the longest path from a root to a leaf of any tree."""
         return max(getattr(model, "max_depth", 0) for model in self.models)
@@ -166,11 +167,7 @@ class Cascade:
 
     def _check(self) -> None:
         """Raise a ``ModelError`` that names the first thing wrong."""
-        n_features = self.n_features
-        if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
-            raise ModelError(
-                f"n_features must be a whole number of at least 1, got {n_features!r}."
-            )
+        n_features = validate.feature_count(self.n_features)
         if not isinstance(self.keep_augmented, bool):
             raise ModelError(f"keep_augmented must be True or False, got {self.keep_augmented!r}.")
         if not self.forms or len(set(self.forms)) < len(self.forms) or set(self.forms) - set(FORMS):

@@ -18,7 +18,6 @@ Terms
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -27,13 +26,14 @@ import numpy as np
 
 from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
-from rankwood.data.costs import feature_costs
+from rankwood._core.threads import lazy
+from rankwood.data.features import feature_costs
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models import scoring
 from rankwood.models.forest import Forest, cost_of_trees, count_features, features_of
-from rankwood.models.inputs import FeatureSource
 from rankwood.models.scoring import BLOCK_KEYS, LANES, MOST_GROUPS, key_of, walk_documents
+from rankwood.models.validate import FeatureSource
 
 SCOPES = ("query", "all")
 COUNTED = ("all", "path")
@@ -62,8 +62,8 @@ class EarlyExit:
     scope: str = "query"
 
     def __post_init__(self) -> None:
-        checks.whole_number("every", self.every, 1)
-        checks.real_number("drop", self.drop, "[0, 1)")
+        object.__setattr__(self, "every", checks.whole_number("every", self.every, 1))
+        object.__setattr__(self, "drop", checks.real_number("drop", self.drop, "[0, 1)"))
         checks.one_of("scope", self.scope, SCOPES)
 
     @classmethod
@@ -300,11 +300,11 @@ class Journey:
             cost = self._cost_by_trees[self.n_trees]
         return EarlyExitScores(self.scores.copy(), self.n_trees.copy(), n_features, cost)
 
-    @functools.cached_property
+    @lazy
     def _cost_by_trees(self) -> Floats:
         return cost_of_trees(self.forest, self.costs)
 
-    @functools.cached_property
+    @lazy
     def _features_by_trees(self) -> Array:
         return count_features(self.forest)
 

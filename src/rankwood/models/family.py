@@ -16,7 +16,6 @@ Terms
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.threads import lazy
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.models import validate
@@ -51,6 +51,7 @@ EXPLORED_ARRAYS: dict[str, type[np.generic]] = {
     "round": np.int32,
 }
 FREE, NO_CONSTRAINT = -1, -2
+_ROUNDS_PER_MODEL = 100_000  # rounds that add no model are few
 
 _COLUMN, _ROW, _MARGIN = 28.0, 12.0, 20.0  # of the SVG, in pixels
 _WIDEST, _HIGHEST = 1600.0, 1200.0
@@ -163,18 +164,20 @@ class Family(ForestProperties):
         chosen = whole.best(max_trees)
         return cls(kept, tree_of_model, explored, chosen, measure, is_minimised, chosen_of_size)
 
-    @functools.cached_property
+    @lazy
     def front(self) -> list[FrontPoint]:
         """The model for every number of trees, the empty one first; among equally good ones the oldest."""
         values = self._worths
         points: list[FrontPoint] = []
         highest = -np.inf
-        for depth in range(int(self.explored.depth.max()) + 1):
-            if self.chosen_of_size is None:
-                of_depth = np.flatnonzero(self.explored.depth == depth)
-                model = int(of_depth[np.argmax(values[of_depth])])
-            else:
-                model = int(self.chosen_of_size[depth])
+        chosen = self.chosen_of_size
+        if chosen is None:  # the best of each depth, and of equal ones the first
+            order = np.lexsort((-values, self.explored.depth))
+            first = np.searchsorted(
+                self.explored.depth[order], np.arange(int(self.explored.depth.max()) + 1)
+            )
+            chosen = order[first]
+        for depth, model in enumerate(chosen.tolist()):
             is_better = bool(values[model] > highest)
             highest = max(highest, float(values[model]))
             f, valid = float(self.explored.f[model]), float(self.explored.valid[model])
@@ -208,7 +211,7 @@ class Family(ForestProperties):
             )
         return positions.astype(np.int64)
 
-    @functools.cached_property
+    @lazy
     def forest(self) -> Forest:
         """The trees of the chosen model."""
         return self.model(self.chosen)
@@ -248,8 +251,14 @@ class Family(ForestProperties):
         if not isinstance(self.measure, str) or not isinstance(self.is_minimised, bool):
             raise ModelError("measure must be a text and is_minimised true or false.")
         self._check_sizes()
+        is_whole_path = [True]
+        for parent, tree in zip(
+            self.explored.parent[1:].tolist(), tree_of_model[1:].tolist(), strict=True
+        ):
+            is_whole_path.append(is_whole_path[parent] and tree != _DROPPED)
         for number in {self.chosen, *(point.model for point in self.front)}:
-            self._tree_positions(number)
+            if not is_whole_path[number]:
+                self._tree_positions(number)  # raises
 
     def _check_sizes(self) -> None:
         """Raise unless ``chosen_of_size`` names a model of at most so many trees for each number of trees."""
@@ -324,12 +333,15 @@ class ExploredTree:
             np.isnan(self.f_hat), -np.inf, -self.f_hat if is_minimised else self.f_hat
         )
         growth: dict[str, list[int]] = {"round": [], "models": [], "length": [], "depth": []}
+        order = np.argsort(self.round, kind="stable")
+        n_rounds = int(self.round.max(initial=0))
+        ends = np.searchsorted(self.round[order], np.arange(n_rounds + 1), side="right").tolist()
         leader, before = 0, 0
-        for number in range(1, int(self.round.max(initial=0)) + 1):
-            for model in np.flatnonzero(self.round == number).tolist():
+        for number in range(1, n_rounds + 1):
+            for model in order[ends[number - 1] : ends[number]].tolist():
                 if (worths[model], self.depth[model]) > (worths[leader], self.depth[leader]):
                     leader = model
-            models = int((self.round <= number).sum()) - 1
+            models = ends[number] - 1
             values = (number, models, models - before, int(self.depth[leader]))
             for column, value in zip(growth.values(), values, strict=True):
                 column.append(value)
@@ -381,6 +393,8 @@ class ExploredTree:
             raise ModelError("a model's parent must have a lower number.")
         if (self.depth[1:] != self.depth[below] + 1).any():
             raise ModelError("a model must be one hypothesis deeper than its parent.")
+        if self.round.min() < 0 or self.round.max() > _ROUNDS_PER_MODEL * size:
+            raise ModelError(f"round must be from 0 to {_ROUNDS_PER_MODEL} for each model.")
         if (self.constraint < NO_CONSTRAINT).any():
             raise ModelError("a constraint must be -2 or greater.")
 

@@ -9,7 +9,6 @@ use and what computing them costs.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.threads import lazy
 from rankwood.dtypes import OFFSET, Array, Floats
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models import validate
@@ -148,19 +148,19 @@ class Forest:
         """Number of leaves of all trees."""
         return int((self.feature < 0).sum())
 
-    @functools.cached_property
+    @lazy
     def max_depth(self) -> int:
         """Number of splits on the longest path from a root to a leaf."""
         return max(0, sum(1 for _ in levels(self)) - 1)
 
-    @functools.cached_property
+    @lazy
     def packed(self) -> PackedForest:
         """The forest in the layout that scoring uses, computed once."""
         from rankwood.models.scoring import ordered_keys, pack
 
         return pack(self, ordered_keys(self.threshold))
 
-    @functools.cached_property
+    @lazy
     def explainer(self) -> TreeExplainer:
         """The forest in the layout that explaining uses, computed once; see ``rankwood.models.shapley``."""
         from rankwood.models.shapley import TreeExplainer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from rankwood._core import checks, threads
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
-from rankwood._core.threads import run_blocks
+from rankwood._core.threads import lazy, run_blocks
 from rankwood.dtypes import SCORE, WEIGHT, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.models import validate
@@ -24,7 +23,7 @@ from rankwood.models.archive import (
     native_arrays,
     refuse_others,
 )
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order
 
 ARRAYS: dict[str, type[np.generic]] = {"weights": WEIGHT, "fill": WEIGHT, "spread": WEIGHT}
 _SCALARS = ("intercept",)
@@ -89,7 +88,7 @@ class LinearModel:
         """How many features a document has."""
         return self.weights.size
 
-    @functools.cached_property
+    @lazy
     def used(self) -> Array:
         """The features whose weight is not 0."""
         return checks.read_only(np.flatnonzero(self.weights))
@@ -200,7 +199,7 @@ class Scaling:
         least = np.where(moments[WEIGHT_SUM] > 0, moments[LEAST], 0.0)
         return cls(read_only(centre), read_only(spread), read_only(least))
 
-    @functools.cached_property
+    @lazy
     def inverse(self) -> Floats:
         """One over the spread; 0 for constant features, which therefore get no weight."""
         is_constant = self.spread == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,12 +11,12 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.jit import kernel
-from rankwood._core.threads import run_blocks
+from rankwood._core.threads import lazy, run_blocks
 from rankwood.dtypes import FEATURE, SCORE, Array, Features, Floats
 from rankwood.errors import DataError, ModelError
 from rankwood.models import validate
 from rankwood.models.archive import check_record, names_of, native_arrays, refuse_others
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order
 
 ARRAYS: dict[str, type[np.generic]] = {
     "widths": np.int64,
@@ -101,7 +100,7 @@ class NeuralModel:
         """How many features a document has."""
         return int(self.widths[0])
 
-    @functools.cached_property
+    @lazy
     def layers(self) -> tuple[tuple[Array, Array], ...]:
         """The weights (inputs × units) and biases of each layer."""
         layers, first_weight, first_bias = [], 0, 0
@@ -127,9 +126,7 @@ class NeuralModel:
             for first in range(0, len(matrix), _ROWS_AT_ONCE):
                 part = matrix[first : first + _ROWS_AT_ONCE]
                 scores[first : first + len(part)] = self._scores_of(part, n_threads)
-        finite = np.isfinite(scores)
-        if not finite.all():
-            raise DataError(f"the score of row {int(np.argmin(finite))} is beyond floating point.")
+        validate.refuse_infinite_scores(scores)
         return scores
 
     def _scores_of(self, matrix: Features, n_threads: int | None) -> Array:

@@ -9,7 +9,7 @@ Terms
 from __future__ import annotations
 
 import dataclasses
-import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.threads import lazy
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.models.archive import (
@@ -27,7 +28,7 @@ from rankwood.models.archive import (
     trees_to_arrays,
 )
 from rankwood.models.forest import Forest, ForestProperties
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order, largest_score
 
 _ARRAYS: dict[str, type[np.generic]] = {
     "tree_counts": np.int64,
@@ -83,7 +84,7 @@ class OrdinalModel(ForestProperties):
             clip,
         )
 
-    @functools.cached_property
+    @lazy
     def forest(self) -> Forest:
         """The score as one weighted sum of trees: F(highest) + Σ (F(c) - F(c + 1)) · T_c.
 
@@ -181,7 +182,7 @@ class OrdinalModel(ForestProperties):
             scores += self.worths[grade] * probability
         return scores
 
-    @functools.cached_property
+    @lazy
     def cumulative_forests(self) -> list[Forest]:
         """T_c, one forest each."""
         ends = np.cumsum(self.tree_counts).tolist()
@@ -214,8 +215,8 @@ class OrdinalModel(ForestProperties):
                 )
         if n_grades < 1 or not np.isfinite(self.grades).all() or (np.diff(self.grades) <= 0).any():
             raise ModelError("grades must be finite and ascend; there is at least one.")
-        is_whole = self.tree_counts.size == 0 or self.tree_counts.min() >= 0
-        if not is_whole or self.tree_counts.sum() != self.trees.n_trees:
+        counts = self.tree_counts.tolist()  # Python's numbers do not overflow
+        if min(counts, default=0) < 0 or sum(counts) != self.trees.n_trees:
             raise ModelError(
                 f"tree_counts must sum to the number of trees ({self.trees.n_trees:,})."
             )
@@ -223,6 +224,15 @@ class OrdinalModel(ForestProperties):
             raise ModelError("the trees must be summed, with base 0.")
         if not isinstance(self.clip, bool):
             raise ModelError(f"clip must be True or False, got {self.clip!r}.")
+        self._check_scores()
+
+    def _check_scores(self) -> None:
+        """Raise where a score could be infinite."""
+        with np.errstate(over="ignore"):
+            worths = float(np.abs(self.worths).sum())
+            of_grades = largest_score(self.trees) + float(np.abs(self.starts).max(initial=0.0))
+        if not math.isfinite(worths * (1.0 if self.clip else 2.0 * of_grades + 1.0)):
+            raise ModelError("worths and trees are so large that a score could be infinite.")
 
 
 def ordinal_to_arrays(model: OrdinalModel) -> tuple[dict[str, Any], dict[str, Array]]:

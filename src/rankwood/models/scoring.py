@@ -32,11 +32,13 @@ import numpy as np
 from rankwood._core import checks, threads
 from rankwood._core.checks import read_only
 from rankwood._core.jit import kernel
+from rankwood._core.threads import lazy
 from rankwood.binning.bins import MISSING_BIN, Bins
+from rankwood.binning.folder import CodedFeatures, coded_features
+from rankwood.data.frames import RowsElsewhere
 from rankwood.dtypes import SCORE, Array, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError
-from rankwood.models.inputs import features_in_order
-from rankwood.models.validate import NODE
+from rankwood.models.validate import NODE, features_in_order, refuse_other_columns
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -67,10 +69,14 @@ def predict(
 ) -> Floats:
     """The score of each row."""
     n_trees = _tree_count(forest, first_trees)
-    matrix = features_in_order(features, forest.n_features, forest.feature_names)
-    totals = np.zeros(len(matrix), SCORE)
-    _traverse(forest.packed, 0, n_trees, bits_of(matrix), _NO_CODES, totals, _NO_LEAVES, n_threads)
-    return scores_of(forest, totals, n_trees)
+    elsewhere = getattr(features, "features", None)
+    if isinstance(elsewhere, RowsElsewhere):
+        refuse_other_columns(features, forest.n_features, forest.feature_names)
+        return elsewhere.predict(forest, first_trees)
+    rows = _ScoredRows.of(forest, features)
+    totals = np.zeros(rows.n_rows, SCORE)
+    rows.traverse(0, n_trees, totals, _NO_LEAVES, n_threads)
+    return rows.by_source(scores_of(forest, totals, n_trees))
 
 
 def predict_stages(
@@ -78,8 +84,7 @@ def predict_stages(
 ) -> Iterator[tuple[int, Floats]]:
     """Pairs (number of trees, scores); arguments are checked at the call, not at the first pair."""
     step = checks.whole_number("every", every, 1)
-    matrix = features_in_order(features, forest.n_features, forest.feature_names)
-    return _stages(forest, bits_of(matrix), step, n_threads)
+    return _stages(forest, _ScoredRows.of(forest, features), step, n_threads)
 
 
 def predict_binned(
@@ -106,11 +111,10 @@ def predict_binned(
 
 def leaf_ids(forest: Forest, features: Any, n_threads: int | None) -> Array:
     """The leaf of each row in each tree, as its index within the tree."""
-    matrix = features_in_order(features, forest.n_features, forest.feature_names)
-    leaves = np.empty((len(matrix), forest.n_trees), NODE)
-    bits = bits_of(matrix)
-    _traverse(forest.packed, 0, forest.n_trees, bits, _NO_CODES, _NO_TOTALS, leaves, n_threads)
-    return leaves
+    rows = _ScoredRows.of(forest, features)
+    leaves = np.empty((rows.n_rows, forest.n_trees), NODE)
+    rows.traverse(0, forest.n_trees, _NO_TOTALS, leaves, n_threads)
+    return rows.by_source(leaves)
 
 
 def add_trees(
@@ -162,13 +166,55 @@ def bits_of(matrix: Features) -> Array:
 
 
 def _stages(
-    forest: Forest, bits: Array, step: int, n_threads: int | None
+    forest: Forest, rows: _ScoredRows, step: int, n_threads: int | None
 ) -> Iterator[tuple[int, Floats]]:
-    totals = np.zeros(len(bits), SCORE)
+    totals = np.zeros(rows.n_rows, SCORE)
     for first in range(0, forest.n_trees, step):
         last = min(first + step, forest.n_trees)
-        _traverse(forest.packed, first, last, bits, _NO_CODES, totals, _NO_LEAVES, n_threads)
-        yield last, scores_of(forest, totals.copy(), last)
+        rows.traverse(first, last, totals, _NO_LEAVES, n_threads)
+        yield last, rows.by_source(scores_of(forest, totals.copy(), last))
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoredRows:
+    """The rows that trees are asked about: their values, or the codes of binned data that lie in a folder."""
+
+    packed: PackedForest
+    bits: Array
+    stored: CodedFeatures | None = None
+
+    @classmethod
+    def of(cls, forest: Forest, features: Any) -> _ScoredRows:
+        """The rows of a table, or of data that are binned already."""
+        stored = coded_features(features)
+        if stored is None:
+            matrix = features_in_order(features, forest.n_features, forest.feature_names)
+            return cls(forest.packed, bits_of(matrix))
+        refuse_other_columns(features, forest.n_features, forest.feature_names)
+        return cls(pack(forest, _bin_of_node(forest, stored.bins)), _NO_BITS, stored)
+
+    @lazy
+    def codes(self) -> Array:
+        """The codes, as kernels take them."""
+        if self.stored is None:
+            return _NO_CODES
+        columns = np.require(self.stored.columns, requirements=["C", "ALIGNED"])
+        return checks.read_only(columns)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.bits) if self.stored is None else int(self.codes.shape[1])
+
+    def traverse(
+        self, first: int, last: int, totals: Floats, leaves: Array, n_threads: int | None
+    ) -> None:
+        """Add the trees ``first`` to ``last`` to the totals, or mark the rows' leaves."""
+        _traverse(self.packed, first, last, self.bits, self.codes, totals, leaves, n_threads)
+
+    def by_source(self, values: Array) -> Array:
+        """Values by row, in the caller's order."""
+        return values if self.stored is None else self.stored.by_source(values)
 
 
 def _traverse(

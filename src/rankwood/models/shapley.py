@@ -41,12 +41,14 @@ from rankwood.errors import DataError, ModelError
 from rankwood.models.blend import BlendModel
 from rankwood.models.family import Family
 from rankwood.models.forest import Forest, levels
-from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import LinearModel
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.models.scoring import divisors
+from rankwood.models.validate import features_in_order
 
 _LEAST_EDGES = 100_000  # documents × edges per thread, about 2 ms
+
+_MOST_POINTS = 256  # of quadrature: memory and time grow with its square
 
 _LEAVES_AT_ONCE = 1 << 24  # rows × trees counted together: 64 MiB of leaves
 
@@ -213,6 +215,12 @@ def _edges(forest: Forest, shares: Floats, used: Array, factors: Floats) -> Edge
 def _quadrature(n_points: Array) -> tuple[Floats, Floats]:
     """Gauss-Legendre points and weights on [0, 1]; row n of each has those of n points."""
     most = int(n_points.max(initial=1))
+    if most > _MOST_POINTS:
+        tree = int(np.argmax(n_points))
+        raise ModelError(
+            f"tree {tree} tests {2 * most - 1:,} different features or more on one path; explanations take up to "
+            f"{2 * _MOST_POINTS:,}."
+        )
     points, weights = np.zeros((2, most + 1, most))
     for number in np.unique(n_points[n_points > 0]).tolist():
         at, weight = np.polynomial.legendre.leggauss(number)

@@ -1,23 +1,30 @@
-"""Checks of models: the rules for a forest's arrays, and checks that all kinds of models share.
+"""Checks of models and of the features they score.
 
-A forest that passes can be scored without further checks: children come after their parents, so every path ends and
-stays within the arrays. Large forests are first checked by kernels that only tell whether anything is wrong; the
-NumPy checks then find the first violation and its message.
+A forest that passes the rules for its arrays can be scored without further checks: children come after their parents,
+so every path ends and stays within the arrays. Large forests are first checked by kernels that only tell whether
+anything is wrong; the NumPy checks then find the first violation and its message. Other checks are shared by all kinds
+of models.
+
+``features_in_order`` brings the features of documents into the order that a model expects, whether they are given at
+once or fetched when needed (``LazyFeatures``).
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.jit import kernel
-from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array
-from rankwood.errors import ModelError
+from rankwood.data.dataset import RankingData, group_rows
+from rankwood.data.frames import as_frame, fill_matrix, to_matrix
+from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array, Features, Rows
+from rankwood.errors import DataError, ModelError, ParameterError
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -40,7 +47,12 @@ ARRAYS: dict[str, type[np.generic]] = {
     "tree_weights": WEIGHT,
 }
 _MOST_NODES = 2**31 - 1
+MOST_FEATURES = (
+    2**20
+)  # of a model; data of more features would take gigabytes for a few hundred rows
+_MOST_SHOWN = 100  # characters of a value in a message
 _MANY_NODES = 1 << 16  # forests of this size are checked by kernels first
+_NAMES_SHOWN = 5
 
 
 def check(forest: Forest) -> None:
@@ -51,11 +63,34 @@ def check(forest: Forest) -> None:
     if forest.average:
         refuse_negative("tree_weights", forest.tree_weights)
     if forest.n_nodes >= _MANY_NODES and are_nodes_sound(forest):
+        _check_scores(forest)
         return
     _check_numbers(forest)
     _check_leaves(forest)
     _check_splits(forest)
     _check_parents(forest)
+    _check_scores(forest)
+
+
+def largest_score(forest: Forest) -> float:
+    """What no score of a forest exceeds, and no sum on the way to it; infinite where it could be."""
+    weights = np.abs(forest.tree_weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = max(float(forest.value.max(initial=0.0)), -float(forest.value.min(initial=0.0)))
+        bound = float(weights.sum() * largest) + abs(forest.base)
+        if not math.isfinite(bound) and forest.n_trees:
+            of_trees = np.maximum.reduceat(np.abs(forest.value), forest.tree_offsets[:-1])
+            bound = float((weights * of_trees).sum()) + abs(forest.base)
+        if forest.average and not math.isfinite(float(weights.sum())):
+            return math.inf
+    return bound if math.isfinite(bound) else math.inf
+
+
+def _check_scores(forest: Forest) -> None:
+    if not math.isfinite(largest_score(forest)):
+        raise ModelError(
+            "values, tree_weights and base are so large that a score could be infinite."
+        )
 
 
 def are_nodes_sound(forest: Forest) -> bool:
@@ -87,6 +122,49 @@ def typed(name: str, array: Any, dtype: type[np.generic]) -> Array:
     return plain if is_ours else np.array(plain, dtype=wanted, order="C")
 
 
+@dataclass(frozen=True)
+class ArrayRule:
+    """What an array of a file must be before anything computes with it."""
+
+    dtype: type[np.generic]
+    shape: tuple[int | None, ...]  # None: any length
+    least: float = -math.inf
+    most: float = math.inf
+    may_be_nan: bool = False
+
+    def check(self, name: str, array: Array) -> None:
+        """Raise for another dtype or shape, and for values that are infinite or outside of the range."""
+        has_shape = len(self.shape) == array.ndim and all(
+            wanted in (None, size) for wanted, size in zip(self.shape, array.shape, strict=True)
+        )
+        if array.dtype != self.dtype or not has_shape:
+            wanted = " × ".join(
+                "any number" if size is None else f"{size:,}" for size in self.shape
+            )
+            actual = " × ".join(f"{size:,}" for size in array.shape) or "one value"
+            raise ModelError(
+                f"array '{name}' must be {np.dtype(self.dtype)} of {wanted}, got {array.dtype} of {actual}."
+            )
+        with np.errstate(invalid="ignore"):
+            is_wrong = ~((array >= self.least) & (array <= self.most)) | np.isinf(array)
+        if self.may_be_nan:
+            is_wrong &= ~np.isnan(array)
+        if is_wrong.any():
+            value = array.reshape(-1)[int(np.argmax(is_wrong))]
+            raise ModelError(
+                f"array '{name}' holds {checks.plain(value)}; its values are finite, from {self.least:g} to "
+                f"{self.most:g}."
+            )
+
+
+def check_arrays(rules: Mapping[str, ArrayRule], arrays: Mapping[str, Array]) -> None:
+    """Raise for an array that lacks or breaks its rule."""
+    for name, rule in rules.items():
+        if name not in arrays:
+            raise ModelError(f"array '{name}' is missing.")
+        rule.check(name, arrays[name])
+
+
 def freeze_arrays(model: Any, dtypes: Mapping[str, type[np.generic]]) -> None:
     """Replace the named arrays of a frozen dataclass by checked, read-only ones."""
     for name, dtype in dtypes.items():
@@ -103,9 +181,32 @@ def freeze_names(model: Any) -> None:
 def finite_number(name: str, value: Any) -> float:
     """``value`` as a finite float."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
-        raise ModelError(f"{name} must be a finite number, got {value!r}.")
-    return float(value)
+    try:
+        number = float(value) if is_number else math.nan
+    except OverflowError:  # JSON has whole numbers of any length
+        number = math.inf
+    if not math.isfinite(number):
+        raise ModelError(f"{name} must be a finite number, got {shortened(value)}.")
+    return number
+
+
+def feature_count(value: Any) -> int:
+    """``value`` as a number of features; as much memory as it says may be taken by what uses the model."""
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    if not is_count or not 1 <= value <= MOST_FEATURES:
+        raise ModelError(
+            f"n_features must be a whole number from 1 to {MOST_FEATURES:,}, got {shortened(value)}."
+        )
+    return int(value)
+
+
+def shortened(value: Any) -> str:
+    """The repr of a value of a file, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        return "a number of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def refuse_infinite(name: str, array: Array) -> None:
@@ -114,6 +215,13 @@ def refuse_infinite(name: str, array: Array) -> None:
     if not finite.all():
         index = int(np.argmin(finite))
         raise ModelError(f"{name}[{index}] is {float(array[index])}; it must be finite.")
+
+
+def refuse_infinite_scores(scores: Array) -> None:
+    """Raise for a row whose score is infinite or NaN."""
+    finite = np.isfinite(scores)
+    if not finite.all():
+        raise DataError(f"the score of row {int(np.argmin(finite))} is beyond floating point.")
 
 
 def refuse_negative(name: str, array: Array) -> None:
@@ -127,8 +235,8 @@ def check_names(names: tuple[str, ...] | None, n_features: int) -> None:
     """Raise unless there are no names at all, or one for each feature, all different."""
     if names is None:
         return
-    if not all(isinstance(name, str) for name in names):
-        raise ModelError("feature_names must be texts.")
+    if not all(isinstance(name, str) and is_unicode(name) for name in names):
+        raise ModelError("feature_names must be texts of whole characters.")
     if len(names) != n_features:
         raise ModelError(
             f"feature_names has {len(names):,} names, but there are {n_features:,} features."
@@ -137,13 +245,19 @@ def check_names(names: tuple[str, ...] | None, n_features: int) -> None:
         raise ModelError("feature_names has a name more than once; names must differ.")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written; JSON may hold half a character (a lone surrogate), which cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_scalars(forest: Forest) -> None:
-    n_features = forest.n_features
-    is_count = isinstance(n_features, int) and not isinstance(n_features, bool)
-    if not is_count or not 1 <= n_features <= _MOST_NODES:
-        raise ModelError(f"n_features must be a whole number of at least 1, got {n_features!r}.")
+    n_features = feature_count(forest.n_features)
     if not isinstance(forest.average, bool):
-        raise ModelError(f"average must be True or False, got {forest.average!r}.")
+        raise ModelError(f"average must be True or False, got {shortened(forest.average)}.")
     check_names(forest.feature_names, n_features)
 
 
@@ -289,3 +403,163 @@ def has_each_one_parent(
     for node in range(feature.size):
         is_each_reached &= is_reached[node]
     return is_each_reached and n_reached == feature.size
+
+
+def features_in_order(
+    features: Any, n_features: int, feature_names: tuple[str, ...] | None
+) -> Features:
+    """The features as a row-major float32 matrix with columns in the model's order.
+
+    Columns are matched by name if model and data both have names, and by position otherwise. Named columns that the
+    model does not know are left out, whatever they hold.
+    """
+    matrix, names = _matrix(features, feature_names)
+    checks.refuse_cut("the features", matrix)
+    if names is not None and feature_names is not None and names != feature_names:
+        if not set(feature_names) <= set(names):
+            _refuse_other_names(names, feature_names)
+        column_of = {name: column for column, name in enumerate(names)}
+        matrix = matrix[:, [column_of[name] for name in feature_names]]
+    if matrix.shape[1] != n_features:
+        raise DataError(
+            f"the model knows {n_features:,} features, but the data have {matrix.shape[1]:,}."
+        )
+    return np.require(matrix, requirements=["C", "ALIGNED"])
+
+
+@dataclass(frozen=True, eq=False)
+class LazyFeatures:
+    """Documents whose features are not computed yet.
+
+    Parameters
+    ----------
+    fetch
+        ``fetch(feature, rows)`` returns the values of one feature, by its index in the model from 0, for the
+        documents ``rows`` (indices, ascending). NaN is a missing value. No value is requested twice.
+    query_ids
+        The query of each document; None without queries.
+    n_documents
+        How many documents there are; by default as many as query ids.
+    """
+
+    fetch: Callable[[int, Rows], Any]
+    query_ids: Any = None
+    n_documents: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.fetch):
+            raise ParameterError(f"fetch must be a function, got {type(self.fetch).__name__}.")
+        if self.n_documents is not None:
+            checks.whole_number("n_documents", self.n_documents, 0)
+        elif self.query_ids is None:
+            raise ParameterError("LazyFeatures needs query_ids, or n_documents.")
+
+    @property
+    def size(self) -> int:
+        """Number of documents."""
+        return len(self.query_ids) if self.n_documents is None else int(self.n_documents)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSource:
+    """The feature values for a forest, complete or fetched column by column."""
+
+    matrix: Features  # rows × features; NaN until it is fetched
+    query_of_row: Rows | None
+    fetch: Callable[[int, Rows], Any] | None
+    is_fetched: Array  # of each feature
+
+    @classmethod
+    def of(cls, data: Any, forest: Forest) -> FeatureSource:
+        """The source of ``data``: ranking data, a table, or ``LazyFeatures``."""
+        is_fetched = np.zeros(forest.n_features, bool)
+        if isinstance(data, LazyFeatures):
+            matrix = np.full((data.size, forest.n_features), np.nan, FEATURE)
+            queries = None
+            if data.query_ids is not None:
+                queries = group_rows(
+                    checks.ids("query_ids", data.query_ids, data.size)
+                ).query_of_row
+            return cls(matrix, queries, data.fetch, is_fetched)
+        matrix = features_in_order(data, forest.n_features, forest.feature_names)
+        has_queries = isinstance(data, RankingData) and data.query_ids is not None
+        return cls(matrix, data.query_of_row if has_queries else None, None, ~is_fetched)
+
+    def need(self, features: Array, rows: Rows) -> None:
+        """Fetch those of the features that were not fetched before, for these rows.
+
+        Rows only ever leave, so rows that need a feature later are among those it is fetched for now.
+        """
+        if self.fetch is None or rows.size == 0:
+            return
+        for feature in features[~self.is_fetched[features]].tolist():
+            values = _column(feature, self.fetch(feature, checks.read_only(rows)), rows.size)
+            self.matrix[rows, feature] = values
+            self.is_fetched[feature] = True
+
+
+def some_names(names: Sequence[str]) -> str:
+    """The first few names in quotes, and the number of others."""
+    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN]) + more
+
+
+def _matrix(
+    features: Any, wanted: tuple[str, ...] | None
+) -> tuple[Features, tuple[str, ...] | None]:
+    """A matrix and the names of its columns; of a frame that has the ``wanted`` columns, these alone."""
+    if isinstance(features, RankingData):
+        return features.features, features.feature_names
+    is_plain = type(features) is np.ndarray and features.dtype == FEATURE and features.ndim == 2
+    if is_plain and features.flags.c_contiguous:
+        return features, None  # the fast path: further checks take as long as scoring one document
+    frame = None if wanted is None else as_frame(features)
+    if frame is not None and wanted is not None and set(wanted) <= set(frame.names):
+        return fill_matrix(frame, wanted), wanted
+    return to_matrix(features)
+
+
+def refuse_other_columns(
+    data: RankingData, n_features: int, feature_names: tuple[str, ...] | None
+) -> None:
+    """Raise for data that are kept as codes, and whose columns are not the model's in the model's order."""
+    names = data.feature_names
+    if names is not None and feature_names is not None and names != feature_names:
+        _refuse_other_names(names, feature_names)
+        raise DataError(
+            "the data's features are not in the model's order, and binned data in a folder cannot be put into another. "
+            "Bin the files again, with features= in the model's order."
+        )
+    if data.n_features != n_features:
+        raise DataError(
+            f"the model knows {n_features:,} features, but the data have {data.n_features:,}."
+        )
+
+
+def _refuse_other_names(names: tuple[str, ...], known: tuple[str, ...]) -> None:
+    missing = sorted(set(known) - set(names))
+    unknown = sorted(set(names) - set(known))
+    if not missing and not unknown:
+        return
+    parts = []
+    if missing:
+        parts.append(f"the data lack {some_names(missing)}")
+    if unknown:
+        parts.append(f"the model does not know {some_names(unknown)}")
+    raise DataError(
+        f"the data's feature names are not the model's: {'; '.join(parts)}. "
+        "Rename the columns, or pass a bare array in the model's order."
+    )
+
+
+def _column(feature: int, values: Any, n_rows: int) -> Features:
+    """The result of ``fetch`` as float32 values, or an error that names the feature."""
+    array = np.asarray(values)
+    if array.shape != (n_rows,):
+        raise DataError(
+            f"fetch({feature}, rows) was asked for {n_rows:,} values, and gave an array of shape {array.shape}."
+        )
+    try:
+        return checks.feature_matrix(array.reshape(-1, 1))[:, 0]
+    except DataError as error:
+        raise DataError(f"fetch({feature}, rows): {error}") from None

@@ -6,8 +6,8 @@ package ``rankwood``; the modules here are not imported by ``import rankwood`` b
 The rankers by family, with the papers they come from
     forests             ``RandomForest`` (Breiman 2001), ``ExtraTrees`` (Geurts, Ernst & Wehenkel 2006) and
                         ``CompletelyRandomForest`` (Liu, Ting, Yu & Zhou 2008)
-    boosted             ``GBRT``, also known as MART (Friedman 2001), and ``LambdaMART`` (Wu et al. 2010; Burges 2010)
-    averaged            ``AveragedGBRT``, the mean of several runs of boosting (Mohan 2010, section 2.3.3)
+    boosted             ``GBRT``, also known as MART (Friedman 2001), ``AveragedGBRT`` (Mohan 2010, section
+                        2.3.3) and ``LambdaMART`` (Wu et al. 2010; Burges 2010)
     initialized         ``InitializedGBRT``, boosting that starts from a random forest (Mohan 2010, Algorithm 4)
     ordinal             ``OrdinalRanker``, one model per grade (Li, Burges & Wu 2007; Mohan 2010, chapter 3)
     pairs               ``NDCGBoost`` (Valizadegan, Jin, Zhang & Mao 2009) and ``RankBoost`` (Freund, Iyer, Schapire &

@@ -6,17 +6,17 @@ tree grower would take the split that reduces the squared error most, which may 
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.sums import exact_bincount, exact_sum
+from rankwood._core.threads import lazy
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats
-from rankwood.losses.loss import ExponentialLoss, step_of_edge
-from rankwood.losses.targets import weighted_classes
+from rankwood.losses.loss import ExponentialLoss, step_of_edge, weighted_classes
 from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted
 from rankwood.rankers.pairs import as_classifier
 from rankwood.rankers.parameters import OneOf, Real, parameter
@@ -24,9 +24,8 @@ from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet, rows_that_count
 from rankwood.training.rounds import BEST, Rounds
 from rankwood.trees.edges import UNIT, EdgeCut, EdgeSearch
-from rankwood.trees.grower import Tree
+from rankwood.trees.grower import MISSING_RULES, Tree
 from rankwood.trees.one_feature import in_data_order, mark_sides
-from rankwood.trees.policies import MISSING_RULES
 from rankwood.trees.workspace import NO_SPLIT, Matrix
 
 _ONE_CLASS = 1e-12  # a class with a smaller share of the weight counts as empty
@@ -46,21 +45,23 @@ def adaboost(
     for number in rounds:
         classes, weights = weighted_classes(loss, state.scores)  # D ∝ exp(-y F)
         grown = (  # h of least error ε = Σ D [h ≠ y], or nearly so
-            plan.grow(number, classes, weights) if stumps is None else stumps.best(classes, weights)
+            plan.grow(number, (classes, weights))
+            if stumps is None
+            else stumps.best(classes, weights)
         )
         tree, alpha = weigh(classes, weights, grown)
         if alpha <= 0.0:
             rounds.stop(NOTHING_LEFT)
             break
-        rounds.finish(state.add(tree, plan.n_threads, plan.learning_rate * alpha))  # F ← F + α h
+        rounds.finish(state.add(tree, plan.learning_rate * alpha))  # F ← F + α h
 
 
 def weigh(classes: Floats, weights: Floats, tree: Tree) -> tuple[Tree, float]:
     """The tree as a classifier h with values 1 and -1, and its weight ``½ ln((1 - ε) / ε)`` or 0."""
     classifier = as_classifier(tree, other=-1.0)
     signed = weights * classes
-    edge = float((signed * classifier.value[classifier.leaf_of_row]).sum())
-    has_both = abs(float(signed.sum())) < 1.0 - _ONE_CLASS
+    edge = exact_sum(signed * classifier.value[classifier.leaf_of_row])
+    has_both = abs(exact_sum(signed)) < 1.0 - _ONE_CLASS
     return classifier, step_of_edge(edge) if has_both and classifier.n_leaves > 1 else 0.0
 
 
@@ -82,7 +83,7 @@ class AdaBoost(Boosted):
 
     _signature = (
         "n_rounds max_leaves min_leaf max_depth relevant learning_rate early_stopping measure warm_start missing "
-        "max_bins seed n_threads progress callbacks checkpoint"
+        "max_bins seed n_threads progress callbacks checkpoint position_bias"
     )
     _length = "n_rounds"
 
@@ -134,7 +135,7 @@ def stumps_of(
     if has_weight is not None:
         present *= has_weight
     return WeakClassifiers(
-        in_data_order(plan.matrix),
+        in_data_order(plan.engine.matrix),
         checks.read_only(present),
         estimator.min_leaf,
         estimator.missing,
@@ -152,7 +153,7 @@ class WeakClassifiers:
     missing: str
     n_threads: int
 
-    @functools.cached_property
+    @lazy
     def _search(self) -> EdgeSearch:
         rows = np.arange(self.present.size, dtype=np.uint32)
         rule = MISSING_RULES[self.missing]
@@ -181,8 +182,8 @@ class WeakClassifiers:
         mark_sides(  # type: ignore[no-untyped-call]
             0, column.size, column, cut.code, goes_left, leaf_of_row
         )
-        sums = np.bincount(leaf_of_row, signed, minlength=3)
-        cover: Floats = np.bincount(leaf_of_row, weights, minlength=3).astype(np.float64)
+        sums = exact_bincount(leaf_of_row, signed, 3)
+        cover = exact_bincount(leaf_of_row, weights, 3)
         if (column == MISSING_BIN).sum() == 0 and self.missing == "learned":
             goes_left = bool(cover[1] >= cover[2])
         vote = 1.0 if sums[2] > sums[1] else -1.0

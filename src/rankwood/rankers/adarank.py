@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._core.checks import read_only
+from rankwood._core.checks import read_only, true_or_false
 from rankwood._core.random import stream
 from rankwood._core.threads import parallel_map_ordered, resolve_threads
-from rankwood.data.dataset import RankingData
-from rankwood.data.judgments import Judgments
+from rankwood.data.dataset import Judgments, RankingData
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import mean_value
@@ -81,6 +80,7 @@ class AdaRank(LinearRanker):
         default=True,
         doc="""Whether features are added in units of their spread in the training data, so that none prevails by its
         scale alone. False adds their values as they are.""",
+        check=true_or_false,
     )
     tolerance: float = parameter(
         default=0.002,  # RankLib's
@@ -106,6 +106,11 @@ class AdaRank(LinearRanker):
     seed: int = parameter(
         default=0, doc="Of the order of documents that a feature does not tell apart.", kw_only=True
     )
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the measure depends on the drawn order of documents that a feature does not tell apart."""
+        return parse_measure(self.measure).ties != "average"
 
     def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
         if needs_validation(self.early_stopping) and valid is None:

@@ -8,32 +8,46 @@ are for other modules, which do not use private methods of estimators.
 from __future__ import annotations
 
 import copy
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from rankwood import __version__
 from rankwood._core import checks
+from rankwood._core.jit import Stopwatch, compile_ahead
+from rankwood._core.threads import ending_threads
 from rankwood.binning.binned import BinnedData
+from rankwood.binning.folder import RawFeaturesNeeded
 from rankwood.data.dataset import RankingData
-from rankwood.dtypes import Floats
-from rankwood.errors import ModelError
+from rankwood.dtypes import Array, Floats
+from rankwood.engines.engine import CPU
+from rankwood.engines.placement import ClusterLost, NotOnCluster
+from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.losses.position_bias import targets_of, weighed
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
 from rankwood.models.family import Family, ModelStages
 from rankwood.models.forest import Forest
-from rankwood.rankers.parameters import DeclaredEstimator, parameter
+from rankwood.rankers.parameters import DeclaredEstimator, explains_names, parameter
+from rankwood.training.histories import (
+    ONLY,
+    Stages,
+    ValidationSets,
+    check_sets,
+    first_rounds,
+    history_of,
+)
 from rankwood.training.inputs import (
     TrainingSet,
     features_with_missing,
+    is_distributed,
     ranking_data,
+    refuse_extremes,
     refuse_other_than_tables,
     refuse_other_width,
     remember_features,
     training_set,
-    validation_data,
 )
 from rankwood.training.rounds import Callback, ProgressReporter, Rounds, check_listeners
 
@@ -54,15 +68,25 @@ class Ranker(DeclaredEstimator):
         How many features, and their names if the training data had names.
     training_
         What the model was trained on: rows, queries, features, how many of them had missing values, seconds, version.
+    is_random
+        Whether another ``seed`` may give another model. It follows from the parameters and is known before a fit;
+        where it is False nothing is drawn, and ``seed`` is ignored.
     """
 
     _model = "forest_"  # the attribute that holds what was learned
+    _compiles = "trees"  # what another process compiles ahead in a new environment; empty: nothing
     _regresses = False  # whether scores are estimates of the labels themselves
+    _watches = False  # whether there may be several validation sets and measures
+    # Parameters that do not change what is learned, beside those that no ranker's model depends on.
+    without_effect: tuple[str, ...] = ("device",)
 
     n_threads: int | None = parameter(default=None, kw_only=True)
     progress: Callback | None = parameter(default=None, kw_only=True)
+    position_bias: Any = parameter(default=None, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), kw_only=True)
 
+    @explains_names
+    @ending_threads()
     def fit(
         self,
         X: Any,  # noqa: N803 - scikit-learn's name
@@ -78,34 +102,85 @@ class Ranker(DeclaredEstimator):
         Parameters
         ----------
         X
-            RankingData, BinnedData (both bring labels, queries and weights with them), or rows × features: an array,
+            RankingData, BinnedData, a folder of binned data (``rankwood.open_binned``) or data on a Dask cluster
+            (``rankwood.distribute``), which bring labels, queries and weights with them; or rows × features: an array,
             a frame, a sparse matrix. NaN is a missing value.
         y
             Labels: finite, not negative.
         qid
             The query of each row, in any order. Point-wise methods need it for whatever looks at queries only.
         valid
-            Validation data: RankingData, or (X, y, qid).
+            Validation data: RankingData, a folder binned by the bins of the training data, or (X, y, qid). Forests and
+            rankers that are boosted take a mapping from names to these too, of which the first one decides.
         sample_weight, query_weight
             A weight per row; a weight per query, by first appearance or as a mapping from its id. They multiply.
         """
-        start = time.perf_counter()
+        stopwatch = Stopwatch()
+        if self._compiles:
+            compile_ahead(self._compiles)
         data = ranking_data(X, y, qid, sample_weight, query_weight)
         self._check_parameters()
-        valid_data = validation_data(valid, data)
-        self._learn(X, data, valid_data)
-        self._remember(data, time.perf_counter() - start)
+        refuse_extremes(data)
+        sets = ValidationSets.of(valid, data)
+        self._refuse_several(sets)
+        self._watched = sets
+        try:
+            self._learn(X, self._weighed(data), sets.first)
+        except (RawFeaturesNeeded, NotOnCluster) as error:
+            raise error.by(type(self).__name__) from None
+        except ClusterLost as error:
+            raise error.with_checkpoint(getattr(self, "checkpoint", None)) from None
+        finally:
+            del self._watched
+        self._remember(data, stopwatch.seconds())
         return self
 
-    def predict(self, X: Any) -> Floats:  # noqa: N803
+    @explains_names
+    def predict(self, X: Any, *, n_trees: int | None = None) -> Any:  # noqa: N803
         """The score of each row, in the caller's order.
 
-        Columns with names are put in the order of those ``fit`` saw; other names are refused. A bare array is taken
-        by position.
+        Of columns with names those that ``fit`` saw are taken, whatever others there are. A bare array is taken by
+        position. ``n_trees`` scores with the first trees only, for rankers whose model is a forest. Of distributed
+        data (``rankwood.distribute``) the scores are a Dask array.
         """
         table = self._table(X)
-        scores: Floats = getattr(self, self._model).predict(table, n_threads=self.n_threads)
+        model = getattr(self, self._model)
+        if n_trees is not None:
+            model = self._forest_of_all("predict(n_trees=)")
+            model = model.take_trees(
+                slice(0, checks.whole_number("n_trees", n_trees, 1, model.n_trees))
+            )
+        if is_distributed(X):
+            return X.predict(model)
+        scores: Floats = model.predict(table, n_threads=self.n_threads)
         return scores
+
+    def predict_stages(self, X: Any, every: int = 1) -> Iterator[tuple[int, Floats]]:  # noqa: N803
+        """Pairs of a number of trees and the scores by so many first trees, after every ``every`` trees and all.
+
+        All stages together take the time of one ``predict``. ``rankwood.best_sizes`` measures them.
+        """
+        table = self._table(X)
+        return self._forest_of_all("predict_stages").predict_stages(
+            table, every, n_threads=self.n_threads
+        )
+
+    def leaf_ids(self, X: Any) -> Array:  # noqa: N803
+        """The leaf of each row in each tree, as the number of the node within the tree: int32, rows × trees."""
+        table = self._table(X)
+        return self._forest_of_all("leaf_ids").leaf_ids(table, n_threads=self.n_threads)
+
+    def _forest_of_all(self, asker: str) -> Forest:
+        """The trees whose sum or mean the scores are; an error where the model is made otherwise."""
+        model = getattr(self, self._model)
+        if isinstance(model, Family):
+            model = model.forest
+        if not isinstance(model, Forest):
+            raise ModelError(
+                f"{asker} is for models that are one forest; that of {type(self).__name__} is not: it is kept in "
+                f"{self._model}."
+            )
+        return model
 
     def _table(self, X: Any) -> Any:  # noqa: N803
         """The argument of ``predict`` as the model takes it."""
@@ -117,11 +192,18 @@ class Ranker(DeclaredEstimator):
         return X
 
     def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
-        """NDCG@10 over the queries; without queries, the coefficient of determination R²."""
+        """NDCG@10 over the queries; without queries, R² of rankers whose scores estimate labels, an error of others."""
         data = ranking_data(X, y, qid, sample_weight)
         scores = self.predict(X)
         if data.query_ids is not None:
             return mean_value(parse_measure(SCORED_BY), scores, data)
+        if not self._estimates_labels:
+            raise DataError(
+                f"{type(self).__name__} learns an order, so its scores are not labels and R² says nothing of them: "
+                "pass qid= (or RankingData with queries) for NDCG. In cross_val_score or GridSearchCV, set "
+                "sklearn.set_config(enable_metadata_routing=True), call set_fit_request(qid=True) and "
+                "set_score_request(qid=True) of the ranker, and pass params={'qid': ...}."
+            )
         from sklearn.metrics import r2_score
 
         return float(r2_score(data.labels, scores, sample_weight=data.row_weights))
@@ -142,7 +224,10 @@ class Ranker(DeclaredEstimator):
         for name in _OF_THE_WHOLE:  # they follow from all rounds
             shorter.__dict__.pop(name, None)
         if hasattr(self, "history_"):
-            shorter.history_ = self.history_[:n_kept]
+            shorter.history_ = first_rounds(self.history_, n_kept)
+        if hasattr(self, "position_history_"):
+            shorter.position_history_ = self.position_history_[:n_kept]
+            shorter.position_bias_ = shorter.position_history_[-1]
         if hasattr(self, "best_iteration_"):
             shorter.best_iteration_ = n_kept
         return shorter
@@ -184,9 +269,16 @@ class Ranker(DeclaredEstimator):
         """How many rounds gave a model of ``n_trees`` trees."""
         return n_trees
 
+    def _weighed(self, data: RankingData) -> RankingData:
+        """A click log with the weights that the position bias gives its rows; other data as they are."""
+        return weighed(data, getattr(self, "position_bias", None), regresses=self._regresses)
+
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
         """Fit the model to ``data``: trees see it binned, as it is already where ``X`` is ``BinnedData``."""
-        train = training_set(X, data, self.max_bins, self.n_threads)
+        device = getattr(self, "device", CPU)  # rankers that can choose declare it
+        bias = getattr(self, "position_bias", None) if self._regresses else None
+        targets = targets_of(data, bias)
+        train = training_set(X, data, self.max_bins, self.n_threads, device, targets)
         self._features_with_missing = features_with_missing(train)
         self._fit(train, valid)
 
@@ -199,9 +291,36 @@ class Ranker(DeclaredEstimator):
         callbacks = check_listeners(self.progress, self.callbacks)
         return ProgressReporter(total, self.progress, callbacks, done, unit=unit)
 
+    def _refuse_several(self, sets: ValidationSets) -> None:
+        """Raise for validation sets with names, where only one set is looked at; and for sets without queries."""
+        if self._watches:
+            check_sets(sets, getattr(self, "measure", SCORED_BY))
+        elif sets.has_names:
+            raise ParameterError(
+                f"{type(self).__name__} looks at one validation set: pass valid=(X, y, qid) or RankingData. Mappings "
+                "are for forests and rankers that are boosted."
+            )
+
+    def _validation_sets(self, valid: RankingData | None) -> ValidationSets:
+        """The validation sets of the fit that is under way: by default only ``valid``."""
+        sets = getattr(self, "_watched", None)
+        if isinstance(sets, ValidationSets) and sets.first is valid:
+            return sets
+        return ValidationSets({} if valid is None else {ONLY: valid})
+
+    def _history(self, decided: list[float], valid: RankingData | None, stages: Stages) -> Any:
+        """What becomes ``history_``; ``decided`` is the first measure of the first set by round."""
+        sets = self._validation_sets(valid)
+        return history_of(decided, sets, self.measure, stages, self.n_threads)
+
     def _rounds(self, total: int, done: int = 0, *, unit: str = "tree", **options: Any) -> Rounds:
         """The driver of the fit's loop; ``options`` are those of ``Rounds``."""
         return Rounds(self._reporter(total, done, unit=unit), done=done, **options)
+
+    @property
+    def _estimates_labels(self) -> bool:
+        """Whether scores are on the scale of the labels."""
+        return self._regresses
 
     def _estimates_out_of_bag(self) -> bool:
         """Whether a fit sets ``oob_scores_``: scores of the training rows by what has not seen them."""
@@ -222,6 +341,11 @@ class Ranker(DeclaredEstimator):
     def _with_trees(self, n_trees: int) -> dict[str, Any]:
         """Parameters that give ``n_trees`` trees in all."""
         return {"n_trees": n_trees, "early_stopping": None}
+
+    @property
+    def is_random(self) -> bool:
+        """Whether another ``seed`` may give another model; rankers that draw nothing say no."""
+        return True
 
     @property
     def feature_importances_(self) -> Floats:
@@ -247,6 +371,8 @@ class Ranker(DeclaredEstimator):
         n_missing = getattr(self, "_features_with_missing", None)
         if n_missing is not None:
             self.training_["features_with_missing"] = n_missing
+        if data.absent is not None:
+            self.training_["absent"] = data.absent
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -275,6 +401,11 @@ class BuiltOnBase:
         max_bins: int = self._base().max_bins
         return max_bins
 
+    @property
+    def device(self) -> str:
+        """The device of ``base``."""
+        return str(getattr(self._base(), "device", CPU))
+
 
 def shares(parts: Floats) -> Floats:
     """Parts as shares of their sum, where that is not 0."""
@@ -297,7 +428,17 @@ def trains_on_bins(estimator: Any) -> bool:
 
 def fit_to_bins(estimator: Ranker, train: TrainingSet, valid: RankingData | None = None) -> None:
     """Fit an estimator to rows that are binned already; its parameters are not checked."""
+    refuse_bias_inside(estimator)
     estimator._fit(train, valid)
+
+
+def refuse_bias_inside(estimator: Ranker) -> None:
+    """Raise for an estimator with a position bias that is trained by another one, on rows without weights for it."""
+    if getattr(estimator, "position_bias", None) is not None:
+        raise ParameterError(
+            f"a {type(estimator).__name__} inside another ranker has a position_bias, which would not be used there: "
+            "set it for the ranker as a whole."
+        )
 
 
 def is_fitted(estimator: Ranker) -> bool:
@@ -328,6 +469,11 @@ def stages_of(model: Any) -> ModelStages:
     )
 
 
+def estimates_labels(estimator: Any) -> bool:
+    """Whether the scores of an estimator are on the scale of the labels; those of other libraries are taken to be."""
+    return not isinstance(estimator, Ranker) or estimator._estimates_labels
+
+
 def learns_kind(estimator: Ranker, kind: str) -> bool:
     """Whether the models of the estimator are of this kind, as model files name kinds."""
     return estimator._model == f"{kind}_"
@@ -349,3 +495,12 @@ def chosen_parameters(estimator: Ranker, n_trees: int | None = None) -> dict[str
     if hasattr(estimator, "max_leaves_"):
         chosen["max_leaves"] = estimator.max_leaves_
     return chosen
+
+
+def parameters_called(estimator: Any, *names: str) -> dict[str, Any]:
+    """The parameters with one of these names and their values, those of estimators inside among them."""
+    return {
+        name: value
+        for name, value in estimator.get_params(deep=True).items()
+        if name.rpartition("__")[2] in names
+    }

@@ -9,7 +9,6 @@ Terms
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -17,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import checks
+from rankwood._core.jit import Stopwatch
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
@@ -37,7 +37,14 @@ from rankwood.rankers.base import (
 from rankwood.rankers.boosted import GBRT
 from rankwood.rankers.forests import ForestRanker, RandomForest
 from rankwood.rankers.linear import in_order_of
-from rankwood.rankers.parameters import OneOf, OrNone, Real, measure_of_rankings, parameter
+from rankwood.rankers.parameters import (
+    OneOf,
+    OrNone,
+    Real,
+    measure_of_rankings,
+    parameter,
+    seed_of_parts,
+)
 from rankwood.training.blending import (
     HeldOut,
     Judge,
@@ -157,8 +164,11 @@ class Blend(Ranker):
         The share of each feature in the gain of all splits, parts counted by their weights.
     """
 
-    _signature = "parts weights scaling rule measure gate strength n_threads progress callbacks"
+    _signature = (
+        "parts weights scaling rule measure gate strength n_threads progress callbacks seed"
+    )
     _model = "blend_"
+    _compiles = ""  # its parts say what they need
 
     parts: Any = parameter(
         default=None,
@@ -212,6 +222,17 @@ class Blend(Ranker):
     n_threads: int | None = parameter(
         default=None, doc="Threads of the parts too; None leaves them theirs.", kw_only=True
     )
+    seed: int | None = seed_of_parts(
+        "The seed of all parts and of the gate; None leaves them theirs."
+    )
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a part is random, or the gate where weights are per document."""
+        rankers = [part for part in self._rankers().values() if part is not None]
+        if self._mode == PER_DOCUMENT:
+            rankers.append(RandomForest() if self.gate is None else self.gate)
+        return any(ranker.is_random for ranker in rankers)
 
     @classmethod
     def of(cls, models: Any, data: RankingData, **parameters: Any) -> Self:
@@ -227,7 +248,7 @@ class Blend(Ranker):
         parameters
             Those of ``Blend``, except ``parts``.
         """
-        start = time.perf_counter()
+        stopwatch = Stopwatch()
         if not isinstance(data, RankingData):
             raise DataError(f"data must be RankingData, got {type(data).__name__}.")
         fitted = dict(named_rankers(models))
@@ -240,7 +261,7 @@ class Blend(Ranker):
         else:
             held_out, source = blend._predicted(fitted, data), _ON_VALIDATION
         blend._combine(fitted, held_out, source)
-        blend._remember(data, time.perf_counter() - start)
+        blend._remember(data, stopwatch.seconds())
         return blend
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
@@ -312,6 +333,8 @@ class Blend(Ranker):
         changes: dict[str, Any] = {"progress": ranker.progress, "callbacks": ranker.callbacks}
         if self.n_threads is not None:
             changes["n_threads"] = self.n_threads
+        if self.seed is not None:
+            changes["seed"] = self.seed
         part.set_params(**{key: value for key, value in changes.items() if key in known})
         return part
 
@@ -451,6 +474,8 @@ class Blend(Ranker):
         gates = []
         for column in errors.T:
             forest = clone(gate).set_params(n_threads=self.n_threads)
+            if self.seed is not None:
+                forest.set_params(seed=self.seed)
             labelled = RankingData(
                 data.features,
                 np.ascontiguousarray(column),

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
 import numpy as np
 
+from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
+from rankwood.engines.bags import UNITS, Bags, OutOfBag
+from rankwood.engines.engine import CPU
 from rankwood.errors import ParameterError
-from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import Ranker
-from rankwood.rankers.parameters import OneOf, OrNone, Real, leaves_or_auto, parameter
-from rankwood.training.bags import UNITS, Bags, OutOfBag
-from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.forest import ForestBuilder, ForestPlan, ForestState, grow_forest, totals_of
+from rankwood.rankers.parameters import (
+    OneOf,
+    OrNone,
+    Real,
+    leaves_or_auto,
+    leaves_some_out,
+    parameter,
+)
+from rankwood.training.forest import (
+    AUTO,
+    FEWEST,
+    ForestBuilder,
+    ForestPlan,
+    ForestState,
+    LeavesSearch,
+    grow_forest,
+    totals_of,
+    with_chosen_leaves,
+)
+from rankwood.training.histories import deciding_measure, one_or_several_measures, stages_at
 from rankwood.training.inputs import (
     TrainingSet,
     codes_of,
@@ -25,9 +44,8 @@ from rankwood.training.inputs import (
     training_costs,
     weights_of_rows,
 )
-from rankwood.training.leaves import AUTO, FEWEST, LeavesSearch, with_chosen_leaves
-from rankwood.training.rounds import Validation
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.training.rounds import Checkpoint, Resumed, Validation
+from rankwood.trees.grower import FeatureChoice, Growth, Policies
 
 _LIMITS = """Where a tree ends: splits from the root, rows in a leaf, what a split must remove of the sum of squares.
     None is no limit."""
@@ -56,6 +74,7 @@ class ForestRanker(Ranker):
     """
 
     _regresses = True
+    _watches = True
     _thresholds = "best"
 
     n_trees: int = parameter(default=300, doc="Number of trees; the score is their mean.")
@@ -69,20 +88,27 @@ class ForestRanker(Ranker):
         kw_only=True,
     )
     bag_share: float = parameter(default=1.0, doc=_DRAWN, check=Real("(0, 1]"), kw_only=True)
-    replacement: bool = parameter(default=True, doc=_DRAWN, kw_only=True)
+    replacement: bool = parameter(
+        default=True, doc=_DRAWN, check=checks.true_or_false, kw_only=True
+    )
     weighting: str = parameter(
         default="reweight",
         doc="""Weights count in the trees ("reweight"), or as chances of being drawn ("resample").""",
         check=OneOf(("reweight", "resample")),
         kw_only=True,
     )
-    measure: str = parameter(
-        default="ndcg@10", doc="What ``history_`` says of the validation data.", kw_only=True
+    measure: Any = parameter(
+        default="ndcg@10",
+        doc="""What ``history_`` says of the validation data: a measure, a function of (scores, data), or a list of
+        these.""",
+        check=one_or_several_measures,
+        kw_only=True,
     )
     missing: str = parameter(default="learned", kw_only=True)
     max_bins: int = parameter(default=255, kw_only=True)
     seed: int = parameter(default=0, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, kw_only=True)
+    device: str = parameter(default=CPU, kw_only=True)
 
     # Constants of the forests that do not have these parameters.
     min_gain = 0.0
@@ -93,13 +119,19 @@ class ForestRanker(Ranker):
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         plan = self._plan(train, valid)
-        checkpoint = Checkpoint(self, train, valid, plan.costs)
-        state = self._state(train, valid, plan, checkpoint.load(*ForestState.arrays_of(plan)))
+        checkpoint = Checkpoint(self, train, valid, plan.costs, most_trees=plan.n_trees)
+        rules = functools.partial(ForestState.rules_of, plan, checkpoint, train.data.n_documents)
+        state = self._state(train, valid, plan, checkpoint.load(rules))
         save = checkpoint.saver(state.save)
         grow_forest(plan, state, self._rounds(self.n_trees, len(state.trees), save=save))
         self.forest_ = state.trees.forest()
         self.max_leaves_ = plan.policies.growth.max_leaves
-        self.history_ = state.history
+        counts = range(1, len(state.history) + 1)
+        self.history_ = self._history(
+            state.history,
+            valid,
+            lambda _, data: stages_at(self.forest_.predict_stages(data), counts),
+        )
         self._out_of_bag = state.out_of_bag
         if state.out_of_bag is not None:
             self._oob_ndcg = state.out_of_bag.ndcg(train.data, self.n_threads)
@@ -110,15 +142,13 @@ class ForestRanker(Ranker):
         if bags is not None and bags.weights is not None:
             weights = None  # the bags use them as probabilities already
         return ForestPlan(
-            train.matrix,
-            train.labels,
-            weights,
+            train.engine.with_threads(resolve_threads(self.n_threads)),
+            (train.labels, weights),
             self._policies(train, valid),
             bags,
             None if present is None else present.astype(np.int32),
             self.n_trees,
             self.seed,
-            resolve_threads(self.n_threads),
             training_costs(self, train.data),
             self.cost_batch,
         )
@@ -150,20 +180,21 @@ class ForestRanker(Ranker):
             earlier=earlier,
             n_expected=plan.n_trees,
         )
-        out_of_bag = None if plan.bags is None else OutOfBag.empty(data.n_documents)
+        out_of_bag = None if plan.bags is None else plan.engine.out_of_bag()
         history: list[float] = []
         if saved is not None:
             history = saved.arrays["history"].tolist()
             if out_of_bag is not None:
-                out_of_bag = OutOfBag(saved.arrays["oob_sums"], saved.arrays["oob_counts"])
+                own = (saved.arrays[f"oob_{name}"] for name in ("sums", "counts"))
+                out_of_bag = plan.engine.out_of_bag(*own)
         validation = None
         if valid is not None:
             totals = np.zeros(valid.n_documents)
             if earlier is not None:
                 totals = totals_of(earlier, valid)
             codes = codes_of(valid, train, self.n_threads)
-            measure = parse_measure(self.measure)
-            validation = Validation(valid, codes, measure, totals, plan.n_threads)
+            measure = deciding_measure(self.measure)
+            validation = Validation(valid, codes, measure, totals, plan.engine.n_threads)
         return ForestState(trees, out_of_bag, validation, history)
 
     def _policies(self, train: TrainingSet, valid: RankingData | None) -> Policies:
@@ -176,7 +207,7 @@ class ForestRanker(Ranker):
         )
         if self.max_leaves != AUTO:
             return policies
-        by_rmse = parse_measure(self.measure).name == "rmse"
+        by_rmse = str(deciding_measure(self.measure)).startswith("rmse")
         return with_chosen_leaves(
             LeavesSearch(policies, train, valid, self.n_trees, self.seed, self.n_threads, by_rmse)
         )
@@ -200,6 +231,16 @@ class ForestRanker(Ranker):
     def _features(self) -> FeatureChoice:
         """The features that a node looks at."""
         return FeatureChoice(self.features_per_node)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether rows, features, cuts or, to choose the number of leaves, queries are drawn."""
+        return (
+            self.bag is not None
+            or self.max_leaves == AUTO
+            or self._thresholds != "best"
+            or leaves_some_out(self.features_per_node)
+        )
 
     def _estimates_out_of_bag(self) -> bool:
         return self.bag is not None
@@ -261,7 +302,7 @@ class RandomForest(SplittingForest):
     _signature = (
         "n_trees max_leaves max_depth min_leaf min_gain features_per_node bag bag_share replacement weighting missing "
         "monotone feature_costs cost_weight cost_scale cost_batch measure max_bins seed n_threads progress callbacks "
-        "checkpoint"
+        "checkpoint device position_bias"
     )
 
     bag: str | None = parameter(default="row", kw_only=True)
@@ -285,9 +326,10 @@ class CompletelyRandomForest(ForestRanker):
 
     _signature = (
         "n_trees max_leaves max_depth min_leaf bag bag_share replacement weighting missing measure max_bins seed "
-        "n_threads progress callbacks checkpoint min_split"
+        "n_threads progress callbacks checkpoint min_split device position_bias"
     )
     _thresholds = "completely_random"
+    _compiles = ""
 
     max_leaves: int | None = parameter(default=None)
     min_split: int = parameter(default=1, kw_only=True)

@@ -7,8 +7,11 @@ import dataclasses
 import numpy as np
 
 from rankwood.data.dataset import RankingData
+from rankwood.engines.bags import UNITS, OutOfBag
+from rankwood.engines.engine import Engine
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import SquaredLoss
+from rankwood.measures.measure import OwnMeasure, is_minimised
 from rankwood.models.forest import Forest
 from rankwood.rankers.boosted import CostAware
 from rankwood.rankers.forests import RandomForest, forest_plan
@@ -20,13 +23,16 @@ from rankwood.rankers.parameters import (
     number_or_share,
     parameter,
 )
-from rankwood.training.bags import UNITS, OutOfBag
 from rankwood.training.boosting import BoostingState, boost
-from rankwood.training.checkpoint import Checkpoint
-from rankwood.training.forest import ForestBuilder, ForestState, grow_forest, totals_of
+from rankwood.training.forest import AUTO, ForestBuilder, ForestState, grow_forest, totals_of
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.leaves import AUTO
-from rankwood.training.rounds import ProgressReporter, Rounds
+from rankwood.training.rounds import (
+    Checkpoint,
+    ProgressReporter,
+    Rounds,
+    Validation,
+    is_clearly_positive,
+)
 
 _FOREST = "The random forest that boosting starts from: its number of trees, and where they end."
 
@@ -36,8 +42,9 @@ class InitializedGBRT(CostAware):
 
     The first ``forest_trees`` trees are those of a ``RandomForest`` with the same seed, each with weight
     1 / ``forest_trees``; then come ``n_trees`` boosted trees with weight ``learning_rate``. Together they are one
-    forest. ``early_stopping`` looks at the forest alone too: where no boosted tree improves on it, none is kept. Where
-    features cost, those that the random forest uses are free for the boosted trees.
+    forest. ``early_stopping`` looks at the forest alone too, and boosted trees are kept only if they are ahead of it on
+    the validation queries by more than a standard error of the paired differences; a measure of all rows together, such
+    as rmse, only has to improve. Where features cost, those that the random forest uses are free for the boosted trees.
 
     Attributes
     ----------
@@ -46,14 +53,14 @@ class InitializedGBRT(CostAware):
     forest_measure_
         The measure of the random forest alone; NaN without validation data.
     best_iteration_
-        How many boosted trees gave the best value, 0 for the forest alone; all of them without validation data.
+        How many boosted trees are kept, 0 for the forest alone; all of them without validation data.
     """
 
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
         "forest_trees forest_leaves forest_depth forest_min_leaf forest_features forest_bag residuals early_stopping "
         "measure warm_start missing monotone feature_costs cost_weight cost_scale cost_batch max_bins seed n_threads "
-        "progress callbacks checkpoint"
+        "progress callbacks checkpoint device l1 features_per_tree interactions position_bias"
     )
     _regresses = True
 
@@ -95,10 +102,12 @@ class InitializedGBRT(CostAware):
         kw_only=True,
     )
 
+    is_random = True  # the forest has bags
+
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_nothing_to_stop_by(valid)
         plan = self._plan(train)
-        checkpoint = Checkpoint(self, train, valid, plan.costs)
+        checkpoint = Checkpoint(self, train, valid, plan.costs, most_trees=self._most_trees)
         earlier, history = self._earlier(train.data, checkpoint)
         reporter = self._reporter(plan.n_trees, 0 if earlier is None else earlier.n_trees)
         grown = self._grow_forest(train, valid, earlier, checkpoint, reporter)
@@ -106,8 +115,8 @@ class InitializedGBRT(CostAware):
         if earlier is None or earlier.n_trees <= forest.n_trees:
             earlier = forest
         state = self._state(train, valid, plan, 0.0, earlier)
-        state.stopping.history.extend(history)
-        state = self._from_forest(state, forest, grown.out_of_bag, train.data)
+        state.stopping.history.extend(self._judged_again(state) if history is None else history)
+        state = self._from_forest(state, forest, grown.out_of_bag, train.data, plan.engine)
         if not reporter.was_stopped:
             rounds = Rounds(
                 reporter,
@@ -118,6 +127,26 @@ class InitializedGBRT(CostAware):
             boost(self._loss(train), plan, state, rounds)  # + α Σ h
         self.forest_measure_ = state.stopping.start
         self._keep(state)
+
+    def _keep(self, state: BoostingState) -> None:
+        super()._keep(state)
+        chooses = self.early_stopping is not None and self.best_iteration_ > 0
+        if chooses and state.validation is not None and not self._is_ahead(state.validation):
+            self.best_iteration_ = 0
+            self.forest_ = self.forest_.take_trees(slice(0, self.forest_trees))
+
+    def _is_ahead(self, validation: Validation) -> bool:
+        """Whether the boosted trees that are kept raise the measure by more than a standard error over queries."""
+        measure = validation.measure
+        if isinstance(measure, OwnMeasure) or measure.is_pooled:
+            return True
+        alone = self.forest_.take_trees(slice(0, self.forest_trees))
+        boosted, of_forest = (
+            measure.per_query(totals_of(forest, validation.data), validation.data)
+            for forest in (self.forest_, alone)
+        )
+        gains = of_forest - boosted if is_minimised(measure) else boosted - of_forest
+        return is_clearly_positive(gains)
 
     def _loss(self, train: TrainingSet) -> SquaredLoss:
         return SquaredLoss(train.labels, train.weights, starts_at_mean=False)
@@ -137,9 +166,10 @@ class InitializedGBRT(CostAware):
         trees = ForestBuilder(data.n_features, data.feature_names, average=True, earlier=grown)
         out_of_bag = None
         if self.residuals == "oob" and grown is not None:
-            out_of_bag = OutOfBag.of_forest(grown, plan.bags, data)
+            so_far = OutOfBag.of_forest(grown, plan.bags, data)
+            out_of_bag = plan.engine.out_of_bag(so_far.sums, so_far.n_trees)
         elif self.residuals == "oob":
-            out_of_bag = OutOfBag.empty(data.n_documents)
+            out_of_bag = plan.engine.out_of_bag()
         state = ForestState(trees, out_of_bag, None, [])
         if len(trees) < self.forest_trees:
             save = checkpoint.saver(state.save)
@@ -149,7 +179,12 @@ class InitializedGBRT(CostAware):
         return state
 
     def _from_forest(
-        self, state: BoostingState, forest: Forest, out_of_bag: OutOfBag | None, data: RankingData
+        self,
+        state: BoostingState,
+        forest: Forest,
+        out_of_bag: OutOfBag | None,
+        data: RankingData,
+        engine: Engine,
     ) -> BoostingState:
         """Boosting's state with the forest's predictions as the start of each row."""
         starts = totals_of(forest, data)
@@ -160,7 +195,7 @@ class InitializedGBRT(CostAware):
             of_forest = totals_of(forest, state.validation.data)
             alone = dataclasses.replace(state.validation, totals=of_forest)
             state.stopping.start = alone.value()
-        return dataclasses.replace(state, totals=totals_of(boosted, data), starts=starts)
+        return dataclasses.replace(state, runs=(engine.scores(totals_of(boosted, data), starts),))
 
     def _forest_estimator(self) -> RandomForest:
         return RandomForest(
@@ -182,7 +217,7 @@ class InitializedGBRT(CostAware):
 
     def _earlier(
         self, data: RankingData, checkpoint: Checkpoint
-    ) -> tuple[Forest | None, list[float]]:
+    ) -> tuple[Forest | None, list[float] | None]:
         forest, history = super()._earlier(data, checkpoint)
         if forest is not None and not forest.average:
             n_trees = min(forest.n_trees, self.forest_trees)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import Any
 
@@ -9,16 +10,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from rankwood._core.threads import resolve_threads
+from rankwood.binning.folder import coded_features
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError
 from rankwood.losses.ranksvm import PairHinge
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.models.inputs import features_in_order
 from rankwood.models.linear import Scaling
+from rankwood.models.validate import features_in_order, refuse_other_columns
 from rankwood.rankers.base import Ranker, shares
-from rankwood.rankers.parameters import Real, Whole, measure_of_rankings, parameter
+from rankwood.rankers.parameters import NOTHING_DRAWN, Real, Whole, measure_of_rankings, parameter
 from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import ASKED_TO
 
@@ -35,6 +37,7 @@ class LinearRanker(Ranker):
     """
 
     _model = "linear_"
+    _compiles = ""
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: ARG002, N803
         if data.n_documents == 0:
@@ -71,18 +74,13 @@ def refuse_without_pairs(data: RankingData) -> None:
 
 def in_order_of(train: RankingData, valid: RankingData) -> RankingData:
     """Validation rows with their features in the order of the training rows'."""
+    if coded_features(valid) is not None:
+        refuse_other_columns(valid, train.n_features, train.feature_names)
+        return valid
     features = features_in_order(valid, train.n_features, train.feature_names)
     if features is valid.features:
         return valid
-    return RankingData(
-        features,
-        valid.labels,
-        valid.query_ids,
-        valid.doc_ids,
-        valid.row_weights,
-        valid.query_weights,
-        train.feature_names,
-    )
+    return dataclasses.replace(valid, features=features, feature_names=train.feature_names)
 
 
 # RankSVM.
@@ -106,7 +104,7 @@ class RankSVM(LinearRanker):
         Why the solver stopped.
     """
 
-    _signature = "C tol max_iter measure n_threads progress callbacks"
+    _signature = "C tol max_iter measure n_threads progress callbacks seed"
 
     C: float = parameter(
         default=1e-4,
@@ -125,6 +123,9 @@ class RankSVM(LinearRanker):
         doc="What is told of the validation data, if there are any; nothing is chosen by it.",
         check=measure_of_rankings,
     )
+    seed: int = parameter(default=0, doc=NOTHING_DRAWN, kw_only=True)
+
+    is_random = False
 
     def _fit_rows(self, data: RankingData, valid: RankingData | None) -> None:
         n_threads = resolve_threads(self.n_threads)

@@ -1,6 +1,15 @@
 """``MLPRanker``: a neural network, the baseline that tree ensembles are compared with.
 
 This is the only module that imports PyTorch, which the extra ``neural`` brings, and it does so in functions only.
+
+The loss is NDCGLoss2++, a smooth bound of 1 - NDCG (Wang, Li, Golbandi, Bendersky & Najork, *The LambdaLoss framework
+for ranking metric optimization*, CIKM 2018). For a query it is
+
+    Σ_{y_i > y_j} (μ δ_ij + |1/D_i - 1/D_j|) · |G_i - G_j| · log2(1 + exp(-σ (s_i - s_j)))
+
+with D_i = log2(1 + rank of i by the current scores), δ_ij = |1/D(k) - 1/D(k + 1)| for D(k) = log2(1 + k) and k the
+distance of the two ranks, and G_i = (2^y_i - 1) / ideal DCG. The weights of pairs are constants of a step: ranks have
+no gradient.
 """
 
 from __future__ import annotations
@@ -18,20 +27,30 @@ from rankwood._core import checks, random
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats, Rows
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
-from rankwood.losses.ndcg_loss2 import MU, gains_over_ideal, ndcg_loss2pp
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
+from rankwood.measures.ranking import order
 from rankwood.models.neural import NeuralModel, refuse_infinite, signed_logarithm, standardise
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.linear import in_order_of, refuse_without_pairs
-from rankwood.rankers.parameters import OneOf, Real, Whole, measure_of_rankings, parameter
+from rankwood.rankers.parameters import (
+    SEED_AND_THREADS,
+    OneOf,
+    Real,
+    Whole,
+    measure_of_rankings,
+    parameter,
+)
 from rankwood.training.inputs import weights_of_rows
 from rankwood.training.rounds import BEST, Callback, EarlyStopping, needs_validation, patience_of
 
+MU = 10.0  # the weight of δ that the authors use
 _MOST_UNITS = 1_000_000
 DEVICES = ("auto", "cpu", "cuda")
 _LOSS = "The steepness of the loss, and what the distance of two ranks counts in it."
-_RUN = "As for ``RandomForest``. Threads are for scoring."
+_RUN = SEED_AND_THREADS + " Threads are for scoring."
+_LISTENERS = """Functions that are told of every epoch: see ``Progress``. A callback that returns True ends the
+    training."""
 _SKEWED = 1.0  # the skewness of an exponential distribution is 2, of a normal one 0
 _PAIRS_AT_ONCE = 4_000_000  # cells of lists × positions × positions in memory: 16 MB per array
 
@@ -57,11 +76,13 @@ class MLPRanker(Ranker):
         Why training stopped.
     """
 
+    without_effect = ()  # the bits of a network depend on its device
     _signature = (
         "hidden dropout learning_rate n_epochs batch_size max_list sigma mu early_stopping measure device seed "
         "n_threads progress callbacks"
     )
     _model = "neural_"
+    _compiles = ""
 
     hidden: Any = parameter(
         default=(256, 512, 1024, 512, 256),
@@ -108,8 +129,8 @@ class MLPRanker(Ranker):
     )
     seed: int = parameter(default=0, doc=_RUN, kw_only=True)
     n_threads: int | None = parameter(default=None, doc=_RUN, kw_only=True)
-    progress: Callback | None = parameter(default=None, doc=_RUN, kw_only=True)
-    callbacks: Sequence[Callback] = parameter(default=(), doc=_RUN, kw_only=True)
+    progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: ARG002, N803
         import_torch()
@@ -469,3 +490,62 @@ def _first_weights(plan: TrainingPlan) -> Iterator[tuple[Array, Array]]:
         generator, bound = random.stream(plan.seed, "weights", layer), 1.0 / math.sqrt(n_inputs)
         drawn = generator.uniform(-bound, bound, (n_inputs + 1, n_units)).astype(np.float32)
         yield drawn[:-1], drawn[-1]
+
+
+# The loss.
+
+
+def gains_over_ideal(labels: Floats, offsets: Rows) -> Floats:
+    """G of each document; lists begin at ``offsets``. 0 where a list has no gain at all.
+
+    Gains are taken relative to 2 to the list's greatest label, so that no label is too great.
+    """
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    greatest = np.repeat(np.maximum.reduceat(labels, starts), sizes)
+    gains: Floats = np.exp2(labels - greatest) - np.exp2(-greatest)
+    ranks = np.arange(labels.size) - np.repeat(starts, sizes)
+    by_label = order(checks.read_only(labels), checks.read_only(offsets)).order
+    ideal = np.add.reduceat(gains[by_label] / np.log2(2.0 + ranks), starts)
+    whole = np.repeat(ideal, sizes)
+    shares: Floats = np.zeros(gains.size)
+    np.divide(gains, whole, out=shares, where=whole > 0)
+    return shares
+
+
+def ndcg_loss2pp(
+    scores: Any,
+    gains: Any,
+    is_document: Any,
+    *,
+    sigma: float = 1.0,
+    mu: float = MU,
+    weights: Any = None,
+) -> Any:
+    """The loss of each list: tensors of lists × positions, where ``is_document`` is False for padding.
+
+    ``weights`` of documents, if there are any, multiply in pairs.
+    """
+    from torch.nn.functional import softplus
+
+    factors = _weights_of_pairs(scores.detach(), gains, is_document, mu)
+    if weights is not None:
+        factors = factors * weights.unsqueeze(2) * weights.unsqueeze(1)
+    differences = scores.unsqueeze(2) - scores.unsqueeze(1)
+    costs = softplus(-sigma * differences) / math.log(2.0)
+    return (factors * costs).sum(dim=(1, 2))
+
+
+def _weights_of_pairs(scores: Any, gains: Any, is_document: Any, mu: float) -> Any:
+    """(μ δ_ij + |1/D_i - 1/D_j|) · |G_i - G_j| where i has the higher gain, else 0: lists × positions × positions."""
+    import torch
+
+    # Documents stand before the padding, and equal scores keep the order of the data.
+    visible = scores.masked_fill(~is_document, -math.inf)
+    ranks = visible.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+    discounts = 1.0 / torch.log2(ranks.to(scores.dtype) + 2.0)
+    between = (discounts.unsqueeze(2) - discounts.unsqueeze(1)).abs()
+    distances = (ranks.unsqueeze(2) - ranks.unsqueeze(1)).abs().clamp(min=1).to(scores.dtype)
+    steps = 1.0 / torch.log2(1.0 + distances) - 1.0 / torch.log2(2.0 + distances)
+    more_gain = (gains.unsqueeze(2) - gains.unsqueeze(1)).clamp(min=0.0)
+    both = is_document.unsqueeze(2) & is_document.unsqueeze(1)
+    return (mu * steps + between) * more_gain * both

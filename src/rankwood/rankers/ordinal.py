@@ -17,10 +17,12 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import checks
+from rankwood._core.sums import exact_products
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
+from rankwood.engines.bags import OutOfBag
 from rankwood.errors import DataError, ParameterError
-from rankwood.measures.gains import LARGEST_EXPONENT
+from rankwood.measures.listwise import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.family import ModelStages
 from rankwood.models.forest import Forest
@@ -34,10 +36,9 @@ from rankwood.rankers.base import (
     learned_model,
 )
 from rankwood.rankers.forests import ForestRanker, RandomForest
-from rankwood.rankers.parameters import OneOf, parameter
-from rankwood.training.bags import OutOfBag
+from rankwood.rankers.parameters import OneOf, parameter, seed_of_parts
+from rankwood.training.forest import AUTO
 from rankwood.training.inputs import TrainingSet, weights_of_rows
-from rankwood.training.leaves import AUTO
 from rankwood.training.rounds import BEST, Callback, Progress, ProgressReporter, needs_validation
 
 LEAST_SQUARES = "least_squares"
@@ -48,10 +49,10 @@ _WORTHS: dict[str, Callable[[Floats], Floats]] = {
 }
 MOST_GRADES = 100  # each is a model of its own: labels with more values are no grades
 
-_RESUME = (
-    "As for ``RandomForest``: there is one file per model, with .0, .1 and so on after the name."
-)
-_LISTENERS = """As for ``RandomForest``; a callback that returns True ends the growing of the model at hand."""
+_RESUME = """A file that keeps the trees so far, one per model, with .0, .1 and so on after the name; a fit that finds
+    one there goes on with it."""
+_LISTENERS = """Functions that are told of every tree: see ``Progress``. A callback that returns True ends the growing
+    of the model at hand."""
 
 
 def _check_base(_: str, base: Any) -> None:
@@ -90,8 +91,9 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         The share of each feature in the gain of all splits.
     """
 
-    _signature = "base scoring clip fitted_on n_threads progress callbacks checkpoint"
+    _signature = "base scoring clip fitted_on n_threads progress callbacks checkpoint seed"
     _model = "ordinal_"
+    _compiles = ""  # its base says what it needs
 
     base: Ranker | None = parameter(
         default=None,
@@ -117,10 +119,18 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         "valid", or "both".""",
         check=OneOf(("train", "valid", "both")),
     )
-    n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    n_threads: int | None = parameter(default=None, kw_only=True)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
+    seed: int | None = seed_of_parts(
+        "The seed of all copies of base; None leaves them that of base."
+    )
+
+    @property
+    def is_random(self) -> bool:
+        """Whether base is random."""
+        return bool(self._base().is_random)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         self._refuse_no_validation_data(valid)
@@ -153,6 +163,8 @@ class OrdinalRanker(BuiltOnBase, Ranker):
             changes["measure"] = "rmse"  # the models learn probabilities
         if self.n_threads is not None:
             changes["n_threads"] = self.n_threads
+        if self.seed is not None:
+            changes["seed"] = self.seed
         if self.checkpoint is not None:
             changes["checkpoint"] = f"{os.fspath(self.checkpoint)}.{number}"
         return clone(base).set_params(**changes)
@@ -268,6 +280,10 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         model: OrdinalModel = super()._learned
         return model
 
+    @property
+    def _estimates_labels(self) -> bool:
+        return self.scoring in ("expected", LEAST_SQUARES)
+
     def _estimates_out_of_bag(self) -> bool:
         return estimates_out_of_bag(self._base())
 
@@ -328,14 +344,13 @@ def least_squares_worths(parts: Sequence[tuple[Floats, Floats, Floats | None]]) 
     ``parts`` are T (rows × K - 1), labels and weights; rows without an estimate are left out. The weight of T_c is
     F(c) - F(c + 1), and the constant is F of the highest grade.
     """
-    gram, moments = 0.0, 0.0
+    gram, moments = np.zeros(()), np.zeros(())
     for cumulative, labels, weights in parts:
         rows = ~np.isnan(cumulative).any(axis=1)
         inputs = np.column_stack([cumulative, np.ones(len(cumulative))])[rows]
         weighted = inputs if weights is None else inputs * weights[rows, np.newaxis]
-        # Sums in numpy's own loops: a BLAS would order them by how many threads it has.
-        gram = gram + np.einsum("ic,id->cd", weighted, inputs)
-        moments = moments + np.einsum("ic,i->c", weighted, labels[rows])
+        gram = gram + exact_products(weighted, inputs)
+        moments = moments + exact_products(weighted, labels[rows, np.newaxis])[:, 0]
     if not np.any(gram):
         raise DataError(
             "no row has an out-of-bag estimate to fit least squares on. Grow more trees, or use fitted_on='valid'."

@@ -9,33 +9,31 @@ predicts 1 for a document with ``x > threshold``, 0 for one with ``x <= threshol
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rankwood._core.threads import resolve_threads
+from rankwood._core.sums import exact_bincount
+from rankwood._core.threads import lazy, resolve_threads
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats
-from rankwood.errors import ParameterError
-from rankwood.losses.loss import LARGEST_EDGE, LEAST_EDGE
-from rankwood.losses.ndcgboost import NDCGBoostLoss, ndcgboost_loss
-from rankwood.losses.pairs import GradedLists, PairLoss, graded_lists
-from rankwood.losses.targets import rising_documents
-from rankwood.measures.gains import Gain
-from rankwood.measures.options import FORMS
+from rankwood.errors import DataWarning, ParameterError
+from rankwood.losses.loss import LARGEST_EDGE, LEAST_EDGE, rising_documents
+from rankwood.losses.pairs import GradedLists, NDCGBoostLoss, PairLoss, graded_lists, ndcgboost_loss
+from rankwood.measures.listwise import Gain
+from rankwood.measures.measure import FORMS
 from rankwood.rankers.boosted import ADD_ROUNDS, STOP_BY_ROUNDS, Boosted, RoundRanker
-from rankwood.rankers.parameters import parameter
+from rankwood.rankers.parameters import NOTHING_DRAWN, parameter
 from rankwood.training.boosting import BoostingPlan, BoostingState
 from rankwood.training.inputs import TrainingSet
 from rankwood.training.rounds import BEST, Rounds
 from rankwood.trees.edges import ABSTAIN, UNIT, EdgeSearch
-from rankwood.trees.grower import Tree
-from rankwood.trees.leaves import sum_inner_nodes
-from rankwood.trees.policies import Policies
+from rankwood.trees.grower import Policies, Tree
+from rankwood.trees.partition import sum_inner_nodes
 from rankwood.trees.workspace import Matrix
 
 NO_USEFUL_TREE = "no tree tells documents that should rise from those that should fall"
@@ -53,11 +51,11 @@ def ndcgboost(
     """Add 0/1 trees to ``state``, each of which lowers the surrogate of NDCG."""
     for number in rounds:
         classes, weights = rising_documents(loss, state.scores)  # sign(w) as 0 or 1, and |w|
-        tree, alpha = weigh(loss, state.scores, plan.grow(number, classes, weights))
+        tree, alpha = weigh(loss, state.scores, plan.grow(number, (classes, weights)))
         if alpha <= 0.0:
             rounds.stop(NO_USEFUL_TREE)
             break
-        rounds.finish(state.add(tree, plan.n_threads, plan.learning_rate * alpha))  # F ← F + α f
+        rounds.finish(state.add(tree, plan.learning_rate * alpha))  # F ← F + α f
 
 
 def weigh(loss: NDCGBoostLoss, scores: Floats, tree: Tree) -> tuple[Tree, float]:
@@ -77,6 +75,9 @@ def as_classifier(tree: Tree, other: float = 0.0) -> Tree:
     return dataclasses.replace(tree, value=np.where(is_leaf, votes, means))
 
 
+_MANY_PAIRS = 1e11  # of all rounds together; a core compares some hundred million in a second
+
+
 class NDCGBoost(Boosted):
     """Boosted classification trees that raise the expected NDCG (Valizadegan et al. 2009).
 
@@ -94,7 +95,7 @@ class NDCGBoost(Boosted):
 
     _signature = (
         "n_rounds max_leaves min_leaf max_depth min_gain gain learning_rate features_per_node early_stopping measure "
-        "warm_start missing monotone max_bins seed n_threads progress callbacks checkpoint"
+        "warm_start missing monotone max_bins seed n_threads progress callbacks checkpoint position_bias"
     )
     _length = "n_rounds"
 
@@ -120,12 +121,27 @@ class NDCGBoost(Boosted):
     subsample_by = "row"
 
     def _loss(self, train: TrainingSet) -> NDCGBoostLoss:
+        _warn_of_long_queries(train, self.n_rounds)
         lists = graded_lists(train.data, resolve_threads(self.n_threads))
         return ndcgboost_loss(lists, _checked_gain(self.gain))
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
         ndcgboost(loss, plan, state, rounds)
         self.stopped_because_ = rounds.stopped_because
+
+
+def _warn_of_long_queries(train: TrainingSet, n_rounds: int) -> None:
+    """Say what a fit will take where queries are so long that their pairs are: each round compares all of them."""
+    lengths = np.diff(train.data.query_offsets).astype(np.float64)
+    n_pairs = float((lengths**2).sum()) / 2 * n_rounds
+    if n_pairs > _MANY_PAIRS:
+        warnings.warn(
+            f"the longest query has {int(lengths.max()):,} documents, so that {n_rounds:,} rounds compare "
+            f"{n_pairs:.1e} pairs: minutes to hours. Sample the documents of long queries, lower n_rounds, or use "
+            "LambdaMART, which looks at the first ranks only.",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _checked_gain(gain: Any) -> Gain:
@@ -153,7 +169,7 @@ def rankboost(
             rounds.stop(NO_USEFUL_RANKER)
             break
         stump = rankers.stump(ranker)
-        rounds.finish(state.add(stump, rankers.n_threads, ranker.alpha))  # F ← F + α h
+        rounds.finish(state.add(stump, ranker.alpha))  # F ← F + α h
 
 
 class RankBoost(RoundRanker):
@@ -176,7 +192,10 @@ class RankBoost(RoundRanker):
         After each round, a bound on the share of training pairs in the wrong order; it falls round by round.
     """
 
-    _signature = "n_rounds early_stopping measure warm_start max_bins n_threads progress callbacks checkpoint"
+    _signature = (
+        "n_rounds early_stopping measure warm_start max_bins n_threads progress callbacks checkpoint seed "
+        "position_bias"
+    )
 
     n_rounds: int = parameter(
         default=300, doc="Number of weak rankers, or the most there may be with ``early_stopping``."
@@ -185,7 +204,10 @@ class RankBoost(RoundRanker):
         default=255, doc="Thresholds come from so many bins per feature, at most 255.", kw_only=True
     )
 
-    seed = 0  # nothing is drawn
+    seed: int = parameter(default=0, doc=NOTHING_DRAWN, kw_only=True)
+
+    is_random = False
+    _compiles = ""
 
     @property
     def loss_bounds_(self) -> Floats:
@@ -199,11 +221,11 @@ class RankBoost(RoundRanker):
         return PairLoss(graded_lists(train.data, resolve_threads(self.n_threads)))
 
     def _plan(self, train: TrainingSet) -> BoostingPlan:
-        threads = resolve_threads(self.n_threads)
-        return BoostingPlan(train.matrix, Policies(), None, self.n_rounds, 1.0, self.seed, threads)
+        engine = train.engine.with_threads(resolve_threads(self.n_threads))
+        return BoostingPlan(engine, Policies(), None, self.n_rounds, 1.0, self.seed)
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
-        rankboost(loss, ThresholdRankers.of(plan.matrix, loss.lists), state, rounds)
+        rankboost(loss, ThresholdRankers.of(plan.engine.matrix, loss.lists), state, rounds)
         self.stopped_because_ = rounds.stopped_because
 
 
@@ -246,7 +268,7 @@ class ThresholdRankers:
         rows = np.flatnonzero(is_paired[matrix.source_of_row]).astype(np.uint32)
         return cls(matrix, rows, lists.by_row(lists.weights), lists.n_threads)
 
-    @functools.cached_property
+    @lazy
     def _search(self) -> EdgeSearch:
         return EdgeSearch(self.matrix, self.rows, ABSTAIN, _SLACK, self.n_threads)
 
@@ -264,7 +286,7 @@ class ThresholdRankers:
         leaf_of_source[self.matrix.source_of_row] = np.where(
             codes == MISSING_BIN, 3, np.where(codes <= ranker.code, 1, 2)
         )
-        cover: Floats = np.bincount(leaf_of_source, self.weights, minlength=4).astype(np.float64)
+        cover = exact_bincount(leaf_of_source, self.weights, 4)
         value = np.array([0.0, 0.0, 1.0, ABSTAINED])
         cover[0] = cover.sum()
         value[0] = (cover[1:] * value[1:]).sum() / cover[0]

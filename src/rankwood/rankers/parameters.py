@@ -28,32 +28,38 @@ so what a base class declares for the end of the signature is keyword-only to th
 
 from __future__ import annotations
 
+import difflib
+import functools
 import inspect
+import numbers
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, ParamSpec, TypeVar, dataclass_transform
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.binning.bins import MOST_BINS
+from rankwood.engines.bags import UNITS
+from rankwood.engines.engine import check_device
 from rankwood.errors import ParameterError
+from rankwood.losses.position_bias import check_bias
 from rankwood.measures.measure import parse_measure
-from rankwood.training.bags import UNITS
-from rankwood.training.checkpoint import path_of
+from rankwood.training.forest import AUTO
 from rankwood.training.inputs import SCALES
-from rankwood.training.leaves import AUTO
-from rankwood.training.rounds import BEST, check_listeners
-from rankwood.trees.policies import MISSING_RULES
+from rankwood.training.rounds import BEST, check_listeners, path_of
+from rankwood.trees.grower import MISSING_RULES
 
 Check = Callable[
     [str, Any], object
 ]  # raises ParameterError for a value that the named parameter cannot have
 
+_LARGEST = 2**53
 _WIDTH = 116  # of a line of a docstring
 
 # Which values a parameter takes.
@@ -61,14 +67,16 @@ _WIDTH = 116  # of a line of a docstring
 
 @dataclass(frozen=True)
 class Whole:
-    """Whole numbers from ``least`` to ``most``."""
+    """Whole numbers from ``least`` to ``most``; by default up to what kernels can add to without overflow."""
 
     least: int
-    most: int | None = None
+    most: int | None = _LARGEST
 
     def __call__(self, name: str, value: Any) -> object:
         """Raise for other values."""
-        return checks.whole_number(name, value, self.least, self.most)
+        is_beyond = isinstance(value, numbers.Integral) and int(value) > _LARGEST
+        most = self.most if self.most != _LARGEST or is_beyond else None
+        return checks.whole_number(name, value, self.least, most)
 
 
 @dataclass(frozen=True)
@@ -105,11 +113,21 @@ class OrNone:
         return None if value is None else self.check(name, value)
 
 
+def seed_of_parts(doc: str) -> Any:
+    """The parameter ``seed`` of a ranker that is built of others: None leaves them theirs."""
+    return parameter(default=None, doc=doc, check=OrNone(Whole(0, None)), kw_only=True)
+
+
 def number_or_share(name: str, value: Any) -> object:
     """Raise unless ``value`` is a whole number of features, a share of them (float), or None for all."""
-    if isinstance(value, float):
+    if isinstance(value, float | np.floating):
         return checks.real_number(name, value, "(0, 1]")
-    return None if value is None else checks.whole_number(name, value, 1)
+    return None if value is None else Whole(1)(name, value)
+
+
+def leaves_some_out(features: int | float | None) -> bool:
+    """Whether a number or share of features, as ``number_or_share`` takes it, may be fewer than all."""
+    return features is not None and not (isinstance(features, float) and features == 1.0)
 
 
 @dataclass(frozen=True)
@@ -124,7 +142,7 @@ class CountOr:
             raise ParameterError(
                 f"{name} must be '{self.word}', a whole number of at least 1, or None, got {value!r}."
             )
-        return value if value in (self.word, None) else checks.whole_number(name, value, 1)
+        return value if value is None or isinstance(value, str) else Whole(1)(name, value)
 
 
 rounds_or_best, leaves_or_auto = CountOr(BEST), CountOr(AUTO)
@@ -153,10 +171,13 @@ class Parameter:
     default: Any
     doc: str | None = None
     check: Check | None = None
+    # Added when there were model files without it: files leave it out where it has its default, and keep their bytes.
+    is_later: bool = False
 
     def completed(self, other: Parameter) -> Parameter:
         """The declaration, with what it leaves out taken from another one."""
-        return Parameter(self.default, self.doc or other.doc, self.check or other.check)
+        is_later = self.is_later or other.is_later
+        return Parameter(self.default, self.doc or other.doc, self.check or other.check, is_later)
 
 
 def parameter(
@@ -170,8 +191,8 @@ def parameter(
     return Parameter(default, None if doc is None else " ".join(doc.split()), check)
 
 
-def _shared(doc: str, check: Check = anything) -> Parameter:
-    return Parameter(None, " ".join(doc.split()), check)
+def _shared(doc: str, check: Check = anything, *, is_later: bool = False) -> Parameter:
+    return Parameter(None, " ".join(doc.split()), check, is_later)
 
 
 _TREE_LIMITS = """Where a tree ends: leaves (the most promising is split first), splits from the root, rows in a leaf,
@@ -181,9 +202,10 @@ _SUBSAMPLE = """The share of rows, or of whole queries (``subsample_by="query"``
 _COSTS = """How much a cost counts against what a split removes, 0 (not at all) or more. By default ("relative") costs
     are shares of the largest and count as shares of the root's sum of squares, so that 1 is much on every data set;
     "raw" takes both as they are."""
-_SEED_AND_THREADS = (
+SEED_AND_THREADS = (
     "The same seed gives the same bytes, whatever the number of threads (None: all cores)."
 )
+NOTHING_DRAWN = "Ignored: nothing is random, and any seed gives the same model."
 _LISTENERS = """Functions that are told of every tree: see ``Progress``. A callback that returns True ends the
     growing."""
 
@@ -223,7 +245,35 @@ SHARED = {
         lambda _, value: parse_measure(value),
     ),
     "warm_start": _shared(
-        "Whether a further ``fit`` adds the rounds that lack to ``n_rounds``, on the same data."
+        "Whether a further ``fit`` adds the rounds that lack to ``n_rounds``, on the same data.",
+        checks.true_or_false,
+    ),
+    "l1": _shared(
+        "How far the sum of a leaf's gradients is moved towards 0: larger values make more leaves 0.",
+        Real("[0, inf)"),
+        is_later=True,
+    ),
+    "features_per_tree": _shared(
+        """Features drawn for each tree: a number (int), a share (float), or None for all. Nodes search these, or draw
+        ``features_per_node`` of them.""",
+        number_or_share,
+        is_later=True,
+    ),
+    "interactions": _shared(
+        """Groups of features, by name or number, that may meet on a path from the root to a leaf, as
+        [["bm25", "length"], ["age"]]; features of no group are one more group. None lets all meet.""",
+        is_later=True,
+    ),
+    "dropout": _shared(
+        """DART: the share of earlier trees that is left out while a tree is fitted, at least one of them. The new tree
+        and those left out then share their weight. 0 leaves none out.""",
+        Real("[0, 1]"),
+        is_later=True,
+    ),
+    "skip_dropout": _shared(
+        "The share of rounds in which no tree is left out, where ``dropout`` is above 0.",
+        Real("[0, 1]"),
+        is_later=True,
     ),
     "missing": _shared(
         """Where missing values go: "learned", "left", "right", or into a child of their own ("own_child").""",
@@ -244,8 +294,20 @@ SHARED = {
         Whole(1),
     ),
     "max_bins": _shared("Value bins per feature, at most 255.", Whole(2, MOST_BINS)),
-    "seed": _shared(_SEED_AND_THREADS, Whole(0)),
-    "n_threads": _shared(_SEED_AND_THREADS, lambda _, value: resolve_threads(value)),
+    "seed": _shared(SEED_AND_THREADS, Whole(0, None)),
+    "n_threads": _shared(SEED_AND_THREADS, lambda _, value: resolve_threads(value)),
+    "position_bias": _shared(
+        """For click logs, whose data have positions: what ``rankwood.position_bias`` estimates, or the path of a saved
+        one. Clicks then count by the chance that they were looked at. ``predict`` needs no positions. None takes clicks
+        as labels like any other.""",
+        check_bias,
+        is_later=True,
+    ),
+    "device": _shared(
+        """Where trees are grown: "cpu" is the threads of this process. A model is the same bytes wherever it is
+        grown.""",
+        check_device,
+    ),
     "progress": _shared(_LISTENERS, lambda _, value: check_listeners(value, ())),
     "callbacks": _shared(_LISTENERS, lambda _, value: check_listeners(None, value)),
     "checkpoint": _shared(
@@ -280,10 +342,24 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             cls.__doc__ = _documentation(cls)
 
     def _check_parameters(self) -> None:
-        """Raise for parameters that are wrong whatever the data; the rest is checked where it is used."""
+        """Raise for parameters that are wrong whatever the data; the rest is checked where it is used.
+
+        A number of numpy becomes the same number of Python, once and for all: its arithmetic wraps, kernels would be
+        compiled for its type, and ``isinstance(value, int)`` does not know it.
+        """
         for name, declared in self._parameters.items():
+            value = getattr(self, name)
             if declared.check is not None:
-                declared.check(name, getattr(self, name))
+                declared.check(name, value)
+            if isinstance(value, np.number | np.bool_):
+                setattr(self, name, _of_python(value))
+
+
+def _of_python(value: np.generic) -> Any:
+    """A number of numpy as one of Python."""
+    if isinstance(value, np.floating):
+        return float(value)  # item() of a long double is one again
+    return value.item()
 
 
 def declared_parameters(kind: type[DeclaredEstimator]) -> dict[str, Parameter]:
@@ -336,7 +412,129 @@ def _constructor(cls: type[DeclaredEstimator]) -> Any:
         **{name: inspect.get_annotations(_declaring(cls, name)[0])[name] for name in parameters},
         "return": "None",
     }
-    return constructor
+    return explains_names(constructor)
+
+
+# Names of other libraries. What is not here is answered by the nearest name of ours.
+
+_LENGTH = ("n_trees", "n_rounds")
+_VALID = "validation data are valid=(X, y, qid), RankingData, or a mapping from names to these"
+_SIZES = (
+    "qid= takes the query of each row; for group sizes: np.repeat(np.arange(len(sizes)), sizes)"
+)
+# What a name is called here: names of parameters, of which a ranker has the first that it has, or a sentence.
+_FOREIGN: dict[str, tuple[str, ...] | str] = {
+    **dict.fromkeys(
+        ("n_estimators", "num_iterations", "num_boost_round", "num_round", "iterations", "num_trees", "max_iter"),
+        _LENGTH,
+    ),
+    **dict.fromkeys(("num_leaves", "max_leaf_nodes", "max_leaf"), ("max_leaves",)),
+    "depth": ("max_depth",),
+    **dict.fromkeys(
+        ("min_child_samples", "min_data_in_leaf", "min_samples_leaf"), ("min_leaf",)
+    ),
+    **dict.fromkeys(("min_child_weight", "min_sum_hessian_in_leaf"), ("min_hessian",)),
+    **dict.fromkeys(("min_split_gain", "min_gain_to_split", "gamma"), ("min_gain",)),
+    **dict.fromkeys(("eta", "shrinkage", "shrinkage_rate"), ("learning_rate",)),
+    **dict.fromkeys(("reg_lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization"), ("l2",)),
+    **dict.fromkeys(("reg_alpha", "lambda_l1", "alpha"), ("l1",)),
+    **dict.fromkeys(
+        ("colsample_bytree", "feature_fraction", "colsample"), ("features_per_tree",)
+    ),
+    **dict.fromkeys(
+        ("colsample_bynode", "feature_fraction_bynode", "max_features", "rsm"),
+        ("features_per_node",),
+    ),
+    **dict.fromkeys(("bagging_fraction", "max_samples"), ("subsample", "bag_share")),
+    "bagging_freq": "subsample= draws rows anew for every tree",
+    "bagging_by_query": ("subsample_by", "bag"),
+    **dict.fromkeys(("random_state", "random_seed"), ("seed",)),
+    **dict.fromkeys(("n_jobs", "nthread", "num_threads", "thread_count"), ("n_threads",)),
+    **dict.fromkeys(("max_bin", "border_count"), ("max_bins",)),
+    **dict.fromkeys(("monotone_constraints", "monotonic_cst"), ("monotone",)),
+    **dict.fromkeys(("interaction_constraints", "interaction_cst"), ("interactions",)),
+    **dict.fromkeys(("drop_rate", "rate_drop"), ("dropout",)),
+    "skip_drop": ("skip_dropout",),
+    "lambdarank_truncation_level": ("truncation",),
+    **dict.fromkeys(("lambdarank_norm", "lambdarank_normalization"), ("normalise",)),
+    "sigmoid": ("sigma",),
+    "label_gain": ("target",),
+    "ndcg_exp_gain": ("target",),
+    **dict.fromkeys(("eval_metric", "metric", "custom_metric"), ("measure",)),
+    **dict.fromkeys(
+        ("early_stopping_rounds", "early_stopping_round", "od_wait", "n_iter_no_change"),
+        ("early_stopping",),
+    ),
+    "use_best_model": ("early_stopping",),
+    **dict.fromkeys(
+        ("categorical_feature", "categorical_features", "cat_features"), ("categorical",)
+    ),
+    **dict.fromkeys(("device_type", "task_type"), ("device",)),
+    **dict.fromkeys(("verbose", "verbosity", "silent", "logging_level"), ("progress",)),
+    **dict.fromkeys(
+        ("objective", "loss_function", "boosting_type", "boosting", "booster"),
+        "the class says what is learned: LambdaMART from pairs, GBRT for squared loss, RandomForest, …; dropout= makes "
+        "boosting DART",
+    ),
+    **dict.fromkeys(("tree_method", "grow_policy", "force_col_wise", "force_row_wise", "deterministic"),
+                    "trees always grow best leaf first from histograms, and models are the same bytes every time"),
+    # of fit
+    **dict.fromkeys(("eval_set", "evals", "valid_sets", "X_val", "validation_data"), _VALID),
+    **dict.fromkeys(("eval_group", "eval_qid", "y_val", "eval_names", "valid_names"), _VALID),
+    **dict.fromkeys(("group", "groups", "group_id"), _SIZES),
+    "group_weight": ("query_weight",),
+    "weight": ("sample_weight",),
+    **dict.fromkeys(("init_score", "base_margin", "baseline"), ("init_scores",)),
+    "eval_init_score": ("valid_init_scores",),
+    **dict.fromkeys(
+        ("init_model", "xgb_model"),
+        "warm_start=True goes on with the model of the fit before; init_scores= starts from scores",
+    ),
+    "feature_name": "columns of a frame, and feature_names= of RankingData, name features",
+    # of predict
+    **dict.fromkeys(("num_iteration", "iteration_range", "ntree_limit", "ntree_end"), ("n_trees",)),
+    "pred_leaf": "leaf_ids(X) gives the leaves",
+    **dict.fromkeys(("pred_contrib", "pred_contribs"), "rankwood.explain(model, data) gives contributions"),
+    **dict.fromkeys(("raw_score", "output_margin"), "scores are always raw"),
+}  # fmt: skip
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def explains_names(function: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """A method whose TypeError for an argument that it does not have says what ours is called."""
+    signature = inspect.signature(function)
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+
+    @functools.wraps(function)
+    def checked(*args: _Given.args, **given: _Given.kwargs) -> _Answer:
+        unknown = [name for name in given if name not in signature.parameters]
+        if unknown and not takes_all:
+            raise TypeError(_of_unknown(type(args[0]), function.__name__, signature, unknown[0]))
+        return function(*args, **given)
+
+    return checked
+
+
+def _of_unknown(kind: type, method: str, signature: inspect.Signature, name: str) -> str:
+    """The message for an argument that a method does not have."""
+    whole = kind.__name__ if method == "__init__" else f"{kind.__name__}.{method}"
+    said = f"{whole}() got an unexpected keyword argument '{name}'."
+    known = [each for each in signature.parameters if each != "self"]
+    of_class = [] if method == "__init__" else list(getattr(kind, "_parameters", {}))
+    ours = _FOREIGN.get(name)
+    if isinstance(ours, str):
+        return f"{said} Here {ours}."
+    for each in (*(ours or ()), name):
+        if each in known:
+            return f"{said} It is called {each} here."
+        if each in of_class:
+            return f"{said} It is a parameter of the constructor: {kind.__name__}({each}=…)."
+    near = difflib.get_close_matches(name, [*known, *of_class], n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"{said}{hint} It takes: {', '.join(known)}."
 
 
 # Docstrings, as numpydoc has them.

@@ -12,10 +12,11 @@ from sklearn.base import clone
 
 import rankwood
 from rankwood.data.dataset import RankingData
+from rankwood.data.reading import ModelFeatures
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models.format import KINDS, kind_of, load_model, save_model
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order
 from rankwood.rankers.base import (
     Ranker,
     chosen_parameters,
@@ -24,8 +25,8 @@ from rankwood.rankers.base import (
     learns_kind,
     set_learned_model,
 )
-from rankwood.training.checkpoint import plain_parameters
-from rankwood.training.leaves import AUTO
+from rankwood.training.forest import AUTO
+from rankwood.training.rounds import plain_parameters
 
 # Estimators that a file may name: the public rankers, by where they live. A file can name nothing else.
 _HOMES = ("rankwood.rankers.", "rankwood.studies.auto")  # AutoRanker studies other rankers
@@ -35,21 +36,23 @@ _MODULE_OF = {
     if module.startswith(_HOMES) and name[0].isupper()
 }
 # What a fit sets besides the model, where an estimator has it.
-_RECORDED = (
-    "history_",
-    "train_history_",
-    "rounds_",
-    "best_iteration_",
-    "stopped_because_",
-    "n_iter_",
-    "n_rounds_",
-    "n_failed_",
-    "n_held_out_",
-    "objective_",
-    "layers_",
-    "learned_on_",
-    "held_out_",
-)
+_RECORDED: dict[str, tuple[type, ...]] = {
+    "history_": (list, dict),
+    "position_bias_": (list,),
+    "position_history_": (list,),
+    "train_history_": (list,),
+    "rounds_": (list,),
+    "best_iteration_": (int,),
+    "stopped_because_": (str,),
+    "n_iter_": (int,),
+    "n_rounds_": (int,),
+    "n_failed_": (int,),
+    "n_held_out_": (int,),
+    "objective_": (float, int),
+    "layers_": (list,),
+    "learned_on_": (str,),
+    "held_out_": (dict,),
+}
 _CHOSEN_LEAVES = "max_leaves"  # recorded where the parameter is "auto"; None is no limit
 # Settings of fits of version 0.1 that are parameters since, and whose defaults are others. A file names every parameter
 # that there was when it was written, so one that does not name these is of that version.
@@ -112,7 +115,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not learns_kind(model, str(kind_of(stored))):
         noun = KINDS[str(kind_of(stored))].noun
         raise ModelError(f"{os.fspath(path)} holds a model of another kind than {name}: {noun}.")
-    _set_fitted(model, stored, meta.get("training") or {})
+    try:
+        _set_fitted(model, stored, meta.get("training") or {})
+    except ModelError as error:
+        raise ModelError(f"{os.fspath(path)}: {error}") from None
     return model
 
 
@@ -157,9 +163,13 @@ def _is_estimator(value: Any) -> bool:
     )
 
 
-def n_features_of(model: Any) -> int:
-    """How many features a loaded model, an estimator or a bare one, knows."""
-    return int(getattr(model, "n_features_in_", None) or model.n_features)
+def features_of(model: Any) -> ModelFeatures:
+    """The features that a loaded model, an estimator or a bare one, knows."""
+    n_features = int(getattr(model, "n_features_in_", None) or model.n_features)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = getattr(model, "feature_names", None)
+    return ModelFeatures(n_features, None if names is None else tuple(map(str, names)))
 
 
 def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
@@ -168,10 +178,15 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
     if stored.feature_names is not None:
         model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
     record = dict(training)
-    for name in _RECORDED:
+    for name, kinds in _RECORDED.items():
         value = record.pop(name.rstrip("_"), None)
-        if isinstance(value, list):
-            value = [math.nan if item is None else item for item in value]
+        if value is not None and not isinstance(value, kinds):
+            raise ModelError(
+                f"its record of the training has a {type(value).__name__} as {name.rstrip('_')}, "
+                f"not a {kinds[0].__name__}."
+            )
+        if isinstance(value, list) or (name == "history_" and value is not None):
+            value = _with_nan(value)
         if value is not None:
             setattr(model, name, value)
     if _CHOSEN_LEAVES in record:
@@ -186,6 +201,13 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nan(item) for name, item in value.items() if name != "seconds"}
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _with_nan(value: Any) -> Any:
+    """Lists of figures as ``_without_nan`` found them."""
+    if isinstance(value, dict):
+        return {name: _with_nan(item) for name, item in value.items()}
+    return [math.nan if item is None else item for item in value]
 
 
 def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
@@ -220,7 +242,12 @@ def join(one: RankingData, other: RankingData) -> RankingData:
     row_weights = None
     if one.row_weights is not None or other.row_weights is not None:
         row_weights = np.concatenate([_weights_of_rows(one), _weights_of_rows(other)])
-    return RankingData(
+    if (one.positions is None) != (other.positions is None):
+        raise DataError("one part has positions and the other has none.")
+    positions = None
+    if one.positions is not None and other.positions is not None:
+        positions = np.concatenate([one.positions, other.positions])
+    joined = RankingData(
         np.concatenate([one.features, features]),
         np.concatenate([one.labels, other.labels]),
         query_ids,
@@ -228,7 +255,9 @@ def join(one: RankingData, other: RankingData) -> RankingData:
         row_weights,
         query_weights,
         one.feature_names,
+        positions,
     )
+    return joined.with_absent(one.absent if one.absent == other.absent else None)
 
 
 def _weights_of_rows(data: RankingData) -> Array:

@@ -1,4 +1,4 @@
-"""What all rankers train with: inputs, bags, rounds, checkpoints, and the loops that grow forests and boosted trees.
+"""What all rankers train with: inputs, rounds, checkpoints, and the loops that grow forests and boosted trees.
 
 The rankers themselves, with their parameters, are in ``rankwood.rankers``. This package knows nothing of them: it
 takes plans and states, and a ranker turns its parameters into those.
@@ -8,17 +8,20 @@ The modules
 inputs
     What ``fit`` was given, as ``RankingData``; row weights, and the rows that count; the binned ``TrainingSet``.
     ``TrainingCosts``: the price of a split on a feature that no earlier tree has used.
-bags
-    ``Bags``: which rows each tree sees, and how often. All draws are hashed from the seed and the number of the tree.
-    ``OutOfBag``: estimates of each training row by the trees that have not seen it.
+bin_files
+    ``bin_files``: from files of any size to a folder of binned data (``binning.folder``), in little memory.
+distribute
+    ``distribute``: data on the workers of a Dask cluster (``engines.placement``), in blocks of whole queries.
+pieces
+    What the workers read of such data: files, partitions of a frame, folders of binned data.
 rounds
     ``Rounds``, the driver of every training loop: it decides whether there is a next round, writes checkpoints and
     reports progress. ``Validation`` holds the scores of the validation rows, ``EarlyStopping`` the history of their
-    measure.
-checkpoint
-    ``CheckpointFile`` and ``Checkpoint``: the finished rounds on disk, refused where parameters or data differ.
+    measure. ``CheckpointFile`` and ``Checkpoint``: the finished rounds on disk, refused where parameters or data
+    differ.
 forest
-    ``ForestPlan``, ``ForestState`` and ``grow_forest``: independent trees in parallel.
+    ``ForestPlan``, ``ForestState`` and ``grow_forest``: independent trees in parallel. ``chosen_leaves``: how large
+    they may become.
 boosting
     ``BoostingPlan``, ``BoostingState`` and ``boost``: trees in sequence, each fitted to the targets of a loss.
 blending
@@ -41,7 +44,8 @@ The life of a fit
 Terms
 -----
 plan
-    Everything that determines the trees, and that no round changes: the binned matrix, limits, bags, seed, threads.
+    Everything that determines the trees, and that no round changes: the engine with its binned rows, limits, bags,
+    seed.
 state
     What the finished rounds have made: trees, scores, history. It is what a checkpoint saves.
 round

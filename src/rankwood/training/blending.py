@@ -1,7 +1,7 @@
 """The weights of a blend, learned from held-out scores: least squares or a search, and how scores are scaled.
 
 Everything here works on a ``HeldOut``: the scores that several models give to documents that they have not seen, and
-what is known of these documents. All sums run in a fixed order, so that results do not depend on threads.
+what is known of these documents. All sums over rows are exact, so that results depend neither on threads nor on order.
 
 Terms
     part     one of the models; a column of the scores
@@ -11,12 +11,14 @@ Terms
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
 
+from rankwood._core.sums import exact_bincount, exact_mean, exact_products, exact_sum
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError
@@ -70,7 +72,7 @@ class HeldOut:
         weights = weights_of_rows(self.data)
         if weights is None:
             return np.ones(self.data.n_documents)
-        scaled: Floats = weights / weights.mean()
+        scaled: Floats = weights / exact_mean(weights)
         return scaled
 
     def scaled(self, scaling: str | None) -> tuple[Floats, Floats]:
@@ -86,9 +88,9 @@ class HeldOut:
         groups = self.group_of_row if scaling == "query" else everything
         centres, spreads = np.zeros(self.n_parts), np.ones(self.n_parts)
         for part, column in enumerate(self.scores.T):
-            centres[part] = float((weights * column).sum() / weights.sum())
+            centres[part] = exact_mean(column, weights)
             deviations = centred(column, groups, weights)
-            spread = float(np.sqrt((weights * deviations**2).sum() / weights.sum()))
+            spread = math.sqrt(exact_mean(deviations**2, weights))
             if spread > 1e-12 * float(np.abs(column).max()):  # else it is rounding
                 spreads[part] = spread
         return centres, spreads
@@ -104,8 +106,8 @@ class HeldOut:
         groups, weights = self.group_of_row, self.row_weights()
         labels = centred(self.data.labels, groups, weights)
         scores = centred(scores, groups, weights)
-        size = float((weights * scores**2).sum() * (weights * labels**2).sum())
-        return float((weights * scores * labels).sum()) / size**0.5 if size > 0 else 0.0
+        size = exact_sum(scores**2, weights) * exact_sum(labels**2, weights)
+        return exact_sum(scores * labels, weights) / size**0.5 if size > 0 else 0.0
 
 
 def blended(units: Floats, shares: Floats) -> Floats:
@@ -119,8 +121,9 @@ def blended(units: Floats, shares: Floats) -> Floats:
 
 def centred(values: Floats, group_of_row: Array, weights: Floats) -> Floats:
     """Values minus the weighted mean of their group."""
-    sums = np.bincount(group_of_row, weights * values)
-    masses = np.bincount(group_of_row, weights)
+    n_groups = int(group_of_row.max(initial=-1)) + 1
+    sums = exact_bincount(group_of_row, weights * values, n_groups)
+    masses = exact_bincount(group_of_row, weights, n_groups)
     means = np.divide(sums, masses, out=np.zeros_like(sums), where=masses > 0)
     deviations: Floats = values - means[group_of_row]
     return deviations
@@ -135,10 +138,9 @@ def least_squares_shares(held_out: HeldOut, units: Floats) -> Floats:
     groups, weights = held_out.group_of_row, held_out.row_weights()
     labels = centred(held_out.data.labels, groups, weights)
     columns = np.stack([centred(column, groups, weights) for column in units.T], axis=1)
-    # Sums in numpy's own loops: a BLAS would order them by how many threads it has.
     weighted = columns * weights[:, np.newaxis]
-    gram = np.einsum("ip,iq->pq", weighted, columns)
-    moments = np.einsum("ip,i->p", weighted, labels)
+    gram = exact_products(weighted, columns)
+    moments = exact_products(weighted, labels[:, np.newaxis])[:, 0]
     return _shares(non_negative_solution(gram, moments))
 
 
@@ -221,10 +223,11 @@ def squared_errors(held_out: HeldOut, units: Floats) -> Floats:
     target = centred(labels, everything, weights)
     for part, column in enumerate(units.T):
         unit = centred(column, everything, weights)
-        size = float((weights * unit**2).sum())
-        slope = float((weights * unit * target).sum()) / size if size > 0 else 0.0
+        size = exact_sum(unit**2, weights)
+        slope = exact_sum(unit * target, weights) / size if size > 0 else 0.0
         residues[:, part] = (target - slope * unit) ** 2
-    mean = float((weights[:, np.newaxis] * residues).sum() / (weights.sum() * units.shape[1]))
+    all_weight = exact_sum(weights) * units.shape[1]
+    mean = exact_sum(weights[:, np.newaxis] * residues) / all_weight
     if not np.isfinite(mean):
         raise DataError("labels are too large for their squared errors to be learned.")
     return residues / mean if mean > 0 else np.ones_like(residues)

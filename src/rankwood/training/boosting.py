@@ -1,7 +1,8 @@
 """The boosting loop: each tree is fitted to the targets of a loss, and its values are added to the scores.
 
-``boost`` grows one sequence of trees. ``boost_runs`` grows several in parallel, each with a seed of its own; the model
-is their mean, and no run sees the trees of another.
+``boost`` grows one sequence of trees, and ``boost_with_dropout`` one whose trees are fitted without some of those
+before. ``boost_runs`` grows several in parallel, each with a seed of its own; the model is their mean, and no run sees
+the trees of another.
 
 Terms
     total     the sum of the trees' values of a row, times the learning rate; by run where there are several
@@ -14,68 +15,60 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from rankwood._core.threads import parallel_map_ordered, run_blocks
+from rankwood._core import checks
+from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.losses.loss import HasGradients
-from rankwood.losses.targets import weak_learner_targets
+from rankwood.engines.bags import Bags, Draws, stream_number
+from rankwood.engines.engine import Engine, Scores, TreeRequest
+from rankwood.engines.threads import add_to_totals
+from rankwood.losses.loss import HasGradients, Targets
 from rankwood.models.forest import Forest
-from rankwood.training.bags import Bags, stream_number
-from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.forest import ForestBuilder, totals_of
+from rankwood.training.histories import StartScores
 from rankwood.training.inputs import TrainingCosts
-from rankwood.training.rounds import EarlyStopping, Rounds, Validation, add_leaf_values
-from rankwood.trees.grower import Tree, grow_tree
-from rankwood.trees.policies import Policies
-from rankwood.trees.workspace import Matrix
-
-_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
-LEAST_VALUES = 2_000_000  # of the matrix, per thread: below, threads cost more time than they save
+from rankwood.training.rounds import Checkpoint, EarlyStopping, Rounds, Validation
+from rankwood.trees.grower import Policies, Tree
 
 
 @dataclass(frozen=True, eq=False)
 class BoostingPlan:
     """Everything that determines the trees, except the loss."""
 
-    matrix: Matrix
+    engine: Engine
     policies: Policies
     bags: Bags | None  # None: every tree sees all rows
     n_trees: int
     learning_rate: float
     seed: int
-    n_threads: int
     costs: TrainingCosts | None = None
 
-    def grow(
-        self, number: int, targets: Floats, weights: Floats | None, is_used: Array | None = None
-    ) -> Tree:
-        """Tree ``number``, fitted to its bag; it has the leaf of every row. Features that ``is_used`` cost nothing."""
-        policies = self.policies
-        if self.costs is not None and is_used is not None:
-            counts = None if self.bags is None else self.bags.counts(number)
-            policies = self.costs.charge(policies, is_used, targets, counts, weights)
-        stream = stream_number(self.seed, "tree", number)
-        return self.grow_by(policies, stream, number, targets, weights)
+    def __post_init__(self) -> None:
+        self.engine.check(self.policies)
 
-    def grow_by(
-        self, policies: Policies, stream: int, number: int, targets: Floats, weights: Floats | None
-    ) -> Tree:
-        """Tree ``number`` by other policies than the plan's; draws of its features are hashed from ``stream``."""
-        return grow_tree(
-            self.matrix,
-            targets,
-            policies,
-            counts=None if self.bags is None else self.bags.counts(number),
-            weights=weights,
-            stream=stream,
-            n_threads=max(1, min(self.n_threads, self.matrix.columns.size // LEAST_VALUES)),
-        )
+    @property
+    def n_threads(self) -> int:
+        """The threads of the engine."""
+        return self.engine.n_threads
+
+    def request(self, number: int, targets: Targets, is_used: Array | None = None) -> TreeRequest:
+        """Tree ``number``, fitted to its bag. Features that ``is_used`` cost nothing."""
+        draws = Draws(None, self.engine.n_rows) if self.bags is None else self.bags.draws
+        held = self.engine.hold(targets, draws, centre=self.policies.lets_shift)
+        stream = stream_number(self.seed, "tree", number)
+        request = TreeRequest(held, self.policies, stream, self.bags, number)
+        if self.costs is None or is_used is None:
+            return request
+        return self.costs.charge(request, targets, is_used)
+
+    def grow(self, number: int, targets: Targets, is_used: Array | None = None) -> Tree:
+        """Tree ``number``; it has the leaf of every row."""
+        return self.engine.grow_one(self.request(number, targets, is_used))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,30 +76,21 @@ class BoostingState:
     """The trees of a boosted model so far, and the scores that follow from them."""
 
     trees: ForestBuilder
-    totals: Floats  # of the training rows
+    runs: tuple[Scores, ...]  # of the training rows, by run; most models have one
     validation: Validation | None
     stopping: EarlyStopping
-    starts: Floats | None = None  # of the training rows, where they do not all start at the base
+    starts: StartScores | None = None  # that ``runs`` and ``validation`` contain already
 
     @property
     def scores(self) -> Floats:
-        """The scores of the training rows."""
-        return self.totals + (self.trees.base if self.starts is None else self.starts)
+        """The scores of the training rows, as an array."""
+        return self.runs[0].on_host()
 
-    def add(self, tree: Tree, n_threads: int, weight: float | None = None) -> float | None:
+    def add(self, tree: Tree, weight: float | None = None) -> float | None:
         """Add a tree to the model and its values to all scores; returns the validation measure."""
         factor = self.trees.factor if weight is None else weight
         self.trees.add(tree, factor)
-        run_blocks(
-            add_leaf_values,
-            self.totals.size,
-            tree.leaf_of_row,
-            tree.value,
-            factor,
-            self.totals,
-            n_threads=n_threads,
-            least=_LEAST_ROWS,
-        )
+        self.runs[0].add(tree, factor)
         if self.validation is not None:
             self.validation.add(tree, factor)
         return self.validate()
@@ -118,66 +102,181 @@ class BoostingState:
         self.stopping.history.append(self.validation.value(self.trees.base))
         return self.stopping.history[-1]
 
+    def forest(self, n_trees: int | None = None) -> Forest:
+        """The model: all trees so far, or the first ``n_trees``."""
+        forest = self.trees.forest()
+        return forest if n_trees is None else forest.take_trees(slice(0, n_trees))
+
+    def stages(self, data: RankingData) -> Iterator[tuple[int, Floats]]:
+        """Pairs of a number of trees and the scores of the model that had so many."""
+        return self.forest().predict_stages(data)
+
     def save(self, checkpoint: Checkpoint) -> None:
         """Write the trees and the history; scores follow from the trees."""
-        checkpoint.write(self.trees.forest(), {"history": np.array(self.stopping.history)})
+        checkpoint.write(self.forest(), {"history": np.array(self.stopping.history)})
 
 
 def boost(loss: HasGradients, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
     """Add trees to ``state``, each fitted to the targets that the loss gives at the scores so far."""
     for number in rounds:
-        targets, weights = weak_learner_targets(loss, state.scores)
-        tree = plan.grow(number, targets, weights, state.trees.used_before(number))
-        rounds.finish(state.add(tree, plan.n_threads))
+        targets = plan.engine.targets(loss, state.runs[0])
+        tree = plan.grow(number, targets, state.trees.used_before(number))
+        rounds.finish(state.add(tree))
+        del targets, tree  # they are as large as the data, and the next ones follow
 
 
-# Several runs in parallel.
+def boost_runs(
+    loss: HasGradients, plans: Sequence[BoostingPlan], state: BoostingState, rounds: Rounds
+) -> None:
+    """Add one tree to every run in each round; the trees of a round are independent. Plans differ in their seeds."""
+    engine, n_runs = plans[0].engine, len(plans)
+    for number in rounds:
+        is_used = state.trees.used_before(number * n_runs)  # by rounds that are over
+        requests = (
+            plan.request(number, engine.targets(loss, run), is_used)
+            for plan, run in zip(plans, state.runs, strict=True)
+        )
+        with contextlib.closing(engine.grow(requests)) as grown:
+            for plan, run, tree in zip(plans, state.runs, grown, strict=True):
+                run.add(tree, plan.learning_rate)
+                state.trees.add(tree)
+                if state.validation is not None:
+                    state.validation.add(tree, state.trees.factor)
+        rounds.finish(state.validate())
+
+
+# Dropout: DART (Vinayak & Gilad-Bachrach 2015).
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Which trees are left out while a tree is fitted, and the weights that follow: all from the seed.
+
+    Of k trees left out, the new tree gets the weight ``learning_rate / (k + 1)`` and each of them ``k / (k + 1)`` of
+    its own, so that together they weigh about as much as the k did.
+    """
+
+    share: float
+    skip: float  # the share of rounds that leave no tree out
+    learning_rate: float
+    seed: int
+
+    def dropped(self, number: int) -> Array:
+        """The trees that are left out while tree ``number`` grows: at least one, but in rounds that are skipped."""
+        skips, which, *draws = stream(self.seed, "dropout", number).random(number + 2)
+        if number == 0 or skips < self.skip:
+            return np.zeros(0, np.int64)
+        dropped = np.flatnonzero(np.array(draws) < self.share)
+        return dropped if dropped.size else np.array([int(which * number)])
+
+    def after(self, weights: Floats, dropped: Array) -> Floats:
+        """The weights of the trees once another one has grown without those that were dropped."""
+        after: Floats = np.append(weights, self.learning_rate / (dropped.size + 1))
+        after[dropped] *= dropped.size / (dropped.size + 1)
+        return after
+
+    def weights(self, n_trees: int) -> Floats:
+        """The weights of the model of so many trees. They follow from the draws alone."""
+        weights: Floats = np.zeros(0)
+        for number in range(n_trees):
+            weights = self.after(weights, self.dropped(number))
+        return weights
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """The runs of one averaged model: the plan of each, and their common state."""
+class LeafOutputs:
+    """The leaf of some rows in every tree, so that their scores under any weights of the trees can be summed."""
 
-    loss: HasGradients
-    plans: Sequence[BoostingPlan]  # one per run; they differ in their seeds
-    state: BoostingState  # of the mean of the runs; its totals are runs × rows
+    n_rows: int
+    n_threads: int
+    leaves: list[Array] = field(default_factory=list)  # by tree, in the smallest dtype
+    values: list[Floats] = field(default_factory=list)  # of the nodes of each tree
 
-    def grow(self, number: int, run: int) -> Tree:
-        """Tree ``number`` of a run, added to the run's own scores but not yet to the mean of the runs."""
-        plan, totals = self.plans[run], self.state.totals[run]
-        targets, weights = weak_learner_targets(self.loss, totals + self.state.trees.base)
-        is_used = self.state.trees.used_before(number * len(self.plans))  # by rounds that are over
-        tree = plan.grow(number, targets, weights, is_used)
-        add_leaf_values(0, totals.size, tree.leaf_of_row, tree.value, plan.learning_rate, totals)
-        return tree
+    @classmethod
+    def of(cls, forest: Forest | None, data: RankingData, n_threads: int) -> LeafOutputs:
+        """The leaves in the trees of an earlier model, if there is one."""
+        outputs = cls(data.n_documents, n_threads)
+        for number in range(0 if forest is None else forest.n_trees):
+            assert forest is not None
+            tree = forest.take_trees([number])
+            outputs.add(tree.leaf_ids(data, n_threads=n_threads)[:, 0], tree.value)
+        return outputs
 
-    def add(self, trees: Sequence[Tree]) -> float | None:
-        """Add a round to the mean of the runs; returns its validation measure."""
-        builder, validation = self.state.trees, self.state.validation
-        for tree in trees:
-            builder.add(tree)
-            if validation is not None:
-                validation.add(tree, builder.factor)
-        return self.state.validate()
+    def add(self, leaf_of_row: Array, value: Floats) -> None:
+        """Add a tree."""
+        self.leaves.append(leaf_of_row.astype(np.min_scalar_type(value.size)))
+        self.values.append(np.array(value))
+
+    def totals(self, weights: Floats) -> Floats:
+        """The weighted sums of the first trees, one per weight, in their order."""
+        totals = np.zeros(self.n_rows)
+        for leaves, value, weight in zip(self.leaves, self.values, weights.tolist(), strict=False):
+            if weight != 0.0:
+                add_to_totals(leaves.astype(np.int32), value, weight, totals, self.n_threads)
+        return totals
 
 
-def boost_runs(runs: Runs, n_threads: int, rounds: Rounds) -> None:
-    """Add one tree to every run in each round; the trees of a round grow in parallel."""
-    every_run = range(len(runs.plans))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DropoutState(BoostingState):
+    """The trees of a model whose weights change with every tree that is added."""
+
+    dropout: Dropout
+    start_of_train: Floats | float  # what scores are without a tree
+    of_train: LeafOutputs
+    of_valid: LeafOutputs | None
+
+    def add_beside(self, tree: Tree, weights: Floats) -> float | None:
+        """Add a tree, after which all have these weights; returns the validation measure."""
+        self.trees.add(tree, float(weights[-1]))
+        self.of_train.add(tree.leaf_of_row, tree.value)
+        if self.validation is not None and self.of_valid is not None:
+            self.of_valid.add(self.validation.leaves(tree), tree.value)
+            self.validation.totals[:] = self.of_valid.totals(weights)
+        return self.validate()
+
+    def forest(self, n_trees: int | None = None) -> Forest:
+        """The model when it had so many trees, with the weights of that time."""
+        forest = super().forest(n_trees)
+        weights = checks.read_only(self.dropout.weights(forest.n_trees))
+        return dataclasses.replace(forest, tree_weights=weights)
+
+    def stages(self, data: RankingData) -> Iterator[tuple[int, Floats]]:
+        """Pairs of a number of trees and the scores of the model that had so many."""
+        forest = self.trees.forest()
+        outputs = LeafOutputs.of(forest, data, self.of_train.n_threads)
+        weights: Floats = np.zeros(0)
+        for number in range(forest.n_trees):
+            weights = self.dropout.after(weights, self.dropout.dropped(number))
+            yield number + 1, outputs.totals(weights) + forest.base
+
+
+def boost_with_dropout(
+    loss: HasGradients, plan: BoostingPlan, state: DropoutState, rounds: Rounds
+) -> None:
+    """Add trees to ``state``, each fitted to the targets at the scores without the trees that are left out."""
+    dropout = state.dropout
+    weights = dropout.weights(len(state.trees))
     for number in rounds:
-        grown = parallel_map_ordered(functools.partial(runs.grow, number), every_run, n_threads)
-        with contextlib.closing(grown):
-            rounds.finish(runs.add(list(grown)))
+        dropped = dropout.dropped(number)
+        kept = weights.copy()
+        kept[dropped] = 0.0
+        scores = plan.engine.scores(state.of_train.totals(kept), state.start_of_train)
+        targets = plan.engine.targets(loss, scores)
+        tree = plan.grow(number, targets, state.trees.used_before(number))
+        weights = dropout.after(weights, dropped)
+        rounds.finish(state.add_beside(tree, weights))
+        del targets, tree
 
 
 def totals_of_runs(
     forest: Forest | None, n_runs: int, learning_rate: float, data: RankingData
-) -> Floats:
+) -> list[Floats]:
     """The totals of each run, bit for bit as if its trees had been added one by one."""
-    totals = np.zeros((n_runs, data.n_documents))
-    if forest is not None:
-        for run in range(n_runs):
-            trees = forest.take_trees(slice(run, None, n_runs))
-            weights = np.full(trees.n_trees, learning_rate)
-            totals[run] = totals_of(dataclasses.replace(trees, tree_weights=weights), data)
+    if forest is None:
+        return [np.zeros(data.n_documents) for _ in range(n_runs)]
+    totals = []
+    for run in range(n_runs):
+        trees = forest.take_trees(slice(run, None, n_runs))
+        weights = np.full(trees.n_trees, learning_rate)
+        totals.append(totals_of(dataclasses.replace(trees, tree_weights=weights), data))
     return totals

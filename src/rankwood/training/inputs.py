@@ -16,23 +16,32 @@ the tree's root and costs by the largest, so that λ between 0 and 1 means the s
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwood._core import checks
+from rankwood._core.sums import exact_sum
+from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import MISSING_BIN, Bins
+from rankwood.binning.bins import Bins
 from rankwood.binning.fit import fit_bins
-from rankwood.data.costs import feature_costs
+from rankwood.binning.folder import BinnedFolder, CodedFeatures, coded_features, same_bins
 from rankwood.data.dataset import RankingData
+from rankwood.data.features import feature_costs
 from rankwood.dtypes import Array, Bytes, Floats
+from rankwood.engines.cluster import ClusterEngine, ClusterFeatures
+from rankwood.engines.engine import CPU, Engine, TreeRequest, engine_on
 from rankwood.errors import DataError, ParameterError
-from rankwood.models.inputs import features_in_order
-from rankwood.trees.policies import Policies
-from rankwood.trees.row_order import reorder_by_pilot_tree
+from rankwood.losses.loss import Targets
+from rankwood.models.validate import features_in_order
+from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 from rankwood.trees.workspace import Matrix
+
+if TYPE_CHECKING:
+    from rankwood.training.histories import StartScores
 
 SCALES = ("relative", "raw")
 
@@ -43,18 +52,31 @@ class TrainingSet:
 
     data: RankingData  # the rows before binning
     bins: Bins
-    matrix: Matrix
+    engine: Engine  # holds the binned rows
     weights: Floats | None  # row weight × weight of its query; None where all are 1
+    targets: Floats | None = (
+        None  # what labels are on average, where these are clicks of a known bias
+    )
+    starts: StartScores | None = None  # that boosting starts from; None: a constant
+
+    @property
+    def matrix(self) -> Matrix:
+        """The binned rows, in the memory of this process."""
+        return self.engine.matrix
 
     @property
     def labels(self) -> Floats:
-        """One label per row."""
-        return self.data.labels
+        """One label per row, or the relevance that its click stands for."""
+        return self.data.labels if self.targets is None else self.targets
 
     @property
     def present(self) -> Array | None:
         """Whether each row counts; None where all do."""
         return rows_that_count(self.weights)
+
+
+# Weight times the square of a label, summed over a billion rows, stays in the range of float64.
+_LARGEST_LABEL, _LARGEST_WEIGHT = 1e110, 1e50
 
 
 def ranking_data(
@@ -80,6 +102,11 @@ def ranking_data(
             )
     if sample_weight is None and query_weight is None:
         return X
+    if coded_features(X) is not None:
+        raise DataError(
+            "weights were passed beside binned data of a folder, whose bins depend on them. Name their columns when "
+            "the files are binned: row_weight=, query_weight=."
+        )
     for name, value, own in (
         ("sample_weight", sample_weight, X.row_weights),
         ("query_weight", query_weight, X.query_weights),
@@ -89,15 +116,12 @@ def ranking_data(
                 f"{name} was passed beside RankingData that have weights of their own. "
                 "Pass one of the two."
             )
-    return RankingData(
-        X.features,
-        X.labels,
-        X.query_ids,
-        X.doc_ids,
-        X.row_weights if sample_weight is None else sample_weight,
-        X.query_weights if query_weight is None else query_weight,
-        X.feature_names,
+    weighed = dataclasses.replace(
+        X,
+        row_weights=X.row_weights if sample_weight is None else sample_weight,
+        query_weights=X.query_weights if query_weight is None else query_weight,
     )
+    return weighed.with_absent(X.absent)
 
 
 def refuse_other_than_tables(features: Any) -> None:
@@ -131,21 +155,38 @@ def remember_features(estimator: Any, n_features: int, names: tuple[str, ...] | 
         del estimator.feature_names_in_
 
 
-def training_set(X: Any, data: RankingData, max_bins: int, n_threads: int | None) -> TrainingSet:  # noqa: N803
+def training_set(
+    X: Any,  # noqa: N803
+    data: RankingData,
+    max_bins: int,
+    n_threads: int | None,
+    device: str = CPU,
+    targets: Floats | None = None,
+) -> TrainingSet:
     """The rows of ``data`` binned, or as they were binned already when ``X`` is ``BinnedData``."""
     if data.n_documents == 0:
         raise DataError("there are no rows to learn from.")
     weights = weights_of_rows(data)
-    if isinstance(X, BinnedData):
+    if isinstance(data.features, ClusterFeatures):
+        rows = data.features.rows
+        rows.widen(rows.bins, {})  # a deep forest may have left columns of its own
+        engine: Engine = ClusterEngine(rows, resolve_threads(n_threads))
+        return TrainingSet(data, rows.bins, engine, weights)
+    if isinstance(X, BinnedFolder):  # sorted already, if at all; a copy might not fit into memory
+        bins, columns = X.bins, np.ascontiguousarray(X.columns)
+        matrix = as_matrix(columns, bins, X.source_of_row)
+    elif isinstance(X, BinnedData):
         if "matrix" not in X.derived:
             X.derived["matrix"] = reorder_by_pilot_tree(
                 X.codes, X.bins, X.data.labels, n_threads=n_threads
             )
-        return TrainingSet(data, X.bins, X.derived["matrix"], weights)
-    bins = bins_of(data, max_bins, n_threads)
-    codes = bins.transform(data.features, n_threads)
-    matrix = reorder_by_pilot_tree(codes, bins, data.labels, in_place=True, n_threads=n_threads)
-    return TrainingSet(data, bins, matrix, weights)
+        bins, matrix = X.bins, X.derived["matrix"]
+    else:
+        bins = bins_of(data, max_bins, n_threads)
+        codes = bins.transform(data.features, n_threads)
+        matrix = reorder_by_pilot_tree(codes, bins, data.labels, in_place=True, n_threads=n_threads)
+    engine = engine_on(device, matrix, resolve_threads(n_threads))
+    return TrainingSet(data, bins, engine, weights, targets)
 
 
 def bins_of(data: RankingData, max_bins: int, n_threads: int | None) -> Bins:
@@ -155,15 +196,15 @@ def bins_of(data: RankingData, max_bins: int, n_threads: int | None) -> Bins:
     return fit_bins(features, max_bins=max_bins, n_threads=n_threads)
 
 
+def is_distributed(X: Any) -> bool:  # noqa: N803
+    """Whether the argument of ``fit`` or ``predict`` is data on a cluster."""
+    return isinstance(X, BinnedData) and isinstance(X.data.features, ClusterFeatures)
+
+
 def features_with_missing(train: TrainingSet) -> int:
     """How many features have missing values in the training rows."""
     # Bins may have been fitted to other rows, so the codes are looked at too.
-    columns = train.matrix.columns
-    is_missing = [
-        bool(known or (column == MISSING_BIN).any())
-        for known, column in zip(train.bins.has_missing.tolist(), columns, strict=True)
-    ]
-    return sum(is_missing)
+    return int((train.bins.has_missing | train.engine.has_missing()).sum())
 
 
 def multiplied_weights(data: RankingData) -> Floats | None:
@@ -183,6 +224,31 @@ def weights_of_rows(data: RankingData) -> Floats | None:
     return np.ascontiguousarray(weights)
 
 
+def refuse_extremes(data: RankingData) -> None:
+    """Raise for labels and weights whose squares and sums would leave the range of float64, and for files cut short."""
+    if coded_features(data) is None:
+        checks.refuse_cut("the features", data.features)
+    checks.refuse_cut("the labels", data.labels)
+    if data.labels.max(initial=0.0) > _LARGEST_LABEL:
+        row = int(np.argmax(data.labels))
+        raise DataError(
+            f"labels[{row}] is {float(data.labels[row]):g}, beyond {_LARGEST_LABEL:g}: squares of labels are summed. "
+            "Divide the labels by a number, or map them to a few grades."
+        )
+    with np.errstate(over="ignore", under="ignore"):
+        weights = multiplied_weights(data)
+    if weights is None:
+        return
+    is_extreme = (weights > _LARGEST_WEIGHT) | ((weights > 0) & (weights < 1 / _LARGEST_WEIGHT))
+    if is_extreme.any():
+        row = int(np.argmax(is_extreme))
+        raise DataError(
+            f"the weight of row {row} (sample_weight × query_weight) is {float(weights[row]):g}; weights above 0 must "
+            f"be from {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}. Divide them all by a number: only their "
+            "proportions count."
+        )
+
+
 def rows_that_count(weights: Floats | None) -> Array | None:
     """Whether each row has a weight above 0, and so is part of the data at all; None where all are."""
     return None if weights is None or weights.min() > 0 else weights > 0
@@ -193,7 +259,7 @@ def validation_data(valid: Any, train: RankingData) -> RankingData | None:
     if valid is None:
         return None
     if isinstance(valid, BinnedData):
-        valid = valid.data
+        valid = valid.on_host().data if is_distributed(valid) else valid.data  # type: ignore[attr-defined]
     if isinstance(valid, tuple | list) and len(valid) in (2, 3):
         valid = ranking_data(*valid, *([None] * (3 - len(valid))))
     if not isinstance(valid, RankingData):
@@ -211,9 +277,30 @@ def validation_data(valid: Any, train: RankingData) -> RankingData | None:
 
 def codes_of(valid: RankingData, train: TrainingSet, n_threads: int | None) -> Bytes:
     """The validation rows in the training rows' bins."""
+    stored = coded_features(valid)
+    if stored is not None:
+        return checks.read_only(codes_by_same_bins(stored, valid, train.data, train.bins))
     matrix = features_in_order(valid, train.data.n_features, train.data.feature_names)
     codes: Bytes = checks.read_only(train.bins.transform(matrix, n_threads))
     return codes
+
+
+def codes_by_same_bins(
+    stored: CodedFeatures, valid: RankingData, train: RankingData, bins: Bins
+) -> Bytes:
+    """The codes of stored validation rows, in the data's order; an error if they are of other bins or features."""
+    if not same_bins(stored.bins, bins):
+        raise DataError(
+            f"valid, {stored.folder}, was binned by other bins than the training data. Bin it again with bins= of the "
+            "training folder (rankwood bin --bins FOLDER), and train on that folder."
+        )
+    names = (valid.feature_names, train.feature_names)
+    if None not in names and names[0] != names[1]:
+        raise DataError(
+            f"valid, {stored.folder}, has other features than the training data, or in another order. Bin it again, "
+            "with features= in the order of the training data."
+        )
+    return stored.codes()
 
 
 def directions(monotone: Any, data: RankingData) -> Array | None:
@@ -237,6 +324,38 @@ def directions(monotone: Any, data: RankingData) -> Array | None:
     return np.asarray(values, np.int64)
 
 
+def feature_groups(interactions: Any, data: RankingData) -> Array | None:
+    """The argument ``interactions`` as groups × features: whether a feature is of a group; None where all may meet."""
+    if interactions is None:
+        return None
+    if isinstance(interactions, str) or not isinstance(interactions, Sequence | np.ndarray):
+        raise ParameterError(
+            "interactions must be a list of groups of features, such as [['bm25', 'length'], ['age']], got "
+            f"{checks.plain(interactions)}."
+        )
+    number_of = {name: number for number, name in enumerate(data.names)}
+    groups = np.zeros((len(interactions) + 1, data.n_features), np.bool_)
+    for group, features in zip(groups, interactions, strict=False):
+        if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray):
+            raise ParameterError(
+                f"a group of interactions must be a list of features, got {checks.plain(features)}."
+            )
+        for feature in features:
+            group[_feature_number(feature, number_of, data.n_features)] = True
+    groups[-1] = ~groups[:-1].any(axis=0)
+    chosen: Array = groups[groups.any(axis=1)]
+    return chosen
+
+
+def _feature_number(feature: Any, number_of: dict[str, int], n_features: int) -> int:
+    """The feature that interactions name, by name or by number."""
+    if isinstance(feature, str):
+        if feature not in number_of:
+            raise ParameterError(f"interactions name a feature that the data lack: '{feature}'.")
+        return number_of[feature]
+    return checks.whole_number("a feature of interactions", feature, 0, n_features - 1)
+
+
 # Feature costs.
 
 
@@ -247,19 +366,15 @@ class TrainingCosts:
     prices: Floats
     is_relative: bool
 
-    def charge(
-        self,
-        policies: Policies,
-        is_used: Array,
-        targets: Floats,
-        counts: Array | None,
-        weights: Floats | None,
-    ) -> Policies:
-        """The policies of a tree on these rows, for which the used features are free."""
+    def charge(self, request: TreeRequest, targets: Targets, is_used: Array) -> TreeRequest:
+        """The request for a tree that fits ``targets``, with these costs; features that ``is_used`` are free."""
+        policies = request.policies
         prices = np.where(is_used, 0.0, self.prices)
         if self.is_relative:
-            prices = prices * root_impurity(targets, counts, weights, policies.l2)
-        return dataclasses.replace(policies, costs=prices)
+            values, weights = targets
+            counts = request.counts()
+            prices = prices * root_impurity(values, counts, weights, policies.l2, policies.l1)
+        return dataclasses.replace(request, policies=dataclasses.replace(policies, costs=prices))
 
 
 def training_costs(estimator: Any, data: RankingData) -> TrainingCosts | None:
@@ -275,15 +390,16 @@ def training_costs(estimator: Any, data: RankingData) -> TrainingCosts | None:
 
 
 def root_impurity(
-    targets: Floats, counts: Array | None, weights: Floats | None, l2: float
+    targets: Floats, counts: Array | None, weights: Floats | None, l2: float, l1: float = 0.0
 ) -> float:
     """The weighted sum of squares that a tree without splits leaves, the same for any number of threads."""
     mass = np.ones(targets.size) if counts is None else counts.astype(np.float64)
     if weights is not None:
         mass = mass * weights
-    total_mass = float(mass.sum())
-    total = float((mass * targets).sum())
+    total_mass = exact_sum(mass)
+    total = exact_sum(targets, mass)
     if total_mass <= 0.0:
         return 0.0
-    spread = float((mass * (targets - total / total_mass) ** 2).sum())
-    return spread + total**2 / total_mass - total**2 / (total_mass + l2)
+    spread = exact_sum((targets - total / total_mass) ** 2, mass)
+    pulled = max(abs(total) - l1, 0.0)
+    return spread + total**2 / total_mass - pulled**2 / (total_mass + l2)

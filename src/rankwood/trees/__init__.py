@@ -13,6 +13,9 @@ There are three growers, which share splitting and partition:
 * one feature (``one_feature``): every node searches a single feature, which makes a step cheap. Searches over many
   small models use it.
 
+Where the rows lie in several parts, on the machines of a cluster, ``parts`` does the steps of best-first growth for
+the rows of a part, many nodes at a time, and ``leader`` decides.
+
 Beside them, ``edges`` finds the stumps of AdaBoost and RankBoost, which are chosen by another criterion than the gain.
 
 The path of one tree::
@@ -20,13 +23,14 @@ The path of one tree::
     grow_tree      grower.py        checks the policies and turns them into GrowthRules and Candidates
       pack         packing.py       target and weight of each row become one int64
       grow         best_first.py    the loop: take the best leaf, split it, find the splits of its children
-        histograms histograms.py    sum the packed targets of a node by feature and bin
-        splitting  splitting.py     score the cuts of a histogram, choose the best
+        steps      steps.py         each step of it in blocks, which the threads of a team share
+        histograms splitting.py     sum the packed targets of a node by feature and bin
+        cuts       splitting.py     score the cuts of a histogram, choose the best
         partition  partition.py     move the rows of a split node to its children
-      leaves       leaves.py        leaf values from the unscaled targets, and the leaf of every row
+      leaves       partition.py     the leaf of every row, and the sums of inner nodes
     Tree           grower.py        parallel arrays: feature, threshold, left, right, missing, value, …
 
-``policies`` holds what a caller may choose, ``row_order`` the order of the rows in the matrix, ``workspace`` the
+``Policies`` hold what a caller may choose, ``row_order`` the order of the rows in the matrix, ``workspace`` the
 arrays that the kernels share and the hash that replaces random generators.
 
 The work space during growth: a node owns a range of the bag, and leaves may own a slot of the pool of histograms::

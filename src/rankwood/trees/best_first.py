@@ -1,8 +1,8 @@
 """Best-first growth: the leaf of greatest gain is split next, until no leaf can be split or a limit is reached.
 
 ``grow`` is the loop, for any number of threads. It runs on one thread, without the GIL, so that the trees of a forest
-grow in parallel. Where a tree has a team of threads, the others run ``follow``: the candidates of a large leaf are
-searched in blocks, and each thread takes the next block. Three devices save time and do not change the tree:
+grow in parallel. Where a tree has a team of threads, they share the large steps of the loop: splitting a node,
+searching leaves, counting rows (``steps``). Three devices save time and do not change the tree:
 
 * Subtraction: where all nodes search the same features, the larger child's histograms are the parent's minus the
   smaller child's.
@@ -15,23 +15,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwood._core.jit import kernel
-from rankwood._core.team import (
-    JOB,
-    NO_BLOCK,
-    await_blocks,
-    finish_block,
-    next_block,
-    share,
-    take_block,
+from rankwood._core.jit import borrowing, kernel
+from rankwood.trees.partition import add_node
+from rankwood.trees.splitting import sums_of_sides
+from rankwood.trees.steps import (
+    count_candidate,
+    draw_split,
+    mark_rows,
+    search,
+    split_node,
+    sum_root,
 )
-from rankwood.trees.histograms import add_one_column, build_histograms, clear, subtract_histograms
-from rankwood.trees.partition import add_node, split_node
-from rankwood.trees.random_trees import split_randomly
-from rankwood.trees.splitting import space_for_cuts, split_candidate, split_features
 from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     HEAP_SIZE,
+    LARGER,
     LAST_SLOT,
     N_CANDIDATES,
     N_LEAVES,
@@ -39,25 +37,30 @@ from rankwood.trees.workspace import (
     N_NUMBERED,
     NO_NODE,
     NO_SPLIT,
+    OWN,
+    bag_of,
+    combine,
     mix,
     uniform,
 )
 
 ROOT = 0
-LEAST_WIDTH = 4  # candidates in a block: as many as are summed in one pass
+OF_TREE = 3  # of the draw of a tree's features: 0 to 2 are the children of the root
 
 
 @kernel
+@borrowing
 def grow(matrix, bag, rules, candidates, nodes, work, team):
     """Grow one tree, best leaf first; the calling thread leads the team."""
-    plant(bag, rules, nodes, work)
-    consider(ROOT, matrix, bag, rules, candidates, nodes, work, team)
-    offer_leaf(ROOT, nodes, work)
+    plant(matrix, bag, rules, candidates, nodes, work, team)
+    consider(np.int64(ROOT), matrix, bag, rules, candidates, nodes, work, team)
+    offer_leaf(np.int64(ROOT), nodes, work)
     while work.counters[HEAP_SIZE] > 0 and work.counters[N_LEAVES] < rules.max_leaves:
         node = take_best_leaf(nodes, work)
         if nodes.left[node] == 0:
             explore(node, matrix, bag, rules, candidates, nodes, work, team)
         take_split(node, nodes, work)
+    mark_rows(matrix, bag, rules, candidates, nodes, work, team)
 
 
 @kernel
@@ -66,15 +69,15 @@ def explore(node, matrix, bag, rules, candidates, nodes, work, team):
 
     Nodes split early but never selected stay leaves: splitting early changes speed only.
     """
-    split_node(node, matrix, bag, rules, candidates, nodes, work)
+    split_node(node, matrix, bag, rules, candidates, nodes, work, team)
     if work.counters[N_LEAVES] + n_children(node, nodes) > rules.max_leaves:
         return  # it is the last split
     consider_children(node, matrix, bag, rules, candidates, nodes, work, team)
-    n_waiting = push_likely(node, 0, rules, nodes, work)
+    n_waiting = push_likely(node, np.int64(0), rules, nodes, work)
     while n_waiting > 0 and work.counters[N_NODES] + 3 <= rules.most_explored:
         n_waiting -= 1
         node = work.waiting[n_waiting]
-        split_node(node, matrix, bag, rules, candidates, nodes, work)
+        split_node(node, matrix, bag, rules, candidates, nodes, work, team)
         consider_children(node, matrix, bag, rules, candidates, nodes, work, team)
         n_waiting = push_likely(node, n_waiting, rules, nodes, work)
 
@@ -108,41 +111,30 @@ def take_split(node, nodes, work):
 
 
 @kernel
-def plant(bag, rules, nodes, work):
+def plant(matrix, bag, rules, candidates, nodes, work, team):
     """Add the root, with all rows."""
     work.counters[:] = 0
     work.counters[N_LEAVES] = 1
-    root = mix(np.uint64(rules.stream))
-    zero = np.int64(0)
-    add_node(
-        nodes,
-        work,
-        bag,
-        rules,
-        zero,
-        np.int64(bag.rows.size),
-        zero,
-        zero,
-        root,
-        zero,
-        -np.inf,
-        np.inf,
-    )
-    nodes.number[ROOT] = 0
+    packed, n_rows = sum_root(matrix, bag, rules, candidates, nodes, work, team)
+    root = add_node(nodes, work, np.int64(0), np.int64(bag.rows.size), packed, n_rows)
+    work.open_groups[root] = True
+    nodes.path[root] = mix(np.uint64(rules.stream))
+    nodes.number[root] = 0
     work.counters[N_NUMBERED] = 1
 
 
 @kernel
 def consider(node, matrix, bag, rules, candidates, nodes, work, team):
     """Find the best split of a leaf, if there is one."""
-    if not can_split(node, bag, rules, nodes):
+    if not can_split(node, bag, rules, nodes, work):
         return
     if rules.threshold_rule == COMPLETELY_RANDOM:
-        split_randomly(node, matrix, bag, nodes)
+        draw_split(node, matrix, bag, rules, candidates, nodes, work, team)
     else:
         choose_candidates(node, matrix, candidates, nodes, work)
-        search(node, NO_NODE, matrix, bag, rules, candidates, nodes, work, team)
-        choose_split(node, matrix, bag, rules, candidates, nodes, work)
+        none, yes = np.int64(NO_NODE), np.int64(1)
+        search(node, none, yes, matrix, bag, rules, candidates, nodes, work, team)
+        choose_split(node, OWN, matrix, bag, rules, candidates, nodes, work, team)
 
 
 @kernel
@@ -152,15 +144,16 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work, team):
     if rules.can_subtract and work.counters[N_NODES] - left == 2:
         smaller, larger = give_slots(node, nodes, work)
         choose_candidates(node, matrix, candidates, nodes, work)
-        larger_can_split = can_split(larger, bag, rules, nodes)
-        if can_split(smaller, bag, rules, nodes):
-            search(smaller, NO_NODE, matrix, bag, rules, candidates, nodes, work, team)
-            choose_split(smaller, matrix, bag, rules, candidates, nodes, work)
-        elif larger_can_split:
-            fill_histograms(0, work.counters[N_CANDIDATES], smaller, matrix, bag, nodes, work)
-        if larger_can_split:
-            search(larger, smaller, matrix, bag, rules, candidates, nodes, work, team)
-            choose_split(larger, matrix, bag, rules, candidates, nodes, work)
+        can_smaller = can_split(smaller, bag, rules, nodes, work)
+        can_larger = can_split(larger, bag, rules, nodes, work)
+        if can_smaller or can_larger:
+            sibling = np.int64(larger if can_larger else NO_NODE)
+            is_searched = np.int64(1 if can_smaller else 0)
+            search(smaller, sibling, is_searched, matrix, bag, rules, candidates, nodes, work, team)
+        if can_smaller:
+            choose_split(smaller, OWN, matrix, bag, rules, candidates, nodes, work, team)
+        if can_larger:
+            choose_split(larger, LARGER, matrix, bag, rules, candidates, nodes, work, team)
         return
     for child in range(left, work.counters[N_NODES]):
         if rules.can_subtract:
@@ -169,18 +162,20 @@ def consider_children(node, matrix, bag, rules, candidates, nodes, work, team):
 
 
 @kernel
-def can_split(node, bag, rules, nodes):
+@borrowing
+def can_split(node, bag, rules, nodes, work):
     """Whether depth and rows allow a split, and the targets are not all equal."""
     if nodes.depth[node] >= rules.max_depth or nodes.n_rows[node] < 2 * rules.min_leaf:
         return False
     if nodes.end[node] - nodes.begin[node] < rules.min_split:
         return False
+    packed_targets = bag_of(nodes.buffer[node], bag, work).packed_targets
     mask = (np.int64(1) << rules.bits) - 1
     total = np.int64(0)
     weight = np.int64(0)
     for index in range(nodes.begin[node], nodes.end[node]):
-        packed = bag.packed_targets[index]
-        if weight == 0:  # all rows so far have no weight
+        packed = packed_targets[index]
+        if weight == 0 and total == 0:  # all rows so far have neither
             total = packed >> rules.bits
             weight = packed & mask
         elif (packed >> rules.bits) * weight != total * (packed & mask):
@@ -191,74 +186,10 @@ def can_split(node, bag, rules, nodes):
 @kernel
 def choose_candidates(node, matrix, candidates, nodes, work):
     """Draw the features that the node searches; their number is in N_CANDIDATES."""
-    path = nodes.path[node]
     n_features = matrix.columns.shape[0]
-    work.counters[N_CANDIDATES] = draw_features(
-        path, nodes.position[node], n_features, candidates, work.keys, work.features
+    work.counters[N_CANDIDATES] = draw_candidates(
+        node, n_features, candidates, nodes, work, work.features
     )
-
-
-@kernel
-def search(node, smaller, matrix, bag, rules, candidates, nodes, work, team):
-    """Find the best split of each candidate of a leaf, with the whole team if the leaf is large.
-
-    If the leaf has a ``smaller`` sibling, its slot holds its parent's histograms, and the sibling's are subtracted.
-    """
-    n_candidates = work.counters[N_CANDIDATES]
-    n_sums = n_candidates * (nodes.end[node] - nodes.begin[node])
-    if team.size == 1 or smaller != NO_NODE or n_sums < rules.least_shared:
-        fill_and_split(0, n_candidates, node, smaller, matrix, bag, rules, candidates, nodes, work)
-        return
-    width = max(LEAST_WIDTH, n_candidates // (2 * team.size) // LEAST_WIDTH * LEAST_WIDTH)
-    team.state[JOB] = node
-    team.state[JOB + 1] = width
-    share(team, (n_candidates + width - 1) // width)
-    block = take_block(team)
-    while block != NO_BLOCK:
-        search_block(block, matrix, bag, rules, candidates, nodes, work, team)
-        block = take_block(team)
-    await_blocks(team)
-
-
-@kernel
-def follow(matrix, bag, rules, candidates, nodes, work, team):
-    """Search blocks of candidates until the tree is complete: what the other threads of a team run."""
-    block = next_block(team)
-    while block != NO_BLOCK:
-        search_block(block, matrix, bag, rules, candidates, nodes, work, team)
-        block = next_block(team)
-
-
-@kernel
-def search_block(block, matrix, bag, rules, candidates, nodes, work, team):
-    """Search one block of the candidates of the leaf that the team searches."""
-    node = team.state[JOB]
-    width = team.state[JOB + 1]
-    last = min((block + 1) * width, work.counters[N_CANDIDATES])
-    fill_and_split(block * width, last, node, NO_NODE, matrix, bag, rules, candidates, nodes, work)
-    finish_block(team)
-
-
-@kernel
-def fill_histograms(first, last, node, matrix, bag, nodes, work):
-    """Build the node's histograms for the candidates ``first`` to ``last``."""
-    begin = nodes.begin[node]
-    end = nodes.end[node]
-    histograms = work.histograms[nodes.slot[node]]
-    build_histograms(
-        first, last, matrix, bag.rows, bag.packed_targets, begin, end, work.features, histograms
-    )
-
-
-@kernel
-def fill_and_split(first, last, node, smaller, matrix, bag, rules, candidates, nodes, work):
-    """Histograms and best splits of the candidates ``first`` to ``last``."""
-    if smaller != NO_NODE:
-        own = work.histograms[nodes.slot[node]]
-        subtract_histograms(first, last, own, work.histograms[nodes.slot[smaller]])
-    else:
-        fill_histograms(first, last, node, matrix, bag, nodes, work)
-    split_features(first, last, node, matrix, rules, candidates, nodes, work)
 
 
 @kernel
@@ -282,40 +213,43 @@ def take_slot(work):
 
 
 @kernel
-def choose_split(node, matrix, bag, rules, candidates, nodes, work):
+def choose_split(node, which, matrix, bag, rules, candidates, nodes, work, team):
     """Store the best of the candidates' splits in the node; of equal ones the first feature's.
 
     Where rows are counted separately, splits were searched without ``min_leaf``, so no gain is too low. The best
     candidate is then counted and searched again with ``min_leaf``, until the best candidate is one that was counted.
     """
-    best = best_candidate(work)
-    while rules.has_counts and best != NO_SPLIT and not work.is_counted[best]:
-        column = matrix.columns[work.features[best]]
-        clear(work.bin_counts)
-        begin = nodes.begin[node]
-        add_one_column(column, bag.rows, bag.counts, begin, nodes.end[node], work.bin_counts)
-        cuts = space_for_cuts()
-        counts = work.bin_counts
-        split_candidate(best, node, counts, cuts, matrix, rules, candidates, nodes, work)
-        work.is_counted[best] = True
-        best = best_candidate(work)
+    best = best_candidate(which, work)
+    while rules.has_counts and best != NO_SPLIT and not work.is_counted[which, best]:
+        count_candidate(best, node, which, matrix, bag, rules, candidates, nodes, work, team)
+        best = best_candidate(which, work)
     if best == NO_SPLIT:
         nodes.feature[node] = -1
         return
     nodes.feature[node] = work.features[best]
-    nodes.code[node] = work.codes[best]
-    nodes.side[node] = work.sides[best]
-    nodes.gain[node] = work.gains[best]
+    nodes.code[node] = work.codes[which, best]
+    nodes.side[node] = work.sides[which, best]
+    nodes.gain[node] = work.gains[which, best]
+    sums = work.histograms[nodes.slot[node], best]
+    left_sum, missing_sum = sums_of_sides(sums, nodes.code[node], nodes.side[node])
+    nodes.left_sum[node], nodes.missing_sum[node] = left_sum, missing_sum
+    if rules.has_counts:
+        nodes.left_rows[node] = work.left_rows[which, best]
+        nodes.missing_rows[node] = work.missing_rows[which, best]
+    else:
+        mask = (np.int64(1) << rules.bits) - 1
+        nodes.left_rows[node] = left_sum & mask
+        nodes.missing_rows[node] = missing_sum & mask
 
 
 @kernel
-def best_candidate(work):
+def best_candidate(which, work):
     """The index of the candidate of greatest gain, the first of equal ones; NO_SPLIT if none has a split."""
     best = NO_SPLIT
     for index in range(work.counters[N_CANDIDATES]):
-        if work.codes[index] == NO_SPLIT:
+        if work.codes[which, index] == NO_SPLIT:
             continue
-        if best == NO_SPLIT or work.gains[index] > work.gains[best]:
+        if best == NO_SPLIT or work.gains[which, index] > work.gains[which, best]:
             best = index
     return best
 
@@ -372,6 +306,16 @@ def take_best_leaf(nodes, work):
 
 
 @kernel
+def draw_candidates(node, n_features, candidates, nodes, work, chosen):
+    """Fill ``chosen`` with the features that a node searches, in ascending order; return how many there are."""
+    path = nodes.path[node]
+    if candidates.of_tree.size > 0 or candidates.groups.size > 0:
+        n_allowed = allow_features(node, n_features, candidates, work)
+        return draw_allowed(path, n_allowed, work.allowed, chosen)
+    return draw_features(path, nodes.position[node], n_features, candidates, work.keys, chosen)
+
+
+@kernel
 def draw_features(path, position, n_features, candidates, keys, chosen):
     """Fill ``chosen`` with features in ascending order; return how many there are."""
     if 0 <= position < candidates.given.size:
@@ -384,6 +328,41 @@ def draw_features(path, position, n_features, candidates, keys, chosen):
     if candidates.probability.size > 0:
         return draw_by_probability(path, candidates.probability, keys, chosen)
     return draw_uniformly(path, n_features, chosen)
+
+
+@kernel
+def draw_of_tree(stream, n_features, chosen):
+    """Fill ``chosen`` with the features that the tree of a stream may split on, in ascending order."""
+    draw_uniformly(combine(mix(np.uint64(stream)), np.int64(OF_TREE)), n_features, chosen)
+
+
+@kernel
+def allow_features(node, n_features, candidates, work):
+    """Fill ``work.allowed`` with the tree's features that may meet those above the node; return how many there are."""
+    groups, of_tree = candidates.groups, candidates.of_tree
+    n_of_tree = of_tree.size if of_tree.size > 0 else n_features
+    n_allowed = 0
+    for index in range(n_of_tree):
+        feature = of_tree[index] if of_tree.size > 0 else index
+        is_allowed = groups.shape[0] == 0
+        for group in range(groups.shape[0]):
+            is_allowed |= work.open_groups[node, group] and groups[group, feature]
+        if is_allowed:
+            work.allowed[n_allowed] = feature
+            n_allowed += 1
+    return np.int64(n_allowed)
+
+
+@kernel
+def draw_allowed(path, n_allowed, allowed, chosen):
+    """As ``draw_uniformly``, among the first ``n_allowed`` of some features; all where there are no more."""
+    wanted = min(np.int64(chosen.size), n_allowed)
+    n_chosen = 0
+    for index in range(n_allowed):
+        if uniform(path, allowed[index]) * (n_allowed - index) < wanted - n_chosen:
+            chosen[n_chosen] = allowed[index]
+            n_chosen += 1
+    return np.int64(n_chosen)
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 AdaBoost and RankBoost choose their stumps by the weighted error, not by the squared error that ``splitting`` scores.
 Every row has a signed weight, a whole number, so sums are exact and equal edges compare equal. The sums by bin are
-those of ``histograms``; the edge of a cut is the sum on the right minus the sum on the left. Edges that differ by at
+those of ``splitting``; the edge of a cut is the sum on the right minus the sum on the left. Edges that differ by at
 most a *slack* count as equal, because rounding must not choose among them.
 
 The two methods treat missing values and ties differently:
@@ -16,18 +16,16 @@ In both, the first feature wins among equal edges.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankwood._core.jit import kernel
-from rankwood._core.threads import run_blocks
+from rankwood._core.threads import lazy, run_blocks
 from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array
-from rankwood.trees.histograms import build_histograms
-from rankwood.trees.splitting import is_tried
+from rankwood.trees.splitting import build_histograms, is_tried
 from rankwood.trees.workspace import GO_LEFT, GO_RIGHT, NO_SPLIT, Matrix
 
 ABSTAIN = 4  # a rule for missing values, beside LEARNED, GO_LEFT and GO_RIGHT
@@ -57,7 +55,7 @@ class EdgeSearch:
     present: Array | None = None  # by row: 1 for those that count for min_leaf; None: no limit
     min_leaf: int = 1
 
-    @functools.cached_property
+    @lazy
     def _counts(self) -> Array:
         """The rows that are present, by feature and bin."""
         counts: Array = np.zeros((self.matrix.columns.shape[0], N_CODES), np.int64)

@@ -1,8 +1,9 @@
-"""``grow_tree``: from binned rows and targets to a tree as flat arrays.
+"""``grow_tree``: from binned rows, targets and policies to a tree as flat arrays.
 
-The policies become numbers (``GrowthRules``), the targets integers (``packing``). A kernel grows the nodes
-(``best_first`` or ``random_trees``). The nodes are then sorted by number, and their values are computed from the
-unscaled targets (``leaves``).
+Policies are what a method decides about its trees, as small frozen dataclasses. They become numbers (``GrowthRules``
+and ``Candidates``), which is all that kernels see; the targets become integers (``packing``). A kernel grows the nodes
+(``best_first`` or ``random_trees``). The nodes are then sorted by number, and their values are computed from exact
+sums of the unscaled targets.
 """
 
 from __future__ import annotations
@@ -13,30 +14,44 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._core.checks import read_only
+from rankwood._core.checks import one_of, read_only, real_number, whole_number
 from rankwood._core.team import run_team
 from rankwood._core.threads import resolve_threads, usable_cores
 from rankwood.binning.bins import N_CODES
 from rankwood.dtypes import Array, Floats
-from rankwood.trees.best_first import follow, grow
-from rankwood.trees.leaves import (
+from rankwood.errors import ParameterError
+from rankwood.trees.best_first import draw_of_tree, grow
+from rankwood.trees.packing import (
+    DrawnRows,
+    Scales,
+    TargetRows,
+    Units,
+    WholeTargets,
+    choose_units,
+    whole_targets,
+)
+from rankwood.trees.partition import (
+    CODES_AT_ONCE,
     by_source,
     look_up_cuts,
     mark_leaves,
     mark_sources,
     route,
     sum_inner_nodes,
-    sum_leaves,
 )
-from rankwood.trees.packing import PackedTargets, pack
-from rankwood.trees.policies import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies
 from rankwood.trees.random_trees import Splits, grow_random_tree
+from rankwood.trees.steps import BLOCKS_PER_THREAD, MOST_HISTOGRAMS, MOST_PARTS, follow
 from rankwood.trees.workspace import (
+    BEST,
     COMPLETELY_RANDOM,
+    GO_LEFT,
+    GO_RIGHT,
+    LEARNED,
     N_COUNTERS,
     N_NODES,
     NODE,
     OWN_CHILD,
+    RANDOM,
     Bag,
     Candidates,
     GrowthRules,
@@ -44,34 +59,167 @@ from rankwood.trees.workspace import (
     Work,
 )
 
+THRESHOLD_RULES = {"best": BEST, "random": RANDOM, "completely_random": COMPLETELY_RANDOM}
+MISSING_RULES = {"learned": LEARNED, "left": GO_LEFT, "right": GO_RIGHT, "own_child": OWN_CHILD}
+UNLIMITED = np.iinfo(np.int32).max
 # Sums in the search of a leaf, from which on a team is faster than one thread; and of the root, to start a team at all.
 _LEAST_SHARED, _LEAST_FOR_TEAM = 1 << 15, 1 << 17
+_LEAST_PART = 1 << 12  # rows: a team moves fewer than two parts in less time than it takes to meet
 _MOST_POOL_BYTES = 256 * 2**20  # of histograms kept for subtraction; larger trees do not subtract
 
 
+@dataclass(frozen=True)
+class Growth:
+    """Limits of a tree: leaves, depth, rows and weight of a leaf, gain of a split, rows of a split node.
+
+    None is no limit.
+    """
+
+    max_leaves: int | None = 31
+    max_depth: int | None = None
+    min_leaf: int = 1
+    min_gain: float = 0.0
+    min_weight: float = 0.0
+    min_split: int = 1  # a node with fewer distinct rows is a leaf
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_leaves", 1), ("max_depth", 0), ("min_leaf", 1), ("min_split", 1)):
+            value = getattr(self, name)
+            if value is not None or name.startswith("min"):
+                # Python's own number: arithmetic with numpy's wraps.
+                object.__setattr__(self, name, whole_number(name, value, least))
+        for name in ("min_gain", "min_weight"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name), "[0, inf)"))
+
+
 @dataclass(frozen=True, eq=False)
-class LeafStatistics:
-    """What the values of the leaves are computed from, by source."""
+class FeatureChoice:
+    """Which features a node searches.
 
-    counts: Array  # int32: how often each row was drawn
-    targets: Floats
-    weights: Floats | None
-    l2: float
+    ``per_node`` is their number (int) or share (float), or None for all. ``probability`` draws them non-uniformly.
+    ``given`` names the feature of each node position (root, its left and right child, …); features of positions beyond
+    it are drawn. ``per_tree``, a number or share too, is drawn once for the tree, and nodes draw among these features.
+    ``groups`` (bool, groups × features) are features that may meet on a path from the root; None lets all meet.
+    """
 
-    def sums(self, leaf_of_source: Array, n_nodes: int) -> tuple[Floats, Floats]:
-        """Each leaf's sum of weighted targets, and of weights; 0 in inner nodes."""
-        sums, weight_sums = np.zeros(n_nodes), np.zeros(n_nodes)
-        weights = np.zeros(0) if self.weights is None else self.weights
-        counts = np.ascontiguousarray(self.counts, np.int32)
-        sum_leaves(
-            read_only(counts),
-            read_only(self.targets),
-            read_only(weights),
-            read_only(leaf_of_source),
-            sums,
-            weight_sums,
+    per_node: int | float | None = None
+    probability: Array | None = None
+    given: tuple[int, ...] = ()
+    per_tree: int | float | None = None
+    groups: Array | None = None
+
+    def __post_init__(self) -> None:
+        is_limited = self.per_tree is not None or self.groups is not None
+        if is_limited and (self.probability is not None or self.given):
+            raise ParameterError("features of a tree, and groups of them, are drawn uniformly.")
+
+    def count(self, n_features: int) -> int:
+        """How many of the ``n_features`` of its tree a node searches: at least one."""
+        return _count("features_per_node", self.per_node, n_features)
+
+    def count_of_tree(self, n_features: int) -> int:
+        """How many of ``n_features`` a tree may split on: at least one."""
+        return _count("features_per_tree", self.per_tree, n_features)
+
+    def of_tree(self, n_features: int, stream: int) -> Array:
+        """The features that the tree of a stream may split on, ascending; empty for all."""
+        n_chosen = self.count_of_tree(n_features)
+        chosen: Array = np.empty(n_chosen if n_chosen < n_features else 0, np.int64)
+        if chosen.size:
+            draw_of_tree(stream, n_features, chosen)
+        return chosen
+
+
+def _count(name: str, asked: int | float | None, n_features: int) -> int:
+    """A number or a share of features as their number: at least one."""
+    if asked is None:
+        return n_features
+    if isinstance(asked, float):
+        return max(1, round(real_number(name, asked, "(0, 1]") * n_features))
+    return min(whole_number(name, asked, 1), n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class Policies:
+    """All that a tree depends on besides its rows and targets.
+
+    ``costs``, by feature, are subtracted from the gains when splits are compared. ``direction`` is 1, -1 or 0 by
+    feature: the prediction must rise with it, must fall, or is free.
+    """
+
+    growth: Growth = Growth()
+    features: FeatureChoice = FeatureChoice()
+    thresholds: str = "best"
+    missing: str = "learned"
+    l2: float = 0.0
+    costs: Array | None = None
+    direction: Array | None = None
+    l1: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("threshold rule", self.thresholds, THRESHOLD_RULES)
+        one_of("treatment of missing values", self.missing, MISSING_RULES)
+        object.__setattr__(self, "l2", real_number("l2", self.l2, "[0, inf)"))
+        object.__setattr__(self, "l1", real_number("l1", self.l1, "[0, inf)"))
+
+    @property
+    def lets_shift(self) -> bool:
+        """Whether targets may be shifted by a constant: not where leaves are pulled towards 0."""
+        return self.l2 == 0.0 and self.l1 == 0.0
+
+    def candidates(self, n_features: int, gain_unit: float, stream: int = 0) -> Candidates:
+        """The features' arrays for the kernels; ``gain_unit`` turns gains into the integer units of packed targets."""
+        costs = _per_feature("costs", self.costs, n_features, np.float64, np.zeros(n_features))
+        direction = _per_feature(
+            "direction", self.direction, n_features, np.int64, np.zeros(0, np.int64)
         )
-        return sums, weight_sums
+        probability = _per_feature(
+            "probability", self.features.probability, n_features, np.float64, np.zeros(0)
+        )
+        given = np.asarray(self.features.given, np.int64)
+        if given.size and (given.min() < 0 or given.max() >= n_features):
+            raise ParameterError(f"a given feature must be between 0 and {n_features - 1}.")
+        groups = np.zeros((0, n_features), np.bool_)
+        if self.features.groups is not None:
+            groups = np.ascontiguousarray(self.features.groups, np.bool_)
+        of_tree = self.features.of_tree(n_features, stream)
+        return Candidates(probability, given, costs * gain_unit, direction, of_tree, groups)
+
+
+def _per_feature(name: str, values: Any, n_features: int, dtype: Any, default: Array) -> Array:
+    """The checked array of one value per feature, or the default."""
+    if values is None:
+        return default
+    array = np.ascontiguousarray(values, dtype)
+    if array.shape != (n_features,):
+        raise ParameterError(
+            f"{name} has {array.size} values, but there are {n_features} features."
+        )
+    if not np.isfinite(array).all() or (name != "direction" and array.min() < 0):
+        raise ParameterError(f"{name} must be finite and not negative.")
+    return array
+
+
+def node_values(
+    whole_sums: Array,
+    scales: Scales,
+    l2: float,
+    left: Array,
+    right: Array,
+    missing: Array,
+    l1: float = 0.0,
+) -> tuple[Floats, Floats]:
+    """Value and weight of each node, from the sums of whole targets and whole weights of its leaves: nodes × 2."""
+    sums, weight_sums = np.ascontiguousarray(whole_sums.T, np.float64)
+    weight_sums = scales.of_weights.back(weight_sums)
+    sum_inner_nodes(left, right, missing, sums, weight_sums)
+    sums += scales.shift * scales.of_targets.lift * scales.of_targets.unit * weight_sums
+    if l1 > 0.0:
+        pulled = l1 * scales.of_targets.lift * scales.of_targets.unit
+        sums = np.maximum(sums - pulled, 0.0) + np.minimum(sums + pulled, 0.0)
+    weight = weight_sums + l2
+    value = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+    return scales.of_targets.back(value), weight_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +301,7 @@ class Tree:
 
 def grow_tree(
     matrix: Matrix,
-    targets: Floats,
+    targets: WholeTargets | Floats,
     policies: Policies,
     *,
     counts: Array | None = None,
@@ -165,32 +313,42 @@ def grow_tree(
 ) -> Tree:
     """Grow one tree on the rows drawn ``counts`` times (all rows once, by default).
 
+    ``targets`` are whole numbers already where many trees fit them; numbers with ``weights`` are made whole for this
+    tree alone.
+
     With one thread the whole tree grows inside one kernel that does not hold the GIL, so that the trees of a forest
     can grow in parallel. With more, a team of threads shares the features of large nodes. ``likely_gain`` is an
     estimate of the least gain among the splits of the tree; a good one saves time. Neither changes the tree.
     """
+    is_single = counts is None and policies.thresholds != "completely_random"
     if counts is None:
         counts = np.ones(matrix.columns.shape[1], np.int32)
-    centre = policies.l2 == 0.0
-    packed = pack(targets, counts, weights, source_of_row=matrix.source_of_row, centre=centre)
-    rules = _rules(matrix, packed, policies, weights is not None, stream, likely_gain)
-    bag = Bag(packed.rows, packed.values, packed.counts)
-    candidates = policies.candidates(matrix.columns.shape[0], packed.gain_unit)
-    grown = _grow(matrix, bag, rules, candidates, resolve_threads(n_threads), route_others)
+    threads = resolve_threads(n_threads)
+    if not isinstance(targets, WholeTargets):
+        fitted = TargetRows.of(targets, weights, counts > 0, threads)
+        targets = whole_targets(fitted, int(counts.sum()), centre=policies.lets_shift)
+    rows = DrawnRows.of(counts, targets, threads)
+    packed = rows.pack(choose_units(targets.scales, rows.sizes()), matrix.source_of_row)
+    candidates = policies.candidates(matrix.columns.shape[0], packed.units.gain_unit, stream)
+    rules = growth_rules(
+        matrix, packed.units, policies, targets.scales.has_weights, stream, likely_gain
+    )
+    bag = Bag(packed.rows, packed.values, packed.counts[: 0 if is_single else None])
+    grown = _grow(matrix, bag, rules, candidates, threads, route_others)
     packed = packed.without_values()  # frees memory early, as many trees may be growing
     del bag
     if policies.costs is not None:  # the gain without the cost
         grown.splits.gain[:] += candidates.penalty[grown.splits.feature]
-    statistics = LeafStatistics(counts, targets, weights, policies.l2)
-    return _finish(matrix, grown, packed, statistics, route_others)
+    return _finish(matrix, grown, packed.units, rows, policies, route_others)
 
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """The nodes of a tree, and its rows by position."""
+    """The nodes of a tree, and its rows by position; or the leaves of its rows, where a team grew it."""
 
     splits: Splits
     rows: Array  # uint32
+    leaf_of_row: Array | None = None  # int32: by source if the tree has all rows
     limits: tuple[Floats, Floats] | None = (
         None  # of values, with monotone features, in integer units
     )
@@ -209,15 +367,15 @@ def _grow(
     is_free = candidates.direction.size == 0
     if is_random and is_free and rules.max_leaves >= bag.rows.size > 0:
         return Grown(*grow_random_tree(matrix, bag, rules, route_others))
-    nodes, work = _space(matrix, rules, bag.rows.size)
     is_small = bag.rows.size * rules.n_candidates < _LEAST_FOR_TEAM
     is_alone = threads == 1 or is_small or is_random
     size = 1 if is_alone else min(threads, max(2, usable_cores()))
+    nodes, work = _space(matrix, rules, bag, size)
     run_team(size, grow, follow, matrix, bag, rules, candidates, nodes, work)
     plain = nodes[: int(work.counters[N_NODES])].view(np.ndarray)  # reads fields faster
     plain = _in_order(plain)
     limits = None if is_free else (plain["low"].copy(), plain["high"].copy())
-    return Grown(_splits(plain), bag.rows, limits)
+    return Grown(_splits(plain), bag.rows, None if size == 1 else work.leaf_of_row, limits)
 
 
 def _in_order(nodes: Any) -> Any:
@@ -240,9 +398,9 @@ def _splits(nodes: Any) -> Splits:
     return Splits(feature, code, left, right, missing, gain, begin, end)
 
 
-def _rules(
+def growth_rules(
     matrix: Matrix,
-    packed: PackedTargets,
+    units: Units,
     policies: Policies,
     has_weights: bool,
     stream: int,
@@ -250,21 +408,22 @@ def _rules(
 ) -> GrowthRules:
     """The policies in the integer units of the packed targets."""
     growth = policies.growth
-    n_features = matrix.columns.shape[0]
+    n_features = policies.features.count_of_tree(matrix.columns.shape[0])
     n_candidates = policies.features.count(n_features)
-    max_leaves = min(growth.max_leaves or UNLIMITED, max(1, packed.rows.size))
+    max_leaves = min(growth.max_leaves or UNLIMITED, max(1, units.n_rows))
     pool = max_leaves * n_candidates * N_CODES * 8
     can_subtract = (
         n_candidates == n_features
         and policies.thresholds != "completely_random"  # which needs no histogram
         and not policies.features.given
+        and policies.features.groups is None
         and pool <= _MOST_POOL_BYTES
     )
-    likely_gain *= packed.gain_unit
+    likely_gain *= units.gain_unit
     most_nodes = 2 * (max_leaves + 1) + 1  # a three-way split adds two leaves at once
     if can_subtract:
         likely_gain = math.inf  # there are only as many slots as leaves
-    elif max_leaves >= packed.rows.size:
+    elif max_leaves >= units.n_rows:
         likely_gain = -math.inf  # every split is made
     return GrowthRules(
         max_leaves,
@@ -272,44 +431,63 @@ def _rules(
         growth.min_leaf,
         growth.min_split,
         n_candidates,
+        0 if policies.features.groups is None else len(policies.features.groups),
         THRESHOLD_RULES[policies.thresholds],
         MISSING_RULES[policies.missing],
-        packed.bits,
+        units.bits,
         has_weights,
         can_subtract,
-        float(policies.l2 * packed.weight_unit),
-        float(growth.min_gain * packed.gain_unit),
-        float(growth.min_weight * packed.weight_unit),
+        float(policies.l2 * units.weight_unit),
+        float(policies.l1 * units.target_unit),
+        float(growth.min_gain * units.gain_unit),
+        float(growth.min_weight * units.weight_unit),
         likely_gain,
         most_nodes,
         _LEAST_SHARED,
+        _LEAST_PART,
         stream,
     )
 
 
-def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
-    """The arrays of the growing tree, as large as it may get."""
+def _space(matrix: Matrix, rules: GrowthRules, bag: Bag, size: int = 1) -> tuple[Any, Work]:
+    """The arrays of the growing tree, as large as it may get, for a team of ``size`` threads.
+
+    A team has a second buffer of rows, the leaves of the rows, and histograms of parts of a node.
+    """
+    n_rows = bag.rows.size
     most_leaves = rules.max_leaves + 1
     n_nodes = rules.most_explored * (1 if math.isinf(rules.likely_gain) else 2)
-    n_features = matrix.columns.shape[0]
+    n_features, n_all = matrix.columns.shape
     nodes = np.recarray(n_nodes, NODE)
     n_slots = 1
     if rules.can_subtract:
         n_slots = 2 * most_leaves if rules.missing_rule == OWN_CHILD else most_leaves
-    n_aside = n_rows if rules.missing_rule == OWN_CHILD else (n_rows + 1) // 2
-    shape = (n_slots, rules.n_candidates, N_CODES)
+    has_team = size > 1
+    n_aside = n_rows if has_team or rules.missing_rule == OWN_CHILD else (n_rows + 1) // 2
+    n_histograms = min(size, MOST_HISTOGRAMS, n_rows // max(1, rules.least_part // 4) + 1)
+    leaves = n_all if has_team else 0
+    n_candidates = rules.n_candidates
     work = Work(
-        np.empty(shape, np.int64),
-        np.empty(N_CODES, np.int64),
-        np.empty(rules.n_candidates, np.int64),
-        np.empty(rules.n_candidates, np.float64),
-        np.empty(rules.n_candidates, np.int64),
-        np.empty(rules.n_candidates, np.int64),
-        np.zeros(rules.n_candidates, np.bool_),
+        np.empty((n_slots, n_candidates, N_CODES), np.int64),
+        np.empty((n_histograms - 1, n_candidates, N_CODES), np.int64),
+        np.empty((MOST_PARTS if has_team else 1, N_CODES), np.int64),
+        np.empty(n_candidates, np.int64),
+        np.empty((2, n_candidates), np.float64),
+        np.empty((2, n_candidates), np.int64),
+        np.empty((2, n_candidates), np.int64),
+        np.zeros((2, n_candidates), np.bool_),
+        np.empty((2, n_candidates), np.int64),
+        np.empty((2, n_candidates), np.int64),
+        np.empty((BLOCKS_PER_THREAD * size, 3, N_CODES), np.int64),
         np.empty(n_features, np.float64),
+        np.empty(n_features, np.int64),
+        np.empty((n_nodes, rules.n_groups), np.bool_),
         np.empty(n_aside, np.uint32),
         np.empty(n_aside, np.int64),
-        np.empty(n_aside if rules.has_counts else 0, np.int64),
+        np.empty(n_aside if bag.counts.size > 0 else 0, np.int64),
+        np.empty(max(n_rows if has_team else 0, CODES_AT_ONCE), np.uint8),
+        np.empty((MOST_PARTS, 3), np.int64),
+        np.empty(leaves, np.int32) if n_rows == n_all else np.full(leaves, -1, np.int32),
         np.empty(most_leaves, np.int64),
         np.empty(most_leaves, np.int64),
         np.zeros(N_COUNTERS, np.int64),
@@ -320,22 +498,23 @@ def _space(matrix: Matrix, rules: GrowthRules, n_rows: int) -> tuple[Any, Work]:
 def _finish(
     matrix: Matrix,
     grown: Grown,
-    packed: PackedTargets,
-    statistics: LeafStatistics,
+    units: Units,
+    rows: DrawnRows,
+    policies: Policies,
     route_others: bool,
 ) -> Tree:
-    """The grown nodes as a tree, with values from the unscaled targets and the leaf of every row."""
+    """The grown nodes as a tree, with values from the whole targets and the leaf of every row."""
     feature, code, left, right, missing, gain, *_ = grown.splits
     leaf_of_source = _leaves_of_sources(matrix, grown, route_others)
-    sums, weight_sums = statistics.sums(leaf_of_source, left.size)
-    sum_inner_nodes(left, right, missing, sums, weight_sums)
-    weight = weight_sums + statistics.l2
-    value = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+    sums = rows.sum_leaves(read_only(leaf_of_source), left.size)
+    value, weight_sums = node_values(
+        sums, rows.whole.scales, policies.l2, left, right, missing, policies.l1
+    )
     if grown.limits is not None:
-        unit = packed.weight_unit / packed.target_unit
-        low, high = (limit * unit + packed.shift for limit in grown.limits)
+        unit = units.weight_unit / units.target_unit
+        low, high = (limit * unit + units.shift for limit in grown.limits)
         value = np.clip(value, low, high)
-    gain = np.where(left == 0, 0.0, gain / packed.gain_unit)
+    gain = np.where(left == 0, 0.0, gain / units.gain_unit)
     threshold = thresholds_of(matrix, feature, code)
     return Tree(
         feature, threshold, code, left, right, missing, value, weight_sums, gain, leaf_of_source
@@ -346,12 +525,17 @@ def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Arra
     """The leaf of every row by source; -1 for rows that are not routed."""
     feature, code, left, right, missing, _, begin, end = grown.splits
     n_rows = matrix.columns.shape[1]
+    leaf_of_row = grown.leaf_of_row
+    is_whole = grown.rows.size == n_rows
+    if leaf_of_row is None and is_whole:
+        leaf_of_row = np.empty(n_rows, np.int32)
+        mark_sources(grown.rows, begin, end, left, matrix.source_of_row, leaf_of_row)
+    elif leaf_of_row is None:
+        leaf_of_row = np.full(n_rows, -1, np.int32)
+        mark_leaves(grown.rows, begin, end, left, leaf_of_row)
+    if is_whole:
+        return leaf_of_row
     leaf_of_source = np.empty(n_rows, np.int32)
-    if grown.rows.size == n_rows:
-        mark_sources(grown.rows, begin, end, left, matrix.source_of_row, leaf_of_source)
-        return leaf_of_source
-    leaf_of_row = np.full(n_rows, -1, np.int32)
-    mark_leaves(grown.rows, begin, end, left, leaf_of_row)
     if route_others:
         route(0, n_rows, matrix.columns, feature, code, left, right, missing, leaf_of_row)
     by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)

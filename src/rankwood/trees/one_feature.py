@@ -31,12 +31,17 @@ from rankwood._core.threads import run_blocks
 from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.dtypes import Array, Floats
 from rankwood.trees.best_first import draw_features
-from rankwood.trees.grower import Tree, grow_tree, thresholds_of
-from rankwood.trees.histograms import ONE, THREE, TWO
-from rankwood.trees.leaves import mark_leaves
-from rankwood.trees.partition import child_position, partition_rows, read_codes
-from rankwood.trees.policies import MISSING_RULES, UNLIMITED, FeatureChoice, Policies
-from rankwood.trees.splitting import best_cut, forbid_few_rows, is_tried, score_cut
+from rankwood.trees.grower import (
+    MISSING_RULES,
+    UNLIMITED,
+    FeatureChoice,
+    Policies,
+    Tree,
+    grow_tree,
+    thresholds_of,
+)
+from rankwood.trees.partition import child_position, mark_leaves, partition_rows, read_codes
+from rankwood.trees.splitting import ONE, THREE, TWO, best_cut, forbid_few_rows, is_tried, score_cut
 from rankwood.trees.workspace import (
     GO_LEFT,
     GO_RIGHT,

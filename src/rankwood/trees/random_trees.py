@@ -16,9 +16,8 @@ import numpy as np
 from rankwood._core.jit import kernel
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array
-from rankwood.trees.histograms import SMALL
 from rankwood.trees.partition import put_back_rows, read_codes, set_rows_apart
-from rankwood.trees.splitting import cut_between
+from rankwood.trees.splitting import SMALL, cut_between
 from rankwood.trees.workspace import (
     GO_LEFT,
     GO_RIGHT,
@@ -249,7 +248,7 @@ def targets_differ(rows, begin, end, packed_targets, bits):
     while index < end and not differ:
         packed = packed_targets[rows[index]]
         index += 1
-        if weight == 0:  # all rows so far have no weight
+        if weight == 0 and total == 0:  # all rows so far have neither
             total = packed >> bits
             weight = packed & mask
         else:

@@ -3,8 +3,7 @@
 The rows of a small node are scattered over a column, so that in a column larger than the cache every code is a cache
 miss. Therefore a *pilot tree* is grown on a sample of the rows, and the rows are sorted by their leaf in it. Rows that
 share a leaf of one tree mostly share paths in others, so small nodes of later trees read codes that are close
-together. The order affects speed only: sums of packed targets are exact, and leaf values are summed in the caller's
-order, so trees are bit-identical in any order.
+together. The order affects speed only: all sums over rows are exact, so trees are bit-identical in any order.
 
 Trees that fit residuals differ more from the pilot tree. For large data the matrix therefore holds the codes of its
 first features a second time, row by row: the *row-major prefix*, of which a row fills two or three cache lines. Small
@@ -13,16 +12,18 @@ nodes with scattered rows read it.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import sys
 from typing import Any
 
 import numpy as np
 
 from rankwood._core.checks import read_only
-from rankwood._core.memory import release_freed
 from rankwood._core.threads import run_blocks
 from rankwood.dtypes import Array, Bytes, Floats
-from rankwood.trees.grower import Tree, grow_tree
-from rankwood.trees.policies import Growth, Policies
+from rankwood.trees.grower import Growth, Policies, Tree, grow_tree
+from rankwood.trees.partition import route
 from rankwood.trees.workspace import Matrix
 
 _LEAST_ROWS = 1 << 16  # a column of fewer rows fits into the cache
@@ -106,13 +107,27 @@ def _transpose(first: int, last: int, columns: Bytes, prefix: Bytes) -> None:
 
 
 def _pilot_leaves(matrix: Matrix, targets: Floats) -> Array | None:
-    """The leaf of every row in a tree grown on evenly spaced rows, numbered from the left; None for a single leaf."""
+    """The leaf of every row in a pilot tree, numbered from the left; None for a single leaf."""
+    pilot = grow_pilot(matrix, targets)
+    return None if pilot.n_leaves == 1 else _leaf_numbers(pilot)[pilot.leaf_of_row]
+
+
+def grow_pilot(matrix: Matrix, targets: Floats) -> Tree:
+    """A tree grown on evenly spaced rows of the matrix."""
     n_rows = matrix.columns.shape[1]
     counts = np.zeros(n_rows, np.int32)
     counts[:: max(1, n_rows // _PILOT_ROWS)] = 1
     policies = Policies(Growth(max_leaves=_PILOT_LEAVES))
-    pilot = grow_tree(matrix, np.ascontiguousarray(targets, np.float64), policies, counts=counts)
-    return None if pilot.n_leaves == 1 else _leaf_numbers(pilot)[pilot.leaf_of_row]
+    return grow_tree(matrix, np.ascontiguousarray(targets, np.float64), policies, counts=counts)
+
+
+def rows_by_leaf(pilot: Tree, codes: Bytes, n_threads: int | None) -> Array:
+    """The rows of ``codes`` (features × rows), sorted by their leaf in a pilot tree, from the left."""
+    n_rows = codes.shape[1]
+    leaf_of_row = np.full(n_rows, -1, np.int32)
+    nodes = (pilot.feature, pilot.code, pilot.left, pilot.right, pilot.missing, leaf_of_row)
+    run_blocks(route, n_rows, read_only(codes), *nodes, n_threads=n_threads, least=_ROWS_AT_A_TIME)
+    return np.argsort(_leaf_numbers(pilot)[leaf_of_row], kind="stable")
 
 
 def _leaf_numbers(tree: Tree) -> Array:
@@ -137,3 +152,13 @@ def _reorder(first: int, last: int, codes: Bytes, source_of_row: Array, ordered:
     """Reorder the columns ``first`` to ``last``; ``take`` copies, so ``ordered`` may be ``codes``."""
     for feature in range(first, last):
         ordered[feature] = codes[feature].take(source_of_row)
+
+
+def release_freed() -> None:
+    """Return freed memory that the C library still holds to the system; only glibc supports this.
+
+    Freed arrays of some megabytes leave holes that new arrays do not always fit into.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)

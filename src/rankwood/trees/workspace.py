@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwood._core.jit import kernel
+from rankwood._core.jit import borrowing, kernel
 from rankwood.dtypes import Array
 
 NO_SPLIT = -1
@@ -23,6 +23,8 @@ NO_NODE = -1
 
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2  # how a threshold is chosen
 LEARNED, GO_LEFT, GO_RIGHT, OWN_CHILD = 0, 1, 2, 3  # where missing values go
+
+OWN, LARGER = np.int64(0), np.int64(1)  # which leaf the results of a search belong to
 
 # What the entries of ``Work.counters`` count.
 N_NODES = 0  # nodes in the record array, whether they are part of the tree or not
@@ -53,6 +55,7 @@ class GrowthRules(NamedTuple):
     min_leaf: int
     min_split: int  # distinct rows that a node needs to be split
     n_candidates: int  # features searched per node
+    n_groups: int  # of features that may meet on a path; 0: all may
     threshold_rule: int
     missing_rule: int
     bits: int  # of a packed target that hold the weight
@@ -61,11 +64,13 @@ class GrowthRules(NamedTuple):
         bool  # all nodes search the same features: a child is its parent minus its sibling
     )
     l2: float
+    l1: float
     min_gain: float
     min_weight: float  # of each child
     likely_gain: float  # splits that gain at least this are made as soon as they are found
     most_explored: int  # nodes in the record array, beyond which no split is made early
     least_shared: int  # sums in the search of a leaf, from which on a team shares it
+    least_part: int  # rows in each part of a node that a team shares by rows
     stream: int  # the seed of the hash
 
 
@@ -76,6 +81,8 @@ class Candidates(NamedTuple):
     given: Array  # int64: the feature of each node position, root first; empty: drawn
     penalty: Array  # float64 (features), subtracted from the gain
     direction: Array  # int64 (features): 1 rising, -1 falling, 0 free; empty: all free
+    of_tree: Array  # int64: the features that the tree may split on, ascending; empty: all
+    groups: Array  # bool (groups, features): features that may meet on a path; no groups: all may
 
 
 class Bag(NamedTuple):
@@ -83,7 +90,7 @@ class Bag(NamedTuple):
 
     rows: Array  # uint32
     packed_targets: Array  # int64
-    counts: Array  # int64: how often each row was drawn; empty unless rules.has_counts
+    counts: Array  # int64: how often each row was drawn; empty if once, or unless rules.has_counts
 
 
 # The growing tree: a record array as long as the tree may get, read as nodes.begin[node].
@@ -91,6 +98,7 @@ NODE = np.dtype(
     [
         ("begin", np.int64),
         ("end", np.int64),
+        ("buffer", np.int64),  # that holds its rows: 0, the bag's, or 1, the other one
         ("packed_sum", np.int64),  # sum of the packed targets of the node's rows
         ("n_rows", np.int64),  # rows drawn, duplicates counted
         ("path", np.uint64),  # hash of the path from the root
@@ -104,10 +112,15 @@ NODE = np.dtype(
         ("feature", np.int64),
         ("code", np.int64),  # of the best split: codes up to this go left
         ("side", np.int64),  # of the missing values: GO_LEFT, GO_RIGHT or OWN_CHILD
+        ("left_sum", np.int64),  # of the best split: the left child's packed_sum and n_rows,
+        ("left_rows", np.int64),
+        ("missing_sum", np.int64),  # and those of a child for missing values, else 0
+        ("missing_rows", np.int64),
         ("left", np.int64),
         ("right", np.int64),
         ("missing", np.int64),
         ("number", np.int64),  # of the node in the tree; -1 while it is not part of the tree
+        ("leaf", np.int64),  # the number of the leaf that its rows are in
         ("low", np.float64),  # bounds that monotone ancestors put on the value, in integer units
         ("high", np.float64),
     ]
@@ -115,22 +128,45 @@ NODE = np.dtype(
 
 
 class Work(NamedTuple):
-    """Scratch space that is used again for every node."""
+    """Scratch space that is used again for every node.
+
+    Arrays by candidate have two rows: ``OWN`` for the leaf that is searched, ``LARGER`` for its larger sibling.
+    """
 
     histograms: Array  # int64 (slots, candidates, 256)
-    bin_counts: Array  # int64 (256): rows of one feature by bin, if rules.has_counts
+    parts: Array  # int64 (parts - 1, candidates, 256): histograms of parts of a node's rows
+    bin_counts: Array  # int64 (parts, 256): rows of one feature by bin, if rules.has_counts
     features: Array  # int64 (candidates) of the current node
-    gains: Array  # float64 (candidates)
-    codes: Array  # int64 (candidates)
-    sides: Array  # int64 (candidates)
-    is_counted: Array  # bool (candidates): whether the candidate's split respects min_leaf
+    gains: Array  # float64 (2, candidates)
+    codes: Array  # int64 (2, candidates)
+    sides: Array  # int64 (2, candidates)
+    is_counted: Array  # bool (2, candidates): whether the candidate's split respects min_leaf
+    left_rows: Array  # int64 (2, candidates): rows on the left of the split, if it is counted
+    missing_rows: Array  # int64 (2, candidates): rows in a child for missing values
+    cuts: (
+        Array  # int64 (blocks, 3, 256): of a feature, sums and rows on the left, and bits of scores
+    )
     keys: Array  # float64 (features), for drawing by probability
-    rows: Array  # uint32: rows set aside by a split; half the bag, or all of it with OWN_CHILD
-    packed_targets: Array  # int64, of the rows set aside
-    counts: Array  # int64, of the rows set aside
+    allowed: Array  # int64 (features): those that the node may split on, where not all may
+    open_groups: Array  # bool (nodes, groups): whether all features above a node are of the group
+    rows: Array  # uint32: rows set aside by a split, or the other buffer of a team
+    packed_targets: Array  # int64, of these rows
+    counts: Array  # int64, of these rows
+    row_codes: Array  # uint8: of a node that is partitioned; by position, if a team does it
+    part_sums: Array  # int64 (parts, 3): what is known of each part of a node's rows
+    leaf_of_row: Array  # int32, of a team: leaves by source, or by row if the bag has not all rows
     heap: Array  # int64: leaves that can be split, the best first
     waiting: Array  # int64: a stack of nodes to be split early
     counters: Array  # int64 (N_COUNTERS)
+
+
+@kernel
+@borrowing
+def bag_of(buffer: Any, bag: Any, work: Any) -> Any:
+    """The rows of buffer 0 or 1, with their packed targets and counts; only borrowing kernels may call it."""
+    if buffer == 0:
+        return bag
+    return Bag(work.rows, work.packed_targets, work.counts)
 
 
 @kernel

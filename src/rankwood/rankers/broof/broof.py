@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,8 @@ from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
+from rankwood.engines.bags import UNITS
+from rankwood.engines.engine import CPU
 from rankwood.errors import DataError, ParameterError, RankwoodWarning
 from rankwood.losses.lambdarank import parse_target
 from rankwood.losses.placement import REGIONS
@@ -45,12 +48,10 @@ from rankwood.rankers.broof.strategies import (
     kind_of,
 )
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, leaves_or_auto, parameter
-from rankwood.training.bags import UNITS
-from rankwood.training.checkpoint import Checkpoint
+from rankwood.training.forest import AUTO, FEWEST, LeavesSearch, with_chosen_leaves
 from rankwood.training.inputs import TrainingSet, directions, training_costs
-from rankwood.training.leaves import AUTO, FEWEST, LeavesSearch, with_chosen_leaves
-from rankwood.training.rounds import NO_BETTER, Callback, EarlyStopping, Rounds
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.training.rounds import NO_BETTER, Callback, Checkpoint, EarlyStopping, Rounds
+from rankwood.trees.grower import FeatureChoice, Growth, Policies
 
 TOO_WRONG = "the error of a forest is too large"
 NO_BETTER_OUT_OF_BAG = "early stopping: the out-of-bag measure has not improved"
@@ -67,14 +68,15 @@ _STOPPING = """Stop when the measure, on validation data ("valid") or out of bag
     "auto" looks at the validation data where they are given, and out of bag where not; stop=None grows all rounds and
     keeps them. The kinds that re-weight rows keep their first forest alone unless the best value is ahead of it by more
     than a standard error, and a forest whose mean error is 0.5 or more ends their rounds, whatever ``stop`` says."""
-_LIMITS = "Where a tree ends, as for ``RandomForest``."
+_LIMITS = """Where a tree ends: splits from the root, rows in a leaf, what a split must remove of the sum of squares.
+    None is no limit."""
 _LEAVES = """Most leaves of a tree. None is no limit; "auto" is what a ``RandomForest`` of these trees chooses for the
     labels."""
 _BAG = """What is drawn for a tree, with replacement: "row", "query" (whole queries) or "auto" (queries where there are
     20 or more of them, else rows); how much, as a share of them. A row's out-of-bag prediction is honest where whole
     queries are drawn: else trees may have seen the query by its other documents. With bag=None every tree sees all
     rows, and no row is out of bag."""
-_PAIRS = "For lambda, as for ``LambdaMART``: "
+_PAIRS = "For lambda, whose pairs of documents weigh as in ``LambdaMART``: "
 _WITHOUT_BAGS = {
     "validation": "'train'",
     "update_weights": "'train'",
@@ -155,7 +157,7 @@ class BROOF(Ranker):
         "loss n_rounds n_trees learning_rate validation update_weights initial_weights weighting normalize region "
         "n_folds stop patience measure max_leaves max_depth min_leaf min_gain features_per_node bag bag_share missing "
         "monotone feature_costs cost_weight cost_scale cost_batch max_bins seed n_threads progress callbacks "
-        "checkpoint base target truncation normalise sigma"
+        "checkpoint base target truncation normalise sigma device position_bias"
     )
 
     loss: Any = parameter(
@@ -246,6 +248,7 @@ class BROOF(Ranker):
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
+    device: str = parameter(default=CPU, kw_only=True)
     base: str = parameter(
         default="forest",
         doc="""What is boosted: random forests ("forest"), or extremely randomized trees ("extra"), whose cuts are drawn
@@ -281,12 +284,14 @@ class BROOF(Ranker):
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         check_data(self, train.data, valid)
         forests = self._forests(train, valid)
-        checkpoint = Checkpoint(self, train, valid, forests.costs)
+        most_trees = self.n_rounds * self._trees()
+        checkpoint = Checkpoint(self, train, valid, forests.costs, most_trees=most_trees)
         parts = self._parts(train, forests.present)
         state = self._state(train, valid, parts, forests)
-        saved = checkpoint.load(*BroofState.arrays())
+        saved = checkpoint.load(functools.partial(state.rules, self._trees()))
         if saved is not None:
-            state.resume(saved, self._trees())
+            with checkpoint.explained():
+                state.resume(saved, self._trees())
             forests.use(saved.forest)
         rounds = self._rounds(
             self.n_rounds,
@@ -449,6 +454,10 @@ class BROOF(Ranker):
             guards_first=not is_additive,
         )
 
+    @property
+    def _estimates_labels(self) -> bool:
+        return isinstance(self.loss, str) and self.loss != "lambda"
+
     def _estimates_out_of_bag(self) -> bool:
         return True
 
@@ -511,7 +520,7 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
             )
     if model.stop == "valid" and valid is None:
         raise ParameterError("stop='valid' needs validation data: pass valid= to fit.")
-    takes_rows = parse_measure(model.measure).name == "rmse"
+    takes_rows = not parse_measure(model.measure).needs_queries
     if valid is not None and valid.query_ids is None and not takes_rows:
         raise DataError(
             f"valid has no query ids, which {model.measure} needs. "
@@ -522,7 +531,7 @@ def check_data(model: Any, data: RankingData, valid: RankingData | None) -> None
 def judged_data(measure: Measure, data: RankingData, must: bool = False) -> RankingData | None:
     """The data where the measure can be taken on them; some need queries, or small labels."""
     try:
-        if data.query_ids is None and measure.name != "rmse":
+        if data.query_ids is None and measure.needs_queries:
             raise DataError(
                 f"the training data have no query ids, which {measure} needs. Pass qid=, or measure='rmse'."
             )

@@ -6,9 +6,9 @@ as a ``RandomForest`` is grown, on bins and buffers that all rounds share.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,27 +16,25 @@ import numpy as np
 
 from rankwood._core.checks import read_only
 from rankwood._core.random import stream
-from rankwood._core.threads import run_blocks
+from rankwood._core.sums import exact_sum
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats, Rows
-from rankwood.errors import DataError, ParameterError
+from rankwood.engines.bags import Bags, OutOfBag
+from rankwood.engines.engine import TreeRequest
+from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.measures.compute import mean_value, values_by_query
 from rankwood.measures.measure import Measure
 from rankwood.models.forest import Forest
-from rankwood.training.bags import Bags, OutOfBag
-from rankwood.training.checkpoint import Checkpoint, Resumed
-from rankwood.training.forest import ForestBuilder, ForestPlan, Pace, grow_in_batches
+from rankwood.models.validate import ArrayRule
+from rankwood.training.forest import ForestBuilder, ForestPlan, in_batches
 from rankwood.training.inputs import TrainingCosts, TrainingSet
-from rankwood.training.rounds import EarlyStopping, add_leaf_values
-from rankwood.trees.grower import Tree
-from rankwood.trees.policies import Policies
+from rankwood.training.rounds import Checkpoint, EarlyStopping, Resumed, is_clearly_positive
+from rankwood.trees.grower import Policies, Tree
 
 Record = dict[str, float | int | None]
 _FIGURES = ("error", "beta", "oob", "valid", "without_oob")
-_SAVED = ("weights", "scores", "sums", "masses", "best", "first", "values", "history", "is_over")
 _SURE = 3.0  # the chance that any row is in every bag is at most e to the minus this
-_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
 
 
 def add_known(totals: Floats, values: Floats) -> None:
@@ -108,7 +106,12 @@ class RoundJudge:
     def values(self, held_out: Floats, of_valid: Floats | None) -> Floats:
         """What ends the rounds, query by query; NaN for a query without a score, nothing where queries have none."""
         data, scores = (self.train, held_out) if self.stop == "oob" else (self.valid, of_valid)
-        if data is None or scores is None or data.query_ids is None or self.measure.name == "rmse":
+        if (
+            data is None
+            or scores is None
+            or data.query_ids is None
+            or not self.measure.needs_queries
+        ):
             return np.zeros(0)
         return values_by_query(self.measure, scores, data, np.flatnonzero(~np.isnan(scores)))
 
@@ -249,6 +252,8 @@ class BroofState:
         """Take over the rounds of a checkpoint."""
         arrays = saved.arrays
         self.weights, self.scores = arrays["weights"], arrays["scores"]
+        if not math.isclose(exact_sum(self.weights), 1.0, rel_tol=1e-6):
+            raise ModelError("its weights do not sum to 1.")
         self.held_out = Combination(self.is_additive, arrays["sums"], arrays["masses"])
         self.best_held_out, self.is_over = arrays["best"], bool(arrays["is_over"][0])
         self.first_held_out, self.values = arrays["first"], arrays["values"]
@@ -260,10 +265,12 @@ class BroofState:
             }
             record["without_oob"] = int(figures[-1])
             self.history.append(record)
+            beta = figures[_FIGURES.index("beta")]
+            if not math.isfinite(beta) or not (self.is_additive or 0.0 < beta < 1.0):
+                raise ModelError(f"the factor of round {number + 1} is {beta}.")
             if self.judge.stop is not None:
                 self.stopping.history.append(figures[_FIGURES.index(self.judge.stop)])
             if self.of_valid is not None and self.judge.valid is not None:
-                beta = figures[_FIGURES.index("beta")]
                 predictions_of_valid = self.forests[-1].predict(
                     self.judge.valid, n_threads=self.judge.n_threads
                 )
@@ -271,18 +278,21 @@ class BroofState:
                     predictions_of_valid, beta if self.is_additive else math.log(1 / beta)
                 )
 
-    @staticmethod
-    def arrays() -> tuple[str, ...]:
-        """The arrays that a checkpoint holds besides trees."""
-        return _SAVED
-
-
-def is_clearly_positive(differences: Floats) -> bool:
-    """Whether the mean of some differences, one per query, is above their standard error; NaN are left out."""
-    known = differences[~np.isnan(differences)]
-    if known.size < 2:  # which have no standard error
-        return bool(known.size == 1 and known[0] > 0)
-    return float(known.mean()) > float(known.std(ddof=1)) / math.sqrt(known.size)
+    def rules(self, trees_per_round: int, n_trees: int) -> dict[str, ArrayRule]:
+        """The arrays that a checkpoint of ``n_trees`` trees holds besides the trees."""
+        if n_trees == 0 or n_trees % trees_per_round:
+            raise ModelError(f"{n_trees:,} trees are no whole number of rounds.")
+        n_rows, n_rounds = self.scores.size, n_trees // trees_per_round
+        of_rows = ArrayRule(np.float64, (n_rows,))
+        held_out = ArrayRule(np.float64, (n_rows,), may_be_nan=True)
+        return {
+            "weights": ArrayRule(np.float64, (n_rows,), 0.0, 1.0),
+            **dict.fromkeys(("scores", "sums", "masses"), of_rows),
+            **dict.fromkeys(("best", "first"), held_out),
+            "values": ArrayRule(np.float64, (2, None), may_be_nan=True),
+            "history": ArrayRule(np.float64, (n_rounds, len(_FIGURES)), may_be_nan=True),
+            "is_over": ArrayRule(np.bool_, (1,)),
+        }
 
 
 def _finite(value: Any) -> float | None:
@@ -350,7 +360,6 @@ class RoundForests:
     batch: int = (
         1  # trees of a round that grow without knowing which features the others of the batch use
     )
-    pace: Pace = field(default_factory=Pace)
     used: set[int] = field(default_factory=set)  # features of the trees so far
 
     def use(self, forest: Forest | Tree) -> None:
@@ -381,22 +390,32 @@ class RoundForests:
             masses = scaled if masses is None else masses * scaled
         drawn_by = weights if self.resamples and not is_even else None
         plan = self._plan(targets, masses, drawn_by)
-        growing = _Growing(self.train.data.n_documents, self.wants_training, self.n_threads)
         data = self.train.data
+        out_of_bag = plan.engine.out_of_bag()
+        totals = np.zeros(data.n_documents) if self.wants_training else None
         trees = ForestBuilder(
             data.n_features, data.feature_names, average=True, n_expected=self.n_trees
         )
         numbers = range(first, first + self.n_trees)
-        grow = plan.grow if self.folds is None else _InFolds(plan, self.folds, self.present).grow
+        request: Callable[[int, Array], TreeRequest] = plan.request
+        if self.folds is not None:
+            request = _InFolds(plan, self.folds, self.present).request
         batch = numbers.stop if self.costs is None else self.batch
-        batches = grow_in_batches(grow, numbers, batch, self._is_used, self.n_threads)
-        with contextlib.closing(batches) as grown:
-            for tree, counts in grown:
+        for requests in in_batches(request, numbers, batch, self._is_used):
+            for tree in plan.engine.grow(requests, out_of_bag, totals):
                 trees.add(tree)
-                growing.add(tree, counts)
                 if self.costs is not None:
                     self.use(tree)
-        return RoundForest(trees.forest(), *growing.predictions(self.present, self.n_trees))
+        return RoundForest(trees.forest(), *self._predictions(out_of_bag, totals))
+
+    def _predictions(self, out_of_bag: OutOfBag, totals: Floats | None) -> tuple[Floats, Floats]:
+        """Held-out and training predictions; rows without weight are no part of the data."""
+        held_out = out_of_bag.scores
+        training = np.zeros(0) if totals is None else totals / self.n_trees
+        if self.present is not None:
+            held_out[~self.present] = np.nan
+            training[~self.present[: training.size]] = np.nan
+        return held_out, training
 
     def _plan(self, targets: Floats, masses: Floats | None, drawn_by: Floats | None) -> ForestPlan:
         query_of_row = self.train.data.query_of_row if self.bag == "query" else None
@@ -411,17 +430,14 @@ class RoundForests:
             most_draws=self.most_draws,
         )
         return ForestPlan(
-            self.train.matrix,
-            np.ascontiguousarray(targets),
-            masses,
+            self.train.engine.with_threads(self.n_threads),
+            (np.ascontiguousarray(targets), masses),
             self.policies,
             bags,
             None,
             self.n_trees,
             self.seed,
-            self.n_threads,
             self.costs,
-            pace=self.pace,
         )
 
 
@@ -430,50 +446,19 @@ class _InFolds:
 
     def __init__(self, plan: ForestPlan, folds: QueryFolds, present: Array | None) -> None:
         assert plan.bags is not None
-        self._folds = folds
-        self._plans = []
+        self._plan = plan
+        self._bags, self._seen = [], []
         for fold in range(folds.n_folds):
             seen = folds.is_seen(fold)
-            bags = dataclasses.replace(
-                plan.bags, present=seen if present is None else seen & present
-            )
-            self._plans.append(dataclasses.replace(plan, bags=bags))
+            known = seen if present is None else seen & present
+            self._bags.append(dataclasses.replace(plan.bags, present=known))
+            self._seen.append(seen.astype(np.int32))
 
-    def grow(self, number: int, is_used: Array | None = None) -> tuple[Tree, Array]:
-        """Tree ``number``, and 1 for the rows of the folds it may see: its held-out rows are those of the other."""
-        tree, _ = self._plans[number % self._folds.n_folds].grow(number, is_used)
-        return tree, self._folds.is_seen(number).astype(np.int32)
-
-
-class _Growing:
-    """Sums of the predictions of the trees of a round, by training row."""
-
-    def __init__(self, n_rows: int, wants_training: bool, n_threads: int) -> None:
-        self._out_of_bag = OutOfBag.empty(n_rows)
-        self._totals = np.zeros(n_rows if wants_training else 0)
-        self._n_threads = n_threads
-
-    def add(self, tree: Tree, counts: Array | None) -> None:
-        assert counts is not None
-        self._out_of_bag.add(tree, counts)
-        run_blocks(
-            add_leaf_values,
-            self._totals.size,
-            tree.leaf_of_row,
-            tree.value,
-            1.0,
-            self._totals,
-            n_threads=self._n_threads,
-            least=_LEAST_ROWS,
-        )
-
-    def predictions(self, present: Array | None, n_trees: int) -> tuple[Floats, Floats]:
-        """Held-out and training predictions; rows without weight are no part of the data."""
-        held_out, training = self._out_of_bag.scores, self._totals / n_trees
-        if present is not None:
-            held_out[~present] = np.nan
-            training[~present[: training.size]] = np.nan
-        return held_out, training
+    def request(self, number: int, is_used: Array | None = None) -> TreeRequest:
+        """Tree ``number``, which is held out from one of the folds."""
+        fold = number % len(self._bags)
+        request = self._plan.request(number, is_used, self._bags[fold])
+        return dataclasses.replace(request, seen=self._seen[fold])
 
 
 def check_folds(n_folds: int, n_trees: int) -> None:

@@ -28,14 +28,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankwood._core.random import stream
-from rankwood.data.dataset import RankingData
-from rankwood.data.judgments import HasJudgments
+from rankwood._core.sums import exact_sum
+from rankwood.data.dataset import HasJudgments, RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ParameterError
 from rankwood.losses.lambdarank import LambdaRank
-from rankwood.losses.loss import HasGradients, SquaredLoss
+from rankwood.losses.loss import HasGradients, SquaredLoss, Targets, weak_learner_targets
 from rankwood.losses.placement import height_errors, median_errors
-from rankwood.losses.targets import Targets, weak_learner_targets
 from rankwood.rankers.broof.state import RoundForest
 
 # β is kept this far from 0 and 1, so that a forest without error gets a finite weight and one that guesses gets a
@@ -123,7 +122,7 @@ def uniform(data: RankingData, seed: int) -> Floats:  # noqa: ARG001 - as dirich
 def dirichlet(data: RankingData, seed: int) -> Floats:
     """A draw from Dirichlet(1, …, 1), uniform over all weights that sum to 1: exponentials over their sum."""
     drawn = stream(seed, "dirichlet").standard_exponential(data.n_documents)
-    weights: Floats = drawn / drawn.sum()
+    weights: Floats = drawn / exact_sum(drawn)
     return weights
 
 
@@ -140,7 +139,7 @@ def initialize_weights(
         weights = checked_weights("initial_weights", choice(data), data.n_documents)
     if sample_weights is not None:
         weights = weights * (sample_weights / sample_weights.max())  # which may be extreme
-    scaled: Floats = weights / weights.sum()
+    scaled: Floats = weights / exact_sum(weights)
     return scaled
 
 
@@ -287,12 +286,11 @@ VALIDATIONS: dict[str, Predictions] = {
 
 def mean_error(errors: Floats, weights: Floats) -> float:
     """ε: the mean error, by weight, of the rows that have one; NaN where none has."""
-    products = errors * weights
     is_known = ~np.isnan(errors)
     if not is_known.all():
-        products, weights = products[is_known], weights[is_known]
-    total = float(weights.sum())
-    return float(products.sum()) / total if total > 0 else math.nan
+        errors, weights = errors[is_known], weights[is_known]
+    total = exact_sum(weights)
+    return exact_sum(errors, weights) / total if total > 0 else math.nan
 
 
 def over_greatest(errors: Floats) -> Floats:
@@ -322,8 +320,9 @@ def reweight(weights: Floats, errors: Floats, beta: float) -> Floats:
     before = weights[is_known]
     after = before * np.exp(powers - powers.max())  # from the greatest, so that none is infinite
     changed = weights.copy()
-    if after.sum() > 0:
-        changed[is_known] = after * (before.sum() / after.sum())
+    total = exact_sum(after)
+    if total > 0:
+        changed[is_known] = after * (exact_sum(before) / total)
     return changed
 
 
@@ -474,7 +473,7 @@ def checked_update(
 
     def update(weights: Floats, errors: Floats, beta: float) -> Floats:
         updated = checked_weights("update_weights", function(weights, errors, beta), weights.size)
-        scaled: Floats = updated / updated.sum()
+        scaled: Floats = updated / exact_sum(updated)
         return scaled
 
     return update

@@ -13,16 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import CODE, Bins
+from rankwood.binning.bins import CODE, MISSING_BIN, Bins
 from rankwood.binning.fit import fit_bins
+from rankwood.binning.folder import coded_features
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import FEATURE, OFFSET, Array, Bytes, Features, Floats, Rows
-from rankwood.errors import DataError
+from rankwood.engines.cluster import ClusterEngine
+from rankwood.engines.engine import CPU, Engine, engine_on
+from rankwood.engines.placement import ClusterRows, NotOnCluster
+from rankwood.errors import DataError, ModelError
 from rankwood.models.cascade import as_feature
 from rankwood.models.forest import Forest
-from rankwood.models.inputs import features_in_order
-from rankwood.training.inputs import TrainingSet, bins_of, weights_of_rows
+from rankwood.models.validate import ArrayRule, check_arrays, features_in_order
+from rankwood.training.inputs import (
+    TrainingSet,
+    bins_of,
+    codes_by_same_bins,
+    is_distributed,
+    weights_of_rows,
+)
 from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 
 _PARTS = ("train", "valid")  # in the names of a checkpoint's arrays
@@ -51,17 +62,89 @@ class LayerRows:
             wider[:width] = self.codes[:width]
             self.codes = wider
 
-    def by_source(self, scores: Floats) -> Floats:
-        """Scores of the rows of ``codes``, in the data's order."""
+    def settle(self, width: int, bins: Bins) -> None:
+        """All columns of a layer are written: nothing is left to do here."""
+
+    def engine(self, bins: Bins, device: str, n_threads: int | None) -> Engine:
+        """What grows trees on the columns that have these bins."""
+        codes = self.codes[: bins.n_features]
+        matrix = as_matrix(codes, bins, self.source_of_row, self.row_major_prefix)
+        return engine_on(device, matrix, resolve_threads(n_threads))
+
+    def score(self, forest: Forest, bins: Bins, n_threads: int | None) -> Floats:
+        """The scores of the rows, in the data's order."""
+        scores = forest.predict_binned(self.codes[: bins.n_features], bins, n_threads=n_threads)
         by_source: Floats = np.empty_like(scores)
         by_source[self.source_of_row] = scores
         return by_source
+
+    def added_codes(self, first: int, last: int) -> Bytes:
+        """The codes of the columns ``first`` to ``last``, for a checkpoint."""
+        return self.codes[first:last]
+
+    def restore_codes(self, first: int, codes: Bytes) -> None:
+        """Take over columns of a checkpoint."""
+        self.make_room(first, len(codes))
+        self.codes[first : first + len(codes)] = codes
 
     def values(self) -> Features:
         """All columns as numbers, for learners that do not train on bins: rows × columns."""
         if not self.augmented:
             return self.data.features
         return np.hstack([self.data.features, np.stack(self.augmented, axis=1)])
+
+
+@dataclass(eq=False)
+class ClusterLayerRows(LayerRows):
+    """The same for rows on a cluster; the augmented columns go there when a layer is complete."""
+
+    rows: ClusterRows | None = None
+    added: dict[int, Bytes] = field(default_factory=dict)  # augmented columns, in the data's order
+
+    @classmethod
+    def of(cls, data: RankingData) -> ClusterLayerRows:
+        """The rows with their own features only."""
+        rows: ClusterRows = data.features.rows  # type: ignore[attr-defined]
+        rows.widen(rows.bins, {})
+        none = np.zeros(0, np.int64)
+        return cls(data, np.zeros((0, 0), CODE), none, rows=rows)
+
+    def write(self, column: int, codes: Bytes) -> None:
+        """Keep one column's codes, which are in the data's order."""
+        self.added[column] = codes
+
+    def make_room(self, width: int, n_columns: int) -> None:
+        """The columns go to the cluster together."""
+
+    def settle(self, width: int, bins: Bins) -> None:
+        """Send the augmented columns to the workers."""
+        self.added = {column: codes for column, codes in self.added.items() if column < width}
+        self._known_rows.widen(bins, self.added)
+
+    def engine(self, bins: Bins, device: str, n_threads: int | None) -> Engine:  # noqa: ARG002
+        """The workers that have the rows."""
+        return ClusterEngine(self._known_rows, resolve_threads(n_threads))
+
+    def score(self, forest: Forest, bins: Bins, n_threads: int | None) -> Floats:  # noqa: ARG002
+        """The scores of the rows, by the workers."""
+        return ClusterEngine(self._known_rows, 1).predict(forest)
+
+    def values(self) -> Features:
+        """No process has the features."""
+        raise NotOnCluster("a layer of rankers that do not train on bins")
+
+    def added_codes(self, first: int, last: int) -> Bytes:
+        """The codes of augmented columns."""
+        return np.stack([self.added[column] for column in range(first, last)])
+
+    def restore_codes(self, first: int, codes: Bytes) -> None:
+        """Take over columns of a checkpoint."""
+        self.added = {first + column: np.array(own) for column, own in enumerate(codes)}
+
+    @property
+    def _known_rows(self) -> ClusterRows:
+        assert self.rows is not None
+        return self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +167,7 @@ class LayerColumns:
     wants_values: bool  # whether a learner needs the augmented columns as numbers too
     max_bins: int
     n_threads: int | None
+    device: str = CPU
 
     @property
     def width(self) -> int:
@@ -114,32 +198,27 @@ class LayerColumns:
                 part.write(self.width + number, column.codes[index])
                 part.augmented += column.values[index : index + 1]
         self.added = self.added + [column.bins for column in encoded]
+        self.train.settle(self.width, self.bins)
 
     def training_set(self, is_trained: Any) -> TrainingSet:
         """The training rows as the layer's learners see them; rows that are not ``is_trained`` have no weight."""
         data = self.train.data
         bins = self.bins
-        train = self.train
-        matrix = as_matrix(
-            train.codes[: self.width], bins, train.source_of_row, train.row_major_prefix
-        )
         row_weights, weights = data.row_weights, weights_of_rows(data)
         if not is_trained.all():
             row_weights = np.where(is_trained, 1.0 if row_weights is None else row_weights, 0.0)
             weights = np.where(is_trained, 1.0 if weights is None else weights, 0.0)
-        return TrainingSet(_as_wide(data, self.width, row_weights), bins, matrix, weights)
+        engine = self.train.engine(bins, self.device, self.n_threads)
+        return TrainingSet(_as_wide(data, self.width, row_weights), bins, engine, weights)
 
     def score_train(self, forest: Forest) -> Floats:
         """The scores of the training rows, in the data's order."""
-        return self.train.by_source(self._score(forest, self.train.codes))
+        return self.train.score(forest, self.bins, self.n_threads)
 
     def score_valid(self, forest: Forest) -> Floats:
         """The scores of the validation rows."""
         assert self.valid is not None
-        return self._score(forest, self.valid.codes)
-
-    def _score(self, forest: Forest, codes: Bytes) -> Floats:
-        return forest.predict_binned(codes[: self.width], self.bins, n_threads=self.n_threads)
+        return self.valid.score(forest, self.bins, self.n_threads)
 
     def saved(self) -> dict[str, Array]:
         """The augmented columns as arrays, for a checkpoint."""
@@ -148,15 +227,21 @@ class LayerColumns:
             f"augmented.{field.name}": getattr(bins, field.name) for field in fields(bins)
         }
         for name, part in zip(_PARTS, self._parts, strict=False):
-            arrays[f"augmented.{name}_codes"] = part.codes[first : self.width]
+            arrays[f"augmented.{name}_codes"] = part.added_codes(first, self.width)
             if part.augmented:
                 arrays[f"augmented.{name}_values"] = np.stack(part.augmented)
         return arrays
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Take over the augmented columns of a checkpoint."""
+    def restore(self, arrays: Mapping[str, Array], n_columns: int) -> None:
+        """Take over the augmented columns of a checkpoint, of which there must be ``n_columns``."""
         first = self.original.n_features
         bins = Bins(*(arrays[f"augmented.{field.name}"] for field in fields(Bins)))
+        if bins.n_features != n_columns:
+            raise ModelError(
+                f"it holds {bins.n_features} augmented columns instead of {n_columns}."
+            )
+        for name, part in zip(_PARTS, self._parts, strict=False):
+            _check_saved(name, bins, part.codes.shape[1], arrays)
         self.added = [
             Bins(
                 bins.thresholds_of(column),
@@ -166,13 +251,26 @@ class LayerColumns:
             for column, count in enumerate(np.diff(bins.offsets).tolist())
         ]
         for name, part in zip(_PARTS, self._parts, strict=False):
-            part.make_room(first, len(self.added))
-            part.codes[first : self.width] = arrays[f"augmented.{name}_codes"]
+            part.restore_codes(first, arrays[f"augmented.{name}_codes"])
             part.augmented = list(arrays.get(f"augmented.{name}_values", ()))
+        self.train.settle(self.width, self.bins)
 
     @property
     def _parts(self) -> list[LayerRows]:
         return [self.train] if self.valid is None else [self.train, self.valid]
+
+
+def _check_saved(part: str, bins: Bins, n_rows: int, arrays: Mapping[str, Array]) -> None:
+    """Raise for augmented columns of a checkpoint that do not fit the data or their bins."""
+    shape = (bins.n_features, n_rows)
+    rules = {f"augmented.{part}_codes": ArrayRule(CODE, shape)}
+    if f"augmented.{part}_values" in arrays:
+        rules[f"augmented.{part}_values"] = ArrayRule(FEATURE, shape, may_be_nan=True)
+    check_arrays(rules, arrays)
+    codes = arrays[f"augmented.{part}_codes"]
+    largest = np.max(codes, axis=1, initial=0, where=codes != MISSING_BIN)
+    if (largest >= bins.n_value_bins).any():
+        raise ModelError(f"array 'augmented.{part}_codes' holds codes beyond the bins.")
 
 
 def _joined(parts: Sequence[Bins]) -> Bins:
@@ -192,6 +290,7 @@ class Room:
     n_augmented: int
     wants_values: bool
     n_threads: int | None
+    device: str = CPU
 
 
 def original_columns(
@@ -203,6 +302,8 @@ def original_columns(
     """The columns of the first layer: the features of ``data``, as they are binned already where X is BinnedData."""
     if data.n_documents == 0:
         raise DataError("there are no rows to learn from.")
+    if is_distributed(X):
+        return _on_cluster(data, valid, room)
     codes = np.empty((data.n_features + room.n_augmented, data.n_documents), CODE)
     own = codes[: data.n_features]
     if isinstance(X, BinnedData):
@@ -214,12 +315,30 @@ def original_columns(
     matrix = reorder_by_pilot_tree(own, bins, data.labels, in_place=True, n_threads=room.n_threads)
     train = LayerRows(data, codes, matrix.source_of_row, matrix.row_major_prefix)
     held_out = None if valid is None else _validation_part(valid, data, bins, room)
-    return LayerColumns(train, held_out, bins, [], room.wants_values, room.max_bins, room.n_threads)
+    n_threads, device = room.n_threads, room.device
+    return LayerColumns(
+        train, held_out, bins, [], room.wants_values, room.max_bins, n_threads, device
+    )
+
+
+def _on_cluster(data: RankingData, valid: RankingData | None, room: Room) -> LayerColumns:
+    """The columns of the first layer, of rows on a cluster."""
+    train = ClusterLayerRows.of(data)
+    bins = train._known_rows.bins
+    held_out = None if valid is None else _validation_part(valid, data, bins, room)
+    n_threads, device = room.n_threads, room.device
+    return LayerColumns(
+        train, held_out, bins, [], room.wants_values, room.max_bins, n_threads, device
+    )
 
 
 def _validation_part(valid: RankingData, data: RankingData, bins: Bins, room: Room) -> LayerRows:
+    codes = np.empty((data.n_features + room.n_augmented, valid.n_documents), CODE)
+    stored = coded_features(valid)
+    if stored is not None:
+        codes[: data.n_features] = codes_by_same_bins(stored, valid, data, bins)
+        return LayerRows(valid, codes, np.arange(valid.n_documents))
     matrix = features_in_order(valid, data.n_features, data.feature_names)
-    codes = np.empty((data.n_features + room.n_augmented, len(matrix)), CODE)
     bins.transform_into(matrix, codes[: data.n_features], room.n_threads)
     in_order = RankingData.from_judgments(matrix, valid.judgments, data.feature_names)
     return LayerRows(in_order, codes, np.arange(len(matrix)))

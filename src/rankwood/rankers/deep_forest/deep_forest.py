@@ -12,36 +12,58 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
+from rankwood.engines.engine import CPU
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.cascade import need_queries, read_forms
-from rankwood.rankers.base import SCORED_BY, Ranker, check_parameters, trains_on_bins
+from rankwood.rankers.base import (
+    SCORED_BY,
+    Ranker,
+    check_parameters,
+    estimates_labels,
+    trains_on_bins,
+)
 from rankwood.rankers.boosted import LambdaMART
-from rankwood.rankers.deep_forest.choosing import JUDGED_ON, choice_for
 from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import (
     ALL_LAYERS,
     BOOSTS,
-    CHECKPOINT_ARRAYS,
+    JUDGED_ON,
     NO_BETTER,
     CascadePlan,
     CascadeState,
     RowSelection,
+    checkpoint_rules,
+    choice_for,
     grow_cascade,
+    held_out_value,
     resume_cascade,
     save_cascade,
     trimmed,
 )
 from rankwood.rankers.deep_forest.layers import LayerPlan, grades_of, is_bagged
-from rankwood.rankers.deep_forest.outputs import held_out_value
 from rankwood.rankers.forests import CompletelyRandomForest, ForestRanker, RandomForest
 from rankwood.rankers.ordinal import OrdinalRanker
-from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, leaves_or_auto, parameter
-from rankwood.training.checkpoint import CheckpointFile, digest_of_fit, plain_parameters
+from rankwood.rankers.parameters import (
+    SEED_AND_THREADS,
+    OneOf,
+    OrNone,
+    Real,
+    Whole,
+    leaves_or_auto,
+    parameter,
+)
+from rankwood.training.forest import AUTO, FEWEST, LeavesSearch, chosen_leaves
 from rankwood.training.inputs import rows_that_count, weights_of_rows
-from rankwood.training.leaves import AUTO, FEWEST, LeavesSearch, chosen_leaves
-from rankwood.training.rounds import BEST, Callback, Rounds
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.training.rounds import (
+    BEST,
+    Callback,
+    CheckpointFile,
+    Rounds,
+    digest_of_fit,
+    plain_parameters,
+)
+from rankwood.trees.grower import FeatureChoice, Growth, Policies
 
 _LAYERS = ("forests", "lambdamart")
 _N_TREES = {"forests": 80, "lambdamart": 300}  # the paper's best on large collections
@@ -54,8 +76,9 @@ _REFUSED = {  # parameters of a base learner that a layer cannot honour, and why
     "checkpoint": "all layers would share it",
 }
 
-_RUN = """As for ``RandomForest``; seeds of the rankers of a list follow from ``seed``. Callbacks are told of every
-    ranker, and a wish to stop is heard at the end of its layer."""
+_RUN = SEED_AND_THREADS + " Seeds of the rankers of a list follow from ``seed``."
+_LISTENERS = """Functions that are told of every ranker: see ``Progress``. If a callback returns True, the fit ends with
+    the layer at hand."""
 
 
 def _check_layer(_: str, value: Any) -> None:
@@ -105,7 +128,7 @@ class DeepForest(Ranker):
     _signature = (
         "layer n_forests n_trees max_leaves min_split features_per_node max_layers patience measure n_folds augment "
         "select keep_augmented boost alpha beta bag judged_on lead passes fold_models max_bins seed n_threads progress "
-        "callbacks checkpoint"
+        "callbacks checkpoint device position_bias"
     )
     _model = "cascade_"
 
@@ -218,17 +241,18 @@ class DeepForest(Ranker):
         folds' models ("average"; tree ensembles only), which new rows then get their scores from.""",
         check=OneOf(("refit", "average")),
     )
-    max_bins: int = parameter(default=255, doc=_RUN, kw_only=True)
+    max_bins: int = parameter(default=255, kw_only=True)
     seed: int = parameter(default=0, doc=_RUN, kw_only=True)
     n_threads: int | None = parameter(default=None, doc=_RUN, kw_only=True)
-    progress: Callback | None = parameter(default=None, doc=_RUN, kw_only=True)
-    callbacks: Sequence[Callback] = parameter(default=(), doc=_RUN, kw_only=True)
+    progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(
         default=None,
         doc="""A file that keeps the layers so far, written after each layer; a fit that finds one there goes on with
         it. Not for rankers of other libraries.""",
         kw_only=True,
     )
+    device: str = parameter(default=CPU, kw_only=True)
 
     @classmethod
     def lambdamart(cls, n: int = 8, n_trees: int = 300, **parameters: Any) -> Self:
@@ -244,6 +268,7 @@ class DeepForest(Ranker):
             self._n_augmented(learners, data) * len(forms),
             not all(trains_on_bins(learner) for learner in learners),
             self.n_threads,
+            self.device,
         )
         columns = original_columns(X, data, valid, room)
         if self.layer == "forests":
@@ -276,9 +301,10 @@ class DeepForest(Ranker):
         choice = choice_for(plan.measure, self.patience, self.judged_on, float(self.lead))
         state = CascadeState(choice, is_trained)
         checkpoint = self._checkpoint_of(columns, plan.layer.learners)
-        saved = checkpoint.read(*CHECKPOINT_ARRAYS)
+        saved = checkpoint.read(checkpoint_rules(data.n_documents))
         if saved is not None:
-            resume_cascade(columns, state, *saved)
+            with checkpoint.explained():
+                resume_cascade(columns, state, *saved)
         n_learners, done = len(plan.layer.learners), len(state.layers)
         rounds = Rounds(
             self._reporter(plan.max_layers * n_learners, done * n_learners),
@@ -393,11 +419,15 @@ class DeepForest(Ranker):
         if data.query_ids is None:
             return parse_measure("rmse")
         measure = parse_measure(self.measure)
-        if valid is not None and valid.query_ids is None and measure.name != "rmse":
+        if valid is not None and valid.query_ids is None and measure.needs_queries:
             raise DataError(
                 f"valid has no query ids, which {measure} needs. Pass (X, y, qid), or measure='rmse'."
             )
         return measure
+
+    @property
+    def _estimates_labels(self) -> bool:
+        return all(map(estimates_labels, self._learners()))
 
     def _estimates_out_of_bag(self) -> bool:
         return True

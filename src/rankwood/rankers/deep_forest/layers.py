@@ -27,9 +27,11 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwood._core.random import stream
+from rankwood._core.sums import exact_bincount
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats
+from rankwood.engines.bags import stream_number
 from rankwood.errors import DataError
 from rankwood.models.cascade import ForeignModel, mean_score
 from rankwood.models.forest import Forest
@@ -38,7 +40,6 @@ from rankwood.rankers.base import Ranker, fit_to_bins, learned_model, trains_on_
 from rankwood.rankers.deep_forest.columns import LayerColumns
 from rankwood.rankers.forests import ForestRanker, forest_plan
 from rankwood.rankers.ordinal import MOST_GRADES
-from rankwood.training.bags import stream_number
 from rankwood.training.inputs import TrainingSet, multiplied_weights
 
 _MOST_FOREIGN_SEED = 2**31
@@ -345,10 +346,11 @@ def class_vectors(
     n_unseen: Array = np.zeros(len(is_at_most), np.int64)
     n_rows = train.data.n_documents
     everything = np.ones(n_rows, np.int32) if plan.present is None else plan.present
+    _, row_weights = plan.targets
     for tree in range(trees.n_trees):
         counts = everything if plan.bags is None else plan.bags.counts(tree)
         leaf_of_row = _leaf_of_row(trees, tree, columns)
-        weights = counts if plan.weights is None else counts * plan.weights
+        weights = counts if row_weights is None else counts * row_weights
         shares_of_leaf(leaf_of_row, weights, is_at_most, shares)
         is_unseen = counts == 0
         sums[is_unseen] += shares[leaf_of_row[is_unseen]]
@@ -371,10 +373,12 @@ def cumulative(model: OrdinalModel, score: Callable[[Forest], Floats]) -> Floats
 def shares_of_leaf(leaf_of_row: Array, weights: Array, is_at_most: Array, shares: Floats) -> None:
     """Write the weighted share of each column of ``is_at_most`` among the rows of each leaf."""
     n_nodes = len(shares)
-    totals = np.bincount(leaf_of_row, weights, n_nodes)
+    largest = float(weights.max(initial=0.0))
+    totals = exact_bincount(leaf_of_row, weights, n_nodes, largest)
     has_rows = totals > 0
     for grade in range(is_at_most.shape[1]):
-        sums = np.bincount(leaf_of_row, weights * is_at_most[:, grade], n_nodes)
+        of_grade = weights * is_at_most[:, grade]
+        sums = exact_bincount(leaf_of_row, of_grade, n_nodes, largest)
         shares[has_rows, grade] = sums[has_rows] / totals[has_rows]
 
 

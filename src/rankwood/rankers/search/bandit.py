@@ -17,11 +17,13 @@ import numpy as np
 from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
+from rankwood.engines.bags import stream_number
 from rankwood.errors import DataError
 from rankwood.losses.loss import HasGradients
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import is_minimised, parse_measure
 from rankwood.models.forest import Forest
+from rankwood.models.validate import ArrayRule
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.boosted import RoundRanker
 from rankwood.rankers.parameters import OrNone, Real, parameter
@@ -34,11 +36,9 @@ from rankwood.rankers.search.steps import (
     check_base,
     check_tie_averaged,
 )
-from rankwood.training.bags import stream_number
 from rankwood.training.boosting import BoostingPlan, BoostingState
-from rankwood.training.checkpoint import Checkpoint
 from rankwood.training.inputs import TrainingSet
-from rankwood.training.rounds import Rounds
+from rankwood.training.rounds import Checkpoint, Rounds
 from rankwood.trees.grower import Tree
 
 NOTHING_LEFT = "no hypothesis was found under a hundred constraints, or on any feature"
@@ -88,7 +88,7 @@ def exp3p(
             rounds.stop(NOTHING_LEFT)
             break
         tree, factor = hypothesis
-        measure = state.add(tree, booster.plan.n_threads, factor)
+        measure = state.add(tree, factor)
         after = draws.value(state)
         bandit.learn(np.unique(tree.feature[tree.feature >= 0]), after - before)
         before = after
@@ -191,7 +191,7 @@ class Exp3P(BuiltOnBooster, RoundRanker):
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
         measure = tie_averaged(parse_measure(self.reward or self.measure))
-        if train.data.query_ids is None and measure.name != "rmse":
+        if train.data.query_ids is None and measure.needs_queries:
             raise DataError(
                 f"the training data have no query ids, which {measure.name} needs. "
                 f"Pass qid, or {'measure' if self.reward is None else 'reward'}='rmse'."
@@ -217,10 +217,15 @@ class Exp3P(BuiltOnBooster, RoundRanker):
 
     def _earlier(
         self,
-        data: RankingData,  # noqa: ARG002
+        data: RankingData,
         checkpoint: Checkpoint,
-    ) -> tuple[Forest | None, list[float]]:
-        saved = checkpoint.load("history", "log_weights")
+    ) -> tuple[Forest | None, list[float] | None]:
+        saved = checkpoint.load(
+            lambda n_trees: {
+                **self._rules(checkpoint, n_trees),
+                "log_weights": ArrayRule(np.float64, (data.n_features,), most=0.0),
+            }
+        )
         if saved is None:
             return None, []
         self._bandit.log_weights[:] = saved.arrays["log_weights"]

@@ -1,11 +1,13 @@
 """``BoostingTree``: a search for small, strong models among boosting sequences (Kocsis, György & Bán 2013).
 
-``search="hull"`` is the paper's search (``tree_search``), ``search="beam"`` ours (``beam``). Both extend models by one
-hypothesis at a time, which ``SearchRun`` does, with budget, checkpoints and progress.
+``search="hull"`` is the paper's search (``tree_search.boosting_tree``), ``search="beam"`` ours
+(``tree_search.beam_search``). Both extend models by one hypothesis at a time, which ``SearchRun`` does, with budget,
+checkpoints and progress.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -19,44 +21,45 @@ from rankwood._core import checks
 from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.measures.compute import RepeatedMeasure, tie_averaged
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.family import NO_CONSTRAINT, ExploredTree, Family, FrontPoint
 from rankwood.models.forest import Forest
+from rankwood.models.validate import ArrayRule
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.parameters import OneOf, OrNone, Real, Whole, declared_parameters, parameter
-from rankwood.rankers.search import beam as beams
+from rankwood.rankers.search import tree_search
 from rankwood.rankers.search.bandit import Bandit
-from rankwood.rankers.search.beam import Beam, beam_search
-from rankwood.rankers.search.models import Constraints, MeasuredRows, ScoredModels
 from rankwood.rankers.search.steps import (
     BASE_DOC,
     FREE,
     BuiltOnBooster,
     Constraint,
+    Constraints,
+    MeasuredRows,
+    ScoredModels,
     booster_of,
     check_base,
     check_tie_averaged,
 )
-from rankwood.rankers.search.tree_search import RAN_OUT, Models, boosting_tree
-from rankwood.training.checkpoint import Checkpoint, Resumed
+from rankwood.rankers.search.tree_search import RAN_OUT, Beam, Models, beam_search, boosting_tree
 from rankwood.training.inputs import TrainingSet, codes_of
-from rankwood.training.rounds import Callback, Rounds
+from rankwood.training.rounds import Callback, Checkpoint, Resumed, Rounds
 from rankwood.trees.grower import Tree
 from rankwood.trees.one_feature import in_data_order
 from rankwood.trees.workspace import Matrix
 
-_RESUME = (
-    "As for ``RandomForest``: a file that a stopped search goes on from, at the round it was in."
-)
-_LISTENERS = """As for ``RandomForest``; callbacks are told of every hypothesis, with the round, the number of models,
-    the best measure so far and its number of trees among ``notes``."""
+_RESUME = "A file that a stopped search goes on from, at the round it was in."
+_LISTENERS = """Functions that are told of every hypothesis: see ``Progress``; the round, the number of models, the best
+    measure so far and its number of trees are among ``notes``. A callback that returns True ends the search."""
 SPENT = "the budget is spent"
 INTERRUPTED = "interrupted by Ctrl-C"
-_FINAL = (SPENT, RAN_OUT, beams.LONGEST)  # such a search cannot be continued
-_ARRAYS = ("attempts", "constraints", "measured", "on_valid", "rounds", "state")
+_FINAL = (SPENT, RAN_OUT, tree_search.LONGEST)  # such a search cannot be continued
+_MOST_ROUNDS = (
+    1 << 24
+)  # of a checkpoint: more are not done in years, and further ones must fit into int32
 _FAILED = -1  # in the log: no hypothesis was found
 _OF_ONE_SEARCH = {  # parameters that the other search would not look at
     "hull": (
@@ -183,13 +186,13 @@ class BoostingTree(BuiltOnBooster, Ranker):
     )
     exploration: float = parameter(
         default=0.3,
-        doc="λ of Exp3.P, as for ``Exp3P``." + _ONLY_HULL,
+        doc="λ of Exp3.P, the share of draws that go to all features alike." + _ONLY_HULL,
         check=Real("[0, 1]"),
         kw_only=True,
     )
     smoothing: float = parameter(
         default=0.1,
-        doc="η of Exp3.P, as for ``Exp3P``." + _ONLY_HULL,
+        doc="η of Exp3.P, what features that were not drawn gain." + _ONLY_HULL,
         check=Real("[0, inf)"),
         kw_only=True,
     )
@@ -222,7 +225,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
         kw_only=True,
     )
     seed: int = parameter(default=0, doc="What the constraints follow from.", kw_only=True)
-    n_threads: int | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
+    n_threads: int | None = parameter(default=None, kw_only=True)
     progress: Callback | None = parameter(default=None, doc=_LISTENERS, kw_only=True)
     callbacks: Sequence[Callback] = parameter(default=(), doc=_LISTENERS, kw_only=True)
     checkpoint: str | os.PathLike[str] | None = parameter(default=None, doc=_RESUME, kw_only=True)
@@ -230,7 +233,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
     def best(self, max_trees: int | None = None) -> Forest:
         """The best model of at most ``max_trees`` trees, the shortest of equal ones; None is no limit."""
         if max_trees is not None:
-            checks.whole_number("max_trees", max_trees, 0)
+            max_trees = checks.whole_number("max_trees", max_trees, 0)
         family = self._learned
         return family.model(family.best(max_trees))
 
@@ -270,7 +273,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
         held: RankingData | None = None
         if self.search == "beam" and valid is None:
-            X, held = beams.hold_out(X if isinstance(X, BinnedData) else data, self.seed)  # noqa: N806
+            X, held = tree_search.hold_out(X if isinstance(X, BinnedData) else data, self.seed)  # noqa: N806
             data = X.data if isinstance(X, BinnedData) else X
         super()._learn(X, data, valid if held is None else held)
         if held is not None:
@@ -282,8 +285,10 @@ class BoostingTree(BuiltOnBooster, Ranker):
         self._refuse_nothing_to_judge_by(valid)
         booster = booster_of(self._base(), train, self.n_threads)
         run = self._run(booster, train, valid)
-        checkpoint = Checkpoint(self, train, valid)
-        reason = run.start(checkpoint.load(*_ARRAYS))
+        checkpoint = Checkpoint(self, train, valid, most_trees=self.budget)
+        saved = checkpoint.load(functools.partial(_rules, train.data.n_features))
+        with checkpoint.explained():
+            reason = run.start(saved)
         if reason is None:
             save = checkpoint.saver(run.save)
             n_done = _n_models(run.log) - 1
@@ -306,9 +311,9 @@ class BoostingTree(BuiltOnBooster, Ranker):
     def _budget(self, run: SearchRun) -> tuple[int, str]:
         """How many hypotheses are fitted at most, and why no more."""
         if run.beam is not None:
-            n_steps = beams.most_steps(run.beam.n_sizes, run.beam.width)
+            n_steps = tree_search.most_steps(run.beam.n_sizes, run.beam.width)
             if n_steps < self.budget:
-                return n_steps, beams.LONGEST
+                return n_steps, tree_search.LONGEST
         return self.budget, SPENT
 
     def _refuse_nothing_to_judge_by(self, valid: RankingData | None) -> None:
@@ -325,7 +330,7 @@ class BoostingTree(BuiltOnBooster, Ranker):
         models = self._models(booster, train, valid)
         if self.search == "beam":
             constraints = Constraints(n_features, False, None, False, self.seed)
-            n_sizes = beams.MOST_TREES if self.max_length is None else self.max_length
+            n_sizes = tree_search.MOST_TREES if self.max_length is None else self.max_length
             beam = Beam(Models(None), self.beam_width, n_sizes)
             return SearchRun(models, constraints, train, beam.models, beam=beam)
         constraints = Constraints(
@@ -378,7 +383,7 @@ def _part(
     subject: str, codes: Any, measure: Measure, data: RankingData, n_threads: int | None
 ) -> MeasuredRows:
     """Rows that models are measured on; without queries there is nothing to rank."""
-    if data.query_ids is None and measure.name != "rmse":
+    if data.query_ids is None and measure.needs_queries:
         raise DataError(
             f"{subject} no query ids, which {measure.name} needs. Pass qid, or measure='rmse'."
         )
@@ -436,7 +441,11 @@ class SearchRun:
     def _out_of_steps(self) -> str:
         """Why there is no next step."""
         beam = self.beam
-        return RAN_OUT if beam is None or max(self.models.depth) < beam.n_sizes else beams.LONGEST
+        return (
+            RAN_OUT
+            if beam is None or max(self.models.depth) < beam.n_sizes
+            else tree_search.LONGEST
+        )
 
     def _extend(self, model: int, is_free: bool) -> bool:
         """Use one constraint of a model: fit a hypothesis and measure the new model; says whether there is one."""
@@ -460,7 +469,7 @@ class SearchRun:
         index, bandit = self.models.tried[model], self.bandit
         if self.beam is not None:
             number = self.constraints.of(model, index)
-            return Constraint(number, share=beams.share_of(number))
+            return Constraint(number, share=tree_search.share_of(number))
         if bandit is None:
             return Constraint(self.constraints.of(model, index))
         probabilities = bandit.probabilities
@@ -547,6 +556,7 @@ class SearchRun:
         scored.on_valid = arrays["on_valid"].tolist()
         scored.constraints = arrays["constraints"].tolist()[1:]
         scored.trees = trees_of(saved.forest, self.train.matrix)
+        self._refuse_impossible(arrays["attempts"].tolist(), len(scored.measured))
         scored.factors = saved.forest.tree_weights.tolist()
         worths = [scored.worth(model) for model in range(len(scored.measured))]
         models.add(-1, worths[0])
@@ -564,6 +574,30 @@ class SearchRun:
             self.beam.plain.extend(free)
         models.n_rounds = int(arrays["state"][0])
         self._whole = len(self.log), models.n_rounds
+
+    def _refuse_impossible(self, log: Sequence[tuple[int, int]], n_models: int) -> None:
+        """Raise for a log in which a model is extended before it is there, or models are not numbered in order."""
+        n_known = 1
+        for model, new in log:
+            if not 0 <= model < n_known or new not in (_FAILED, n_known):
+                raise ModelError(f"its log extends model {model} to model {new} of {n_known:,}.")
+            n_known += new != _FAILED
+        if n_known != n_models:
+            raise ModelError(f"its log is of {n_known:,} models, but it holds {n_models:,}.")
+
+
+def _rules(n_features: int, n_trees: int) -> dict[str, ArrayRule]:
+    """The arrays of a checkpoint of ``n_trees`` hypotheses besides the trees."""
+    n_models = n_trees + 1
+    most = float(max(n_features, 1 << 62))  # a feature, or a number that features are hashed from
+    return {
+        "attempts": ArrayRule(np.int64, (None, 2), _FAILED, n_models),
+        "constraints": ArrayRule(np.int64, (n_models,), NO_CONSTRAINT, most),
+        "measured": ArrayRule(np.float64, (n_models,), may_be_nan=True),
+        "on_valid": ArrayRule(np.float64, (n_models,), may_be_nan=True),
+        "rounds": ArrayRule(np.int32, (n_models,), 0, _MOST_ROUNDS),
+        "state": ArrayRule(np.int64, (2,), 0, _MOST_ROUNDS),
+    }
 
 
 def _n_models(log: Sequence[tuple[int, int]]) -> int:
@@ -583,7 +617,9 @@ def trees_of(forest: Forest, matrix: Matrix) -> list[Tree]:
     for node in np.flatnonzero(is_inner).tolist():
         feature = int(forest.feature[node])
         cuts = matrix.thresholds[matrix.offsets[feature] : matrix.offsets[feature + 1]]
-        code[node] = np.searchsorted(cuts, forest.threshold[node])
+        code[node] = place = int(np.searchsorted(cuts, forest.threshold[node]))
+        if place == cuts.size or cuts[place] != forest.threshold[node]:
+            raise ModelError(f"node {node} splits where feature {feature} has no cut point.")
     trees = []
     for first, last in itertools.pairwise(forest.tree_offsets.tolist()):
         nodes = slice(first, last)

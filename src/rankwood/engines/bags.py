@@ -8,7 +8,6 @@ Terms
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from dataclasses import dataclass
 
@@ -17,12 +16,12 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood._core.random import stream
-from rankwood._core.threads import run_blocks
-from rankwood.data.dataset import RankingData
-from rankwood.data.judgments import Judgments
+from rankwood._core.sums import exact_bincount, exact_cumsum, exact_sum
+from rankwood._core.threads import lazy, run_blocks
+from rankwood.data.dataset import Judgments, RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import ParameterError
-from rankwood.measures.gains import LARGEST_EXPONENT
+from rankwood.measures.listwise import LARGEST_EXPONENT
 from rankwood.measures.measure import parse_measure
 from rankwood.models.forest import Forest
 from rankwood.trees.grower import Tree
@@ -35,6 +34,14 @@ _ROWS_AT_A_TIME = 1 << 14  # rows whose out-of-bag NDCG is measured together
 def stream_number(seed: int, purpose: str, tree: int) -> int:
     """The number that a tree's draws for one purpose are hashed from; it fits into int64."""
     return int(stream(seed, purpose, tree).integers(1 << 62))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What is known of the rows of all bags of an ensemble."""
+
+    present: Array | None  # one truth value per row, whether a tree may see it; None: all
+    most_rows: int  # of a bag, repeated ones counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +80,47 @@ class Bags:
         if self.weights is not None and not self.replacement:
             raise ParameterError("drawing by weight needs replacement.")
 
-    @functools.cached_property
+    @lazy
     def units(self) -> Rows:
         """The rows, or the numbers of the queries, that can be drawn."""
         rows = np.arange(self.n_rows) if self.present is None else np.flatnonzero(self.present)
         return rows if self.query_of_row is None else np.unique(self.query_of_row[rows])
 
+    @lazy
+    def draws(self) -> Draws:
+        """The rows that any tree may see."""
+        n_units = self.n_rows if self._has_all_rows else self.units.size
+        most = max(1, round(self.share * n_units))
+        if self.query_of_row is not None:
+            rows = slice(None) if self.present is None else self.present
+            most *= int(np.bincount(self.query_of_row[rows]).max())
+        return Draws(self.present, most)
+
     def counts(self, tree: int) -> Array:
         """How often each row is drawn for a tree: int32."""
+        return self._counts_of_rows(self.draw_units.counts(tree))
+
+    @lazy
+    def draw_units(self) -> UnitDraws:
+        """How units are drawn, whatever rows they have."""
         n_units = self.n_rows if self._has_all_rows else self.units.size
-        drawn: Array = np.zeros(n_units, np.int32)
-        n_draws = max(1, round(self.share * drawn.size))
-        number = stream_number(self.seed, "bag", tree)
-        if self.weights is not None:
-            draw_by_weight(number, n_draws, *self._search, drawn)
-        elif self.replacement:
-            draw_with_replacement(number, n_draws, drawn)
-        else:
-            draw_without_replacement(number, n_draws, drawn)
-        return self._counts_of_rows(drawn)
+        search = None if self.weights is None else self._search
+        return UnitDraws(n_units, self.share, self.replacement, search, self.seed)
+
+    def of_part(self, rows: Rows) -> PartBags:
+        """The same bags for some of the rows, which another machine may hold."""
+        if self._has_all_rows:
+            return PartBags(self.draw_units, rows.astype(np.int32))
+        if self.query_of_row is None:
+            unit_of_row = np.full(self.n_rows, -1, np.int32)
+            unit_of_row[self.units] = np.arange(self.units.size, dtype=np.int32)
+            return PartBags(self.draw_units, unit_of_row[rows])
+        unit_of_query = np.full(int(self.query_of_row.max()) + 1, -1, np.int32)
+        unit_of_query[self.units] = np.arange(self.units.size, dtype=np.int32)
+        unit_of_row = unit_of_query[self.query_of_row[rows]]
+        if self.present is not None:
+            unit_of_row[~self.present[rows].astype(bool)] = -1
+        return PartBags(self.draw_units, unit_of_row)
 
     def _counts_of_rows(self, drawn: Array) -> Array:
         """Counts of rows from those of the units."""
@@ -111,24 +140,65 @@ class Bags:
         """Whether the units are all rows, in their order, so that they need not be listed."""
         return self.query_of_row is None and self.present is None
 
-    @functools.cached_property
+    @lazy
     def _search(self) -> tuple[Floats, Rows]:
         """Running sums of the units' weights, and where to begin looking among them."""
         assert self.weights is not None
         of_unit = self.weights / self.weights.max()  # so that sums of extreme weights stay finite
         if self.query_of_row is not None:
-            of_query = np.bincount(self.query_of_row, of_unit) / np.bincount(self.query_of_row)
-            of_unit = of_query
+            n_rows = np.bincount(self.query_of_row)
+            of_unit = exact_bincount(self.query_of_row, of_unit, n_rows.size) / n_rows
         if not self._has_all_rows:
             of_unit = of_unit[self.units]
         if self.most_draws is not None:
             n_draws = max(1, round(self.share * of_unit.size))
-            of_unit = clipped_shares(of_unit / of_unit.sum(), self.most_draws / n_draws)
-        cumulative = np.cumsum(of_unit)
+            of_unit = clipped_shares(of_unit / exact_sum(of_unit), self.most_draws / n_draws)
+        cumulative = exact_cumsum(of_unit)
         # One mark early: rounding may carry a draw into the next entry of the guide.
         marks = (np.arange(cumulative.size) - 1) / cumulative.size * cumulative[-1]
         guide = np.searchsorted(cumulative, marks, side="right").astype(np.int64)
         return checks.read_only(cumulative), checks.read_only(guide)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitDraws:
+    """How the units of the bags are drawn; ``search`` is there where units are drawn by weight."""
+
+    n_units: int
+    share: float
+    replacement: bool
+    search: tuple[Floats, Rows] | None
+    seed: int
+
+    def counts(self, tree: int) -> Array:
+        """How often each unit is drawn for a tree: int32."""
+        drawn: Array = np.zeros(self.n_units, np.int32)
+        n_draws = max(1, round(self.share * drawn.size))
+        number = stream_number(self.seed, "bag", tree)
+        if self.search is not None:
+            cumulative, guide = map(
+                checks.read_only, self.search
+            )  # copies that travelled may be writable
+            draw_by_weight(number, n_draws, cumulative, guide, drawn)
+        elif self.replacement:
+            draw_with_replacement(number, n_draws, drawn)
+        else:
+            draw_without_replacement(number, n_draws, drawn)
+        return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class PartBags:
+    """Bags for some of the rows. All draws are made again to know those of the rows: nothing of them travels."""
+
+    draw_units: UnitDraws
+    unit_of_row: Array  # int32; -1 for a row that is never drawn
+
+    def counts(self, tree: int) -> Array:
+        """How often each of the rows is drawn for a tree: int32."""
+        counts = self.draw_units.counts(tree)[self.unit_of_row]
+        counts[self.unit_of_row < 0] = 0
+        return counts
 
 
 def clipped_shares(shares: Floats, most: float) -> Floats:
@@ -140,7 +210,7 @@ def clipped_shares(shares: Floats, most: float) -> Floats:
     is_clipped = np.zeros(shares.size, bool)
     while (is_over := (clipped > most) & ~is_clipped).any():
         is_clipped |= is_over
-        rest = float(shares[~is_clipped].sum())
+        rest = exact_sum(shares[~is_clipped])
         left = max(0.0, 1.0 - most * int(is_clipped.sum()))
         scale = left / rest if rest > 0.0 else 0.0
         clipped = np.where(is_clipped, most, shares * scale)

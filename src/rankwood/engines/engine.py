@@ -1,0 +1,150 @@
+"""``Engine``: the interface between the methods and whatever grows their trees.
+
+An engine holds the binned rows. It is given targets and weights of the rows, bags and policies, and gives trees. What
+follows from a tree for each row, such as an out-of-bag sum or a score, the engine adds up wherever the rows are.
+
+Two rules make a model the same bytes on every engine. A sum over rows is a sum of integers, so that it has no order.
+What is per row is float64, and trees are added to it in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from rankwood._core import checks
+from rankwood.binning.bins import MISSING_BIN
+from rankwood.dtypes import Array, Floats
+from rankwood.engines.bags import Bags, Draws, OutOfBag
+from rankwood.losses.loss import Targets
+from rankwood.trees.grower import Policies, Tree
+from rankwood.trees.workspace import Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRequest:
+    """A tree that is asked for.
+
+    ``bags`` and ``number`` say which rows it sees: an engine draws the bag itself, since all draws are hashed from a
+    seed and the tree's number. Without ``bags`` it sees the rows that are ``present``, or all.
+    """
+
+    targets: Any  # what ``Engine.hold`` gave
+    policies: Policies
+    stream: int  # what the draws of its features and thresholds are hashed from
+    bags: Bags | None = None
+    number: int = 0
+    present: Array | None = None  # int32: 1 for the rows it sees where there are no bags, else 0
+    seen: Array | None = None  # int32: 0 for the rows it is held out from; None: those out of bag
+    reaches_all: bool = True  # whether the leaf of rows outside its bag is wanted too
+
+    def counts(self) -> Array | None:
+        """How often the tree sees each row: int32. None where it sees every row once."""
+        return self.present if self.bags is None else self.bags.counts(self.number)
+
+
+Requests = Iterable[TreeRequest]
+Trees = Generator[Tree, None, None]
+
+
+class Scores(ABC):
+    """The scores of the training rows of a boosted model, wherever the rows are."""
+
+    @abstractmethod
+    def add(self, tree: Tree, factor: float) -> None:
+        """Add ``factor`` times the value of each row's leaf; the engine that made the scores has grown the tree."""
+
+    @abstractmethod
+    def on_host(self) -> Floats:
+        """The scores as an array, in the caller's order."""
+
+
+class Engine(ABC):
+    """Holds binned rows and grows trees on them.
+
+    ``matrix`` is the binned rows in the memory of this process; where an engine holds them elsewhere only, reading it
+    is an error. ``n_threads`` is what everything beside the trees may use: losses, measures, validation rows.
+    """
+
+    matrix: Matrix
+    n_threads: int
+    knows_leaves = True  # whether a tree that it grows has the leaf of every row, in this process
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.matrix.source_of_row.size)
+
+    def out_of_bag(self, sums: Floats | None = None, n_trees: Array | None = None) -> OutOfBag:
+        """Estimates of the rows by the trees that have not seen them, for ``grow``: of no tree yet, or those given."""
+        if sums is None or n_trees is None:
+            return OutOfBag.empty(self.n_rows)
+        return OutOfBag(sums, n_trees)
+
+    def has_missing(self) -> Array:
+        """Whether each feature has missing values."""
+        return np.array([bool((column == MISSING_BIN).any()) for column in self.matrix.columns])
+
+    def codes_for_digest(self) -> Array:
+        """Numbers that tell these rows' codes from others, for the digest of a checkpoint."""
+        return self.matrix.columns
+
+    @abstractmethod
+    def with_threads(self, n_threads: int) -> Self:
+        """The same rows, with another number of threads."""
+
+    @abstractmethod
+    def check(self, policies: Policies) -> None:
+        """Raise for what the engine cannot do, before anything is grown; the error names the engine and the policy."""
+
+    @abstractmethod
+    def hold(self, targets: Targets, draws: Draws, *, centre: bool) -> Any:
+        """Targets and weights of the rows as the engine wants them, for all trees that fit them.
+
+        ``draws`` says which rows such a tree may see; ``centre`` lets targets be shifted, as l2 and l1 do not.
+        """
+
+    @abstractmethod
+    def grow(
+        self, requests: Requests, out_of_bag: OutOfBag | None = None, totals: Floats | None = None
+    ) -> Trees:
+        """The trees of independent requests, in their order; requests are taken as they are needed.
+
+        When a tree is given, its values have been added to ``out_of_bag``, which ``Engine.out_of_bag`` has made, for
+        the rows it has not seen. When all are given, they have been added to ``totals``, for all rows.
+        """
+
+    @abstractmethod
+    def grow_one(self, request: TreeRequest) -> Tree:
+        """One tree, on which all of the engine works."""
+
+    @abstractmethod
+    def scores(self, totals: Floats, starts: Floats | float) -> Scores:
+        """Scores of the rows: ``starts + totals``, to which trees will be added."""
+
+    @abstractmethod
+    def targets(self, loss: Any, scores: Scores) -> Targets:
+        """What the next tree of boosting fits, at the scores so far."""
+
+
+# The engine of each device: the module and the class, which is made from a ``Matrix`` and a number of threads.
+CPU = "cpu"
+ENGINES = {CPU: ("rankwood.engines.threads", "ThreadsEngine")}
+
+
+def engine_on(device: str, matrix: Matrix, n_threads: int) -> Engine:
+    """The engine of a device, with these rows."""
+    check_device("device", device)
+    module, name = ENGINES[device]
+    engine: Engine = getattr(importlib.import_module(module), name)(matrix, n_threads)
+    return engine
+
+
+def check_device(name: str, device: Any) -> None:
+    """Raise for a device that has no engine."""
+    checks.one_of(name, device, tuple(ENGINES))
