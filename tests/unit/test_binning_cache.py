@@ -192,16 +192,13 @@ def test_data_without_rows_are_not_kept(tmp_path):
     assert bin_data(RankingData(np.zeros((0, 2)), []), cache=tmp_path).codes.shape == (2, 0)
 
 
-def test_the_hash_of_large_content_sees_its_ends_and_its_shape(monkeypatch):
-    monkeypatch.setattr(kept_codes, "_PIECES", 4)
-    monkeypatch.setattr(kept_codes, "_PIECE_BYTES", 8)
-    content = np.zeros(100, np.uint8)
-    hashes = {kept_codes.content_hash(content), kept_codes.content_hash(content.reshape(4, 25))}
-    for place in (0, 7, 30, 37, 61, 68, 92, 99):  # the ends of pieces of 8 bytes at 0, 30, 61, 92
+def test_the_hash_of_content_sees_every_byte_the_order_and_the_shape(rng):
+    content = rng.integers(0, 255, 20_000).astype(np.uint8)
+    hashes = {kept_codes.content_hash(content), kept_codes.content_hash(content.reshape(4, -1))}
+    places = [0, 7, 4095, 4096, 12_345, 19_999]
+    for place in places:
         changed = content.copy()
-        changed[place] = 1
+        changed[place] += 1
         hashes.add(kept_codes.content_hash(changed))
-    assert len(hashes) == 10
-    changed = content.copy()
-    changed[38] = 1  # between two pieces
-    assert kept_codes.content_hash(changed) in hashes
+    hashes.add(kept_codes.content_hash(np.roll(content, 8)))
+    assert len(hashes) == len(places) + 3

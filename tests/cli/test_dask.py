@@ -1,0 +1,81 @@
+"""``--dask`` of ``rankwood train``, ``score`` and ``bin``: what is written is the same as without."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("distributed") is None, reason="the extra 'dask' is missing"
+    ),
+    pytest.mark.filterwarnings("ignore"),  # Dask's own, on shutting down
+]
+
+
+@pytest.fixture(scope="module")
+def address():
+    """A cluster of two workers in this process, at an address."""
+    import distributed
+
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp://",
+        dashboard_address=None,
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def files(rankwood, tmp_path):
+    made = rw.make_ranking(30, 10, 5, seed=1)
+    for name, first, last in (("day-1", 0, 12), ("day-2", 12, 20), ("vali", 20, 30)):
+        rw.write_table(made.take_queries(np.arange(first, last)), tmp_path / f"{name}.parquet")
+    return made
+
+
+@pytest.mark.jit_only
+def test_what_is_written_is_the_same(rankwood, files, tmp_path, address):
+    data = ("--data", "day-*.parquet", "--valid", "vali.parquet")
+    train = ("train", "--model", "LambdaMART", "--n-trees", "4", "--min-leaf", "3", "-q", *data)
+    assert rankwood(*train, "--dask", address, "--out", "there.rankwood").code == 0
+    one = files.take_queries(np.arange(20)), files.take_queries(np.arange(20, 30))
+    here = rw.LambdaMART(4, min_leaf=3).fit(one[0], valid=one[1])
+    rw.save(here, tmp_path / "here.rankwood")
+    assert rw.load(tmp_path / "there.rankwood").forest_ == here.forest_
+    for out, more in (("a.tsv", ()), ("b.tsv", ("--dask", address))):
+        scored = rankwood("score", "here.rankwood", "vali.parquet", "--out", out, "-q", *more)
+        assert scored.code == 0
+    assert (tmp_path / "a.tsv").read_bytes() == (tmp_path / "b.tsv").read_bytes()
+
+
+def test_a_worker_bins(rankwood, files, tmp_path, address):
+    for out, more in (("a", ()), ("b", ("--dask", address))):
+        assert rankwood("bin", "day-1.parquet", "--out", out, "-q", *more).code == 0
+    one, other = (rw.open_binned(tmp_path / name) for name in ("a", "b"))
+    assert np.array_equal(one.columns, other.columns)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "--model", "RankSVM", "--data", "day-1.parquet"), "RankSVM cannot train on"),
+        (
+            (
+                *("train", "--model", "GBRT", "--data", "day-1.parquet"),
+                *("--valid", "vali.parquet", "--refit"),
+            ),
+            "--refit reads all data into this process",
+        ),
+    ],
+)
+def test_what_cannot_be_done_says_so(rankwood, files, address, arguments, message):
+    outcome = rankwood(*arguments, "--dask", address)
+    assert outcome.code == 2
+    assert message in outcome.err
