@@ -45,11 +45,14 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(*arguments: str | Path) -> Iterator[Service]:
-    """``rankwood serve`` at a free port."""
-    command = [sys.executable, "-c", "from rankwood.cli.main import run; run()", "serve"]
+def serving(*arguments: str | Path, limit_files: int | None = None) -> Iterator[Service]:
+    """``rankwood serve`` at a free port; with ``limit_files``, it cannot have more files open."""
+    run = "from rankwood.cli.main import run; run()"
+    if limit_files is not None:
+        limits = f"({limit_files}, {limit_files})"
+        run = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, {limits}); {run}"
     process = subprocess.Popen(
-        [*command, *map(str, arguments), "--port", "0"],
+        [sys.executable, "-c", run, "serve", *map(str, arguments), "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "200"},
@@ -120,7 +123,7 @@ def ask(
                 load.seconds.append(time.perf_counter() - start)
                 load.statuses[status] = load.statuses.get(status, 0) + 1
                 if status == 200:
-                    load.versions.add(json.loads(answer)["version"])
+                    load.versions.add(_version_in(answer))
                 for count in [count for count in waiting if len(load.seconds) >= count]:
                     await asyncio.to_thread(waiting.pop(count))
         except (OSError, asyncio.IncompleteReadError):
@@ -140,6 +143,12 @@ def _head(body: bytes) -> bytes:
         b"POST /rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n" % len(body)
     )
+
+
+def _version_in(answer: bytes) -> str:
+    """The version in an answer; reading all of it would cost the cores that the service needs."""
+    begin = answer.index(b'"version":"') + len(b'"version":"')
+    return answer[begin : answer.index(b'"', begin)].decode()
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 import rankwood as rw
-from rankwood.serve.app import RequestLimits, make_app
+from rankwood.serve.answers import RequestLimits
+from rankwood.serve.app import make_app
 from rankwood.serve.store import ModelStore
 
 

@@ -14,7 +14,8 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import ModelError, ParameterError
-from rankwood.serve.app import RequestLimits, make_app
+from rankwood.serve.answers import RequestLimits
+from rankwood.serve.app import make_app
 from rankwood.serve.store import ModelStore
 
 
@@ -55,6 +56,9 @@ def test_the_order_is_that_of_the_model(ask, model_file, data):
     assert [document["rank"] for document in answer["documents"]] == list(range(1, 31))
 
 
+MISSING = RequestLimits(absent="missing")
+
+
 def test_features_by_name_in_any_order_and_missing_ones(ask, model_file, data):
     row = data.features[0]
     by_name = {str(place + 1): float(value) for place, value in reversed(list(enumerate(row)))}
@@ -65,7 +69,7 @@ def test_features_by_name_in_any_order_and_missing_ones(ask, model_file, data):
         {"id": place, "features": features}
         for place, features in enumerate([in_order, by_name, with_null, without_second])
     ]
-    status, answer = post(ask, [model_file], {"documents": documents})
+    status, answer = post(ask, [model_file], {"documents": documents}, limits=MISSING)
     assert status == 200, answer
     score = {document["id"]: document["score"] for document in answer["documents"]}
     assert score[0] == score[1]
@@ -110,7 +114,7 @@ BAD_BODIES = [
     ({"documents": [{"id": "a", "features": GOOD}, {"id": "b", "features": {"7": 1}}]}, "documents.1.features.7", "feature '7' is not known"),
     ('{"documents": [{"id": "a", "features": [NaN, 0, 0, 0, 0, 0]}]}', "documents.0.features.0", "finite"),
     ('{"documents": [{"id": "a", "features": [1e999, 0, 0, 0, 0, 0]}]}', "documents.0.features.0", "finite"),
-    ({"documents": [{"id": "a", "features": [1e39, 0, 0, 0, 0, 0]}]}, "documents.0.features", "float32"),
+    ({"documents": [{"id": "a", "features": [1e39, 0, 0, 0, 0, 0]}]}, "documents.0.features.0", "float32"),
     ({"documents": [{"id": "a", "features": ["1", 0, 0, 0, 0, 0]}]}, "documents.0.features.0", "number"),
     ({"documents": [{"id": "a", "features": [True, 0, 0, 0, 0, 0]}]}, "documents.0.features.0", "number"),
     ({"documents": [{"id": "a"}]}, "documents.0.features", "required"),
@@ -187,9 +191,11 @@ def test_a_body_without_a_length_is_bounded_too(model_file):
 
 def test_missing_values_are_refused_where_asked(ask, model_file):
     body = {"documents": [{"id": "a", "features": {"1": 0.5}}]}
-    assert post(ask, [model_file], body)[0] == 200
-    status, answer = post(ask, [model_file], body, limits=RequestLimits(refuse_missing=True))
+    assert post(ask, [model_file], body, limits=MISSING)[0] == 200
+    limits = RequestLimits(refuse_missing=True, absent="missing")
+    status, answer = post(ask, [model_file], body, limits=limits)
     assert status == 422
+    assert answer["error"]["field"] == "documents.0.features.2"
     assert "feature '2' is missing" in answer["error"]["message"]
 
 
@@ -213,7 +219,8 @@ def test_reports(ask, model_file):
     assert get(ask, [model_file], "/healthz").json()["status"] == "ok"
     page = get(ask, [model_file], "/docs")
     assert "POST" in page.text
-    assert "http://" not in page.text.replace("http://127.0.0.1", "")
+    assert "curl -s http://service/rank" in page.text  # the address that it was asked at
+    assert "http" not in page.text.replace("http://service", "")
     assert get(ask, [model_file], "/nothing").status_code == 404
     assert get(ask, [model_file], "/rank").status_code == 405
 
@@ -229,7 +236,8 @@ def test_figures_count_answers_and_documents(ask, model_file, data):
     assert 'rankwood_requests_total{path="/rank",status="200"} 1' in text
     assert 'rankwood_requests_total{path="/rank",status="422"} 1' in text
     assert 'rankwood_documents_total{model="boosted"} 7' in text
-    assert 'rankwood_rank_seconds_bucket{le="+Inf"} 2' in text
+    assert 'rankwood_rank_seconds_bucket{model="boosted",le="+Inf"} 1' in text
+    assert 'rankwood_rank_seconds_bucket{model="",le="+Inf"} 1' in text  # no model was known yet
 
 
 class SlowModel:
