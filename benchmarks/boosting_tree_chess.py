@@ -77,7 +77,7 @@ def method_of(cell: Cell) -> Any:
 def parts_of(collection: str) -> list[rw.RankingData]:
     """Training, validation and test positions."""
     if collection in ("B84", "E97"):
-        return [rw.datasets.chess(collection, part) for part in ("train", "vali", "test")]
+        return [rw.datasets.chess(collection, part) for part in ("train", "valid", "test")]
     data = rw.read_letor(collection)
     edges = [0, *(int(share * data.n_queries) for share in SHARES), data.n_queries]
     return [data.take_queries(range(*edges[place : place + 2])) for place in range(3)]

@@ -96,7 +96,7 @@ def parts_of(collection: str, split: int, is_quick: bool) -> tuple[rw.RankingDat
     folder = Path(os.environ.get("RANKWOOD_DATA", ""))
     if collection == "MQ2008":
         fold = rw.read_folds(folder / "MQ2008")[split]
-        return fold.train, fold.vali, fold.test
+        return fold.train, fold.valid, fold.test
     if collection == "chess":
         data, sizes = rw.read_letor(folder / CHESS), CHESS_PARTS
         order = np.random.default_rng(100 + split).permutation(data.n_queries)

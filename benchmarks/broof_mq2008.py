@@ -77,7 +77,7 @@ def fit(cell: tuple[str, int, int, bool]) -> dict[str, Any]:
     name, fold, seed, is_quick = cell
     parts = _folds()[fold]
     start = time.perf_counter()
-    model = makers(is_quick)[name](seed).fit(parts.train, valid=parts.vali)
+    model = makers(is_quick)[name](seed).fit(parts.train, valid=parts.valid)
     scores = model.predict(parts.test)
     found = {each: rw.parse_measure(each).per_query(scores, parts.test) for each in MEASURES}
     rounds = getattr(model, "best_iteration_", None)

@@ -10,9 +10,10 @@ Goals: no ranker of ours is below its counterpart, or below our random forest; o
 ours is not below any peer.
 
 A cell is one ranker on one split. Finished cells are appended to ``--cells`` (a file), and those it holds already are
-not fitted again, so that a run can be stopped, resumed and spread over machines. ``--part valid`` prints the figures
-on the validation parts: defaults are chosen by these. ``--quick`` takes one split and fewer queries of each collection
-and keeps nothing.
+not fitted again, so that a run can be stopped, resumed and spread over machines. ``--kept`` fits nothing and prints the
+tables of the cells there are; two rankers are compared over the splits that both have. ``--part valid`` prints the
+figures on the validation parts: defaults are chosen by these. ``--quick`` takes one split and fewer queries of each
+collection and keeps nothing.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def parts_of(collection: str, split: int, is_quick: bool) -> tuple[rw.RankingDat
     folder = Path(os.environ.get("RANKWOOD_DATA", ""))
     if collection == "MQ2008":
         fold = rw.read_folds(folder / "MQ2008")[split]
-        return fold.train, fold.vali, fold.test
+        return fold.train, fold.valid, fold.test
     if collection == "chess":
         data, sizes = rw.read_letor(folder / CHESS), CHESS_PARTS
         order = np.random.default_rng(split).permutation(data.n_queries)
@@ -179,7 +180,7 @@ def scikit_learn_ranks(kind: str, train: Any, vali: Any) -> Callable[[Any], Any]
     from sklearn import ensemble
 
     model = getattr(ensemble, kind)(n_jobs=1, random_state=0).fit(train.features, train.labels)
-    return model.predict  # type: ignore[no-any-return]
+    return lambda part: model.predict(part.features)
 
 
 PEERS: dict[str, tuple[str, Callable[[Any, Any], Callable[[Any], Any]]]] = {
@@ -226,7 +227,7 @@ def fit(cell: Cell) -> dict[str, Any]:
 
 
 def cells_of(options: argparse.Namespace) -> list[Cell]:
-    """All cells that are asked for and can be fitted here, the costly ones first."""
+    """All cells that are asked for and can be fitted here, split by split, the costly ones first."""
     folder = Path(os.environ.get("RANKWOOD_DATA", ""))
     there = {"MQ2008": (folder / "MQ2008").is_dir(), "chess": (folder / CHESS).is_file()}
     for name in [name for name in options.collections if not there.get(name, True)]:
@@ -244,7 +245,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
         for split in range(1 if options.quick else min(options.splits, N_SPLITS[collection]))
         for ranker in rankers
     ]
-    return sorted(cells, key=lambda cell: cell.ranker not in COSTLY)
+    return sorted(cells, key=lambda cell: (cell.split, cell.ranker not in COSTLY))
 
 
 def finished(path: Path | None) -> dict[Cell, dict[str, Any]]:
@@ -281,26 +282,38 @@ def run(cells: list[Cell], options: argparse.Namespace) -> dict[Cell, dict[str, 
 
 # Tables.
 
+BySplit = dict[int, Any]  # the values of the queries of each split
 
-def is_below(ours: Any, other: Any) -> bool:
+
+def paired(ours: BySplit, other: BySplit) -> dict[str, float]:
+    """The comparison over the splits that both have."""
+    both = sorted(ours.keys() & other.keys())
+    joined = (np.concatenate([of_ranker[split] for split in both]) for of_ranker in (ours, other))
+    return compare(*joined)
+
+
+def is_below(ours: BySplit, other: BySplit) -> bool:
     """Whether both tests say that ours is below the other."""
-    found = compare(ours, other)
+    if not ours.keys() & other.keys():
+        return False
+    found = paired(ours, other)
     is_significant = max(found["p_wilcoxon"], found["p_t"]) < ALPHA
     return is_significant and found["difference"] < 0.0
 
 
-def table_of(collection: str, values: dict[str, Any]) -> dict[str, Any]:
+def table_of(collection: str, values: dict[str, BySplit]) -> dict[str, Any]:
     """The means of a collection, and what misses the goals."""
-    means = {name: float(of_ranker.mean()) for name, of_ranker in values.items()}
+    means = {name: float(np.concatenate([*of.values()]).mean()) for name, of in values.items()}
     misses = [
-        f"{name} is below {other} ({means[name]:.4f}, {means[other]:.4f})"
+        f"{name} is below {other} ({paired(values[name], values[other])['difference']:+.4f})"
         for name in values
         for other in dict.fromkeys(
             [COUNTERPARTS.get(name), FOREST if name in NOT_BELOW_FOREST else None]
         )
         if other in values and is_below(values[name], values[other])
     ]
-    ours = {name: mean for name, mean in means.items() if name in OURS}
+    most = max(map(len, values.values()))
+    ours = {name: means[name] for name in values if name in OURS and len(values[name]) == most}
     if ours:
         best = max(ours, key=ours.__getitem__)
         misses += [
@@ -308,17 +321,36 @@ def table_of(collection: str, values: dict[str, Any]) -> dict[str, Any]:
             for peer in values
             if peer in PEERS and is_below(values[best], values[peer])
         ]
-    print(f"\n{collection}, {next(iter(values.values())).size:,} queries")
+    n_queries = sum(map(len, max(values.values(), key=len).values()))
+    print(f"\n{collection}, {most} splits, {n_queries:,} queries")
+    differences = {}
     for name, mean in sorted(means.items(), key=lambda item: -item[1]):
         against = ""
-        if FOREST in values and name != FOREST:
-            found = compare(values[name], values[FOREST])
+        if FOREST in values and name != FOREST and values[name].keys() & values[FOREST].keys():
+            found = paired(values[name], values[FOREST])
             p_value = max(found["p_wilcoxon"], found["p_t"])
+            differences[name] = {"difference": found["difference"], "p": p_value}
             against = f"{found['difference']:+.4f} against {FOREST}, p {p_value:.3f}"
-        print(f"  {name:<26} {mean:.4f}   {against}")
+        fewer = "" if len(values[name]) == most else f" ({len(values[name])} splits)"
+        print(f"  {name:<26} {mean:.4f}   {against}{fewer}")
     for miss in misses:
         print(f"  MISSED: {miss}")
-    return {"queries": int(next(iter(values.values())).size), "means": means, "missed": misses}
+    return {
+        "queries": n_queries,
+        "splits": {name: len(of) for name, of in values.items()},
+        "means": means,
+        "against_forest": differences,
+        "missed": misses,
+    }
+
+
+def tables_of(found: dict[Cell, dict[str, Any]], part: str) -> dict[str, Any]:
+    """The table of each collection."""
+    values: dict[str, dict[str, BySplit]] = {}
+    for cell in sorted(found):
+        of_collection = values.setdefault(cell.collection, {})
+        of_collection.setdefault(cell.ranker, {})[cell.split] = found[cell][part]
+    return {name: table_of(name, values[name]) for name in N_SPLITS if name in values}
 
 
 def main() -> None:
@@ -328,25 +360,18 @@ def main() -> None:
     parser.add_argument("--collections", nargs="+", default=[*N_SPLITS], choices=[*N_SPLITS])
     parser.add_argument("--splits", type=int, default=10, help="at most so many of each")
     parser.add_argument("--cells", type=Path, help="a file that keeps finished cells")
+    parser.add_argument("--kept", action="store_true", help="fit nothing: tables of finished cells")
     parser.add_argument("--part", choices=("valid", "test"), default="test")
     parser.add_argument("--name", help="keep the tables under this name in benchmarks/results")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    found = run(cells_of(options), options)
-    tables = {}
-    for collection in dict.fromkeys(cell.collection for cell in found):
-        of_collection = [cell for cell in found if cell.collection == collection]
-        values = {
-            ranker: np.concatenate(
-                [
-                    found[cell][options.part]
-                    for cell in sorted(of_collection)
-                    if cell.ranker == ranker
-                ]
-            )
-            for ranker in dict.fromkeys(cell.ranker for cell in of_collection)
-        }
-        tables[collection] = table_of(collection, values)
+    cells = cells_of(options)
+    if options.kept:
+        held = finished(options.cells)
+        found = {cell: held[cell] for cell in cells if cell in held}
+    else:
+        found = run(cells, options)
+    tables = tables_of(found, options.part)
     n_missed = sum(len(table["missed"]) for table in tables.values())
     print(f"\ngoals missed: {n_missed or 'none'}")
     if options.name and not options.quick:

@@ -22,7 +22,7 @@ import rankwood as rw
 from benchmarks.common import RESULTS, keep
 from rankwood.data.synthetic import make_feature_costs
 from rankwood.evaluation.plots import PlotLine, line_plot
-from rankwood.studies.cost_curve import COST_LABEL
+from rankwood.studies.sizes import COST_LABEL
 
 N_DOCUMENTS = 34_815  # of the training part of Yahoo Set 2, whose sizes the paper took
 DOCS_PER_QUERY = 40

@@ -59,7 +59,7 @@ def fitted_run(
                     cells.append(_failed(*where))
                     continue
                 start = time.perf_counter()
-                model = _with_seed(ranker, repetition).fit(fold.train, valid=fold.vali)
+                model = _with_seed(ranker, repetition).fit(fold.train, valid=fold.valid)
                 fitted = time.perf_counter()
                 scores = model.predict(fold.test)
                 found = evaluate(scores, fold.test, list(measures), n_bootstrap=0)

@@ -164,6 +164,24 @@ def test_nothing_is_wider_than_the_screen(show, run, tmp_path, width):
     assert {shown.nth(n).get_attribute("class") for n in range(shown.count())} == {kind}
 
 
+def test_names_break_between_words_and_leave_room_for_numbers(show, run, tmp_path):
+    long = "x" * 60
+    renamed = report_runs.renamed(run, {"RF": "RandomForest", "GBRT": long})
+    page = show(write_report(renamed, tmp_path / "page.html"), 400)
+    lines, widths = page.evaluate(
+        """(long) => {
+            const names = [...document.querySelectorAll("#results tbody th")];
+            const one = (name) => names.find((each) => each.textContent.includes(name));
+            const frame = one(long).closest(".frame");
+            const text = one("RandomForest").querySelector("bdi");
+            return [text.getClientRects().length, [one(long).clientWidth, frame.clientWidth]];
+        }""",
+        long,
+    )
+    assert lines == 1
+    assert widths[0] <= 0.5 * widths[1]
+
+
 def test_labels_of_charts_stay_on_their_sheets(show, report):
     for width in (360, 1200):
         page = show(report, width=width)

@@ -81,7 +81,7 @@ def test_convergence_of_files_and_fits(rankwood, files):
             "forest.rankwood": forest,
             "GBRT": rw.GBRT(5, min_leaf=5, early_stopping=None).fit(train, valid=vali),
         },
-        {"train": train, "vali": vali, "test": test},
+        {"train": train, "valid": vali, "test": test},
     )
     assert json.loads(outcome.out) == json.loads(json.dumps(expected.to_dict()))
     outcome = rankwood(*call, *parts, "--every", 2, "--csv", "c.csv")

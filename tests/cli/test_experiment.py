@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import signal
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rankwood as rw
@@ -31,6 +35,7 @@ n_trees = 3
 kind = "GBRT"
 n_trees = 3
 tune = { max_leaves = [2, 4] }
+subsample = 0.8
 
 [compare]
 baseline = "RF"
@@ -53,8 +58,63 @@ def test_an_experiment_from_end_to_end(rankwood, file):
     assert re.match(rf"RF +{value:.4f}", lines[1])
     assert "runs/run: 12 cells done" in outcome.out
     assert "2 algorithms × 3 folds × 2 repetitions, 12 cells to run on this process" in outcome.err
-    assert results.record["repeat"]["command"] == "rankwood experiment run.toml"
+    assert results.record["repeat"]["command"] == (
+        "rankwood experiment run.toml --out runs/run --jobs 0"
+    )
     assert Path("runs/run/run.toml").read_text() == FILE
+
+
+def test_one_name_is_one_number_in_terminal_report_and_files(rankwood, file):
+    names = ["ndcg@10", "auc", "auc[over=queries]", "rmse", "rmse[over=queries]"]
+    text = FILE.replace('also = ["map", "rmse"]', f"also = {names[1:]}")
+    Path(file).write_text(text.replace("repetitions = 2", "repetitions = 1\nkeep_models = true"))
+    outcome = rankwood("experiment", file, "--only", "RF")
+    assert outcome.code == 0, outcome.err
+    header, row = (line.split() for line in outcome.out.splitlines()[:2])
+    shown = dict(zip(header[1:], row[1:], strict=True))
+    assert list(shown)[:5] == names
+    assert rankwood("report", "runs/run", "--formats", "csv,html,md").code == 0
+    lines = Path("runs/run/report/tables/results.csv").read_text().splitlines()
+    with Path("runs/run/report/tables/results.csv").open() as opened:
+        in_csv = {line["measure"]: line for line in csv.DictReader(opened) if line["mean"]}
+    assert len(lines) == 11
+    folds = rw.make_folds(rw.make_ranking(24, 8, 6), 3, seed=0)
+    tested = [
+        rw.evaluate(
+            rw.load(f"runs/run/models/RF~Fold{n}~1.rankwood"), fold.test, names, n_bootstrap=0
+        )
+        for n, fold in enumerate(folds, 1)
+    ]
+    page = Path("runs/run/report/report.md").read_text()
+    for name in names:
+        assert shown[name] == f"{float(in_csv[name]['mean']):.4f}", name
+        assert shown[name] in page
+    for name in ("auc", "rmse"):  # a value of all documents has no values by query
+        assert float(in_csv[name]["mean"]) == pytest.approx(
+            np.mean([t[name].value for t in tested])
+        )
+        assert in_csv[name]["queries"] == "0"
+        assert in_csv[name]["low"] == ""
+        assert shown[name] != shown[f"{name}[over=queries]"]
+        own = np.concatenate([t[f"{name}[over=queries]"].per_query for t in tested])
+        assert float(in_csv[f"{name}[over=queries]"]["mean"]) == pytest.approx(np.nanmean(own))
+    assert "no values by query and no tests" in page
+
+
+def test_a_pooled_measure_is_not_tested_even_where_it_decides(rankwood, file):
+    Path(file).write_text(
+        FILE.replace('"ndcg@10"', '"rmse"').replace('["map", "rmse"]', '["rmse[over=queries]"]')
+    )
+    outcome = rankwood("experiment", file)
+    assert outcome.code == 0
+    assert "rmse: of all documents together, fold by fold, and not tested" in outcome.out
+    assert "means over queries are: rmse[over=queries]" in " ".join(outcome.out.split())
+    assert rankwood("report", "runs/run", "--formats", "csv,html,md,tex").code == 0
+    with Path("runs/run/report/tables/comparisons.csv").open() as opened:
+        assert {line["measure"] for line in csv.DictReader(opened)} == {"rmse[over=queries]"}
+    results = rw.read_run("runs/run")
+    assert np.isnan(results.values("RF", "rmse")).all()
+    assert np.isfinite(results.values("RF", "rmse[over=queries]")).all()
 
 
 def test_the_strongest_of_several_baselines(rankwood, file):
@@ -96,7 +156,7 @@ def test_the_same_command_again_goes_on(rankwood, file):
 def test_a_dry_run_writes_nothing(rankwood, file):
     outcome = rankwood("experiment", file, "--dry-run")
     assert outcome.code == 0
-    assert re.search(r"GBRT +GBRT +max_leaves +6 +0", outcome.out)
+    assert re.search(r"GBRT +GBRT +max_leaves +6 +0 +12", outcome.out)  # two values in each cell
     assert "folds: Fold1, Fold2, Fold3" in outcome.out
     assert not Path("runs").exists()
 
@@ -107,7 +167,9 @@ def test_a_small_trial_with_changes(rankwood, file):
     assert "2 cells done" in outcome.out
     assert rw.read_run("s").primary == "p@3"
     command = rw.read_run("s").record["repeat"]["command"]
-    assert command == "rankwood experiment run.toml --set measures.primary=p@3 --small"
+    assert command == (
+        "rankwood experiment run.toml --set measures.primary=p@3 --out s --jobs 0 --small"
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,6 +195,10 @@ def test_wrong_calls(rankwood, file):
     for options, message in (
         (("--only", "XGB"), "--only: algorithm 'XGB' is not known."),
         (("--set", "run"), "--set must be written as table.key=value"),
+        (("--set", "run.seed=x"), "--set run.seed=x: [run] seed: must be"),
+        (("--set", "rum.seed=1"), "--set rum.seed=1: [rum]: there is no such table. Did you mean"),
+        (("--set", "algorithm.RF.n_trees=0"), "--set algorithm.RF.n_trees=0: [[algorithm]] number"),
+        (("--set", "data.folds=no/where"), "--set data.folds=no/where: [data] folds: there is no"),
         (("--out", "run.toml"), "is a file: choose another folder"),
     ):
         outcome = rankwood("experiment", file, *options)
@@ -148,7 +214,7 @@ def test_failed_cells_end_with_1_and_can_be_tried_again(rankwood):
         rw.write_letor(part, f"{name}.txt")
     good = Path("test.txt").read_text()
     Path("test.txt").write_text("1 qid:1 1:x\n")
-    text = 'train = "train.txt"\nvali = "vali.txt"\ntest = "test.txt"'
+    text = 'train = "train.txt"\nvalid = "vali.txt"\ntest = "test.txt"'
     Path("f.toml").write_text(re.sub(r"generate.*\nfolds.*", text, FILE))
     outcome = rankwood("experiment", "f.toml")
     assert outcome.code == 1
@@ -164,24 +230,81 @@ def test_failed_cells_end_with_1_and_can_be_tried_again(rankwood):
 
 
 def test_ctrl_c_says_how_to_go_on(rankwood, file, monkeypatch):
-    from rankwood.experiments import workers
+    def press():
+        raise KeyboardInterrupt
 
-    run_cell, seen = workers.run_cell, []
-
-    def stop_at_the_third(task, cache):
-        seen.append(task)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-        return run_cell(task, cache)
-
-    monkeypatch.setattr(workers, "run_cell", stop_at_the_third)
-    outcome = rankwood("experiment", file)
+    outcome = stopped_at_the_third(rankwood, file, monkeypatch, press)
     assert outcome.code == 130
+    assert "error: interrupted." in outcome.err
+
+
+def stopped_at_the_third(rankwood, file, monkeypatch, stop):
+    return stopped(rankwood, file, monkeypatch, stop, 3)
+
+
+def stopped(rankwood, file, monkeypatch, stop, at):
+    """A run in which ``stop`` is called as the cell ``at`` begins."""
+    from rankwood.experiments import cells
+
+    run_cell, seen = cells.run_cell, []
+
+    def run_two(task, *others):
+        seen.append(task)
+        if len(seen) == at:
+            stop()
+        return run_cell(task, *others)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cells, "run_cell", run_two)
+        outcome = rankwood("experiment", file)
     assert (
         "Finished cells are kept in runs/run; the same command goes on with the rest."
         in outcome.err
     )
-    assert len(rw.read_run("runs/run").cells) == 2
+    results = rw.read_run("runs/run")
+    assert len(results.cells) == at - 1
+    assert results.record["status"] == "interrupted"
+    return outcome
+
+
+def test_sigterm_ends_a_run_like_ctrl_c(rankwood, file, monkeypatch):
+    outcome = stopped_at_the_third(
+        rankwood, file, monkeypatch, lambda: signal.raise_signal(signal.SIGTERM)
+    )
+    assert outcome.code == 143
+    assert "error: ended by SIGTERM." in outcome.err
+    assert "Traceback" not in outcome.err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # as it was
+
+
+def test_sigterm_ends_a_run_even_where_its_exception_is_lost(rankwood, file, monkeypatch):
+    class Finalized:
+        def __del__(self):  # Python prints what is raised here, and goes on
+            signal.raise_signal(signal.SIGTERM)
+
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(lost.exc_type.__name__))
+    outcome = stopped(rankwood, file, monkeypatch, Finalized, 2)
+    assert said == ["Terminated"]
+    assert outcome.code == 143
+    assert "error: ended by SIGTERM." in outcome.err
+    again = rankwood("experiment", file, "--dry-run")  # it ended after the first trial of a tuning
+    assert "1 cell is there already and is kept" in again.err
+    assert "1 trial of tunings that were stopped is kept" in again.err
+
+
+def test_a_program_that_handles_sigterm_itself_goes_on_doing_so(rankwood, file, monkeypatch):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("SIGTERM"))
+    try:
+        monkeypatch.setattr(
+            "rankwood.experiments.store.RunFolder.remove_unfinished",
+            lambda _: signal.raise_signal(signal.SIGTERM),
+        )
+        assert rankwood("experiment", file).code == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == ["SIGTERM"]
 
 
 def test_where_dask_is(rankwood, file, monkeypatch):

@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rankwood.data.dataset import RankingData
 from rankwood.errors import ParameterError
 from rankwood.measures import ranking
-from rankwood.measures.measure import Measure, parse_measure
-from rankwood.measures.options import FORMS
+from rankwood.measures.measure import FORMS, Measure, parse_measure
 from tests.reference import measures as reference
 
 # Few distinct values, so that ties, equal labels and empty queries are common; a few nasty ones.
@@ -210,6 +209,10 @@ def test_long_lists_are_ordered_whatever_their_shape(n_documents, kind):
     expected = reference.order(values.tolist())
     assert ranking.order(values, offsets).order.tolist() == expected
     assert ranking.top(values, offsets, 32).order.tolist() == expected[:32]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "DOCUMENTS_PER_BLOCK", 50)
+        for n_threads in (1, 2, 5):
+            assert ranking.order_together(values, n_threads).tolist() == expected
 
 
 option_values = {

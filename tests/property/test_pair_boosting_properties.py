@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import rankwood as rw
-from rankwood.losses.ndcgboost import ndcgboost_loss
-from rankwood.losses.pairs import PairLoss, graded_lists
+from rankwood.losses.pairs import PairLoss, graded_lists, ndcgboost_loss
 from tests.property.test_ensemble_properties import problems, weighted_problems
 from tests.reference import pair_losses as slow
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from rankwood._core.random import stream
+
 Labels = Sequence[float]
 Scores = Sequence[float]
 
@@ -178,3 +180,9 @@ def rmse(labels: Labels, scores: Scores) -> float:
     return math.sqrt(
         sum((score - label) ** 2 for label, score in zip(labels, scores, strict=True)) / len(labels)
     )
+
+
+def resample_counts(seed: int, name: str, n_units: int, n_resamples: int) -> np.ndarray:
+    """How often each unit is drawn in each resample, by one call of one generator."""
+    draws = stream(seed, name).integers(0, n_units, (n_resamples, n_units))
+    return np.array([np.bincount(row, minlength=n_units) for row in draws], float)

@@ -8,7 +8,7 @@ import statistics
 
 import numpy as np
 
-from rankwood.training.bags import Bags
+from rankwood.engines.bags import Bags
 from tests.reference import trees
 
 OF_VALUES = {

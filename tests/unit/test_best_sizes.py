@@ -13,7 +13,7 @@ from rankwood.measures.measure import parse_measure
 from rankwood.models.early_exit import forest_of
 from rankwood.models.forest import Forest
 from rankwood.rankers.base import stages_of
-from rankwood.studies.best_sizes import best_stage
+from rankwood.studies.sizes import best_stage
 from tests.reference import early_exit as slow
 
 SMALL = {"max_leaves": 4, "min_leaf": 3}
@@ -184,6 +184,17 @@ def test_every_so_many_rounds_and_the_last(parts):
     assert rw.best_sizes(model, valid, every=100)["ndcg@10"].n_rounds == 7
     with pytest.raises(ParameterError, match="every must be a whole number of at least 1, got 0"):
         rw.best_sizes(model, valid, every=0)
+
+
+def test_err_has_one_scale_for_validation_and_test_data(parts):
+    train, valid, test = parts
+    model = rw.GBRT(3, early_stopping=None).fit(train)
+    poorer = rw.RankingData(test.features, np.minimum(test.labels, 1), test.query_ids)
+    assert poorer.labels.max() < valid.labels.max()
+    size = rw.best_sizes(model, valid, "err", test=poorer)["err"]
+    scores = model.truncated(size.n_rounds).predict(poorer)
+    largest = f"err[max={valid.labels.max():g}]"
+    assert size.test == mean_value(parse_measure(largest), scores, poorer)
 
 
 def test_the_first_of_equal_values_and_never_nan():

@@ -9,6 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.experiments.report.findings import find
 from rankwood.experiments.results import run_results
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
@@ -89,6 +90,10 @@ def test_without_a_baseline_each_measure_has_its_best(parts, systems):
     assert found["auc"].baseline == max(values, key=values.get)
     assert found["auc"].pairs[0].n_queries == 0
     assert "auc, rmse: a value of all documents together" in str(found)
+    assert "which are tested: auc[over=queries], rmse[over=queries]." in str(found)
+    by_query = rw.compare(systems, parts[1], "rmse[over=queries]")["rmse[over=queries]"]
+    assert by_query.pairs[0].n_queries == parts[1].n_queries
+    assert np.isfinite(list(by_query.pairs[0].p.values())).all()
 
 
 def test_of_several_baselines_each_measure_has_its_strongest(parts, systems):
@@ -202,6 +207,11 @@ def test_a_comparison_as_the_results_of_a_run(parts, systems):
     assert (ranking.labels == test.labels[rows]).all()
     assert ranking.names[0] == "1"
     assert results.rankings("other", 0) is None
+    drawn = {"n_resamples": 200, "seed": 5, "tests": "randomization"}
+    of_seed = rw.compare(systems, test, "map", baseline="noise", **drawn)
+    as_run = run_results(of_seed, test, name="x", record={}, resamples=200, seed=5)
+    for name in ("forest", "boosted"):
+        assert find(as_run).comparison[name].p == of_seed["map"][name].p
     pooled = rw.compare(systems, test, "auc")
     with pytest.raises(ParameterError, match="none of these measures has a value per query"):
         run_results(pooled, test, name="x", record={})

@@ -31,19 +31,21 @@ def parts(data):
 
 @pytest.fixture(scope="module")
 def comparison(parts):
-    return rw.compare_missing(rw.RandomForest(4), *parts, **FAST)
+    return rw.compare_missing(rw.RandomForest(4, max_leaves=100), *parts, **FAST)
 
 
 def test_every_treatment_is_what_its_step_and_policy_give(parts, comparison):
     train, test = parts
     assert [result.treatment for result in comparison] == list(TREATMENTS)
     by_hand = {
-        "learned": rw.RandomForest(4),
-        "three_way": rw.RandomForest(4, missing="own_child"),
-        "predict": Pipeline([("step", rw.PredictMissing()), ("ranker", rw.RandomForest(4))]),
+        "learned": rw.RandomForest(4, max_leaves=100),
+        "three_way": rw.RandomForest(4, max_leaves=100, missing="own_child"),
+        "predict": Pipeline(
+            [("step", rw.PredictMissing()), ("ranker", rw.RandomForest(4, max_leaves=100))]
+        ),
     }
     for name in ("least", "greatest", "mean", "median"):
-        steps = [("step", rw.FillMissing(name)), ("ranker", rw.RandomForest(4))]
+        steps = [("step", rw.FillMissing(name)), ("ranker", rw.RandomForest(4, max_leaves=100))]
         by_hand[name] = Pipeline(steps)
     for name, model in by_hand.items():
         expected = rw.evaluate(model.fit(train), test, "ndcg@10", **FAST)["ndcg@10"]
@@ -88,7 +90,7 @@ def test_a_test_without_spread():
 
 def test_folds_score_every_query_by_a_model_of_the_others(data):
     comparison = rw.compare_missing(
-        rw.RandomForest(3), data, treatments=["mean"], n_folds=3, seed=7, **FAST
+        rw.RandomForest(3, max_leaves=100), data, treatments=["mean"], n_folds=3, seed=7, **FAST
     )
     assert [result.treatment for result in comparison] == ["learned", "mean"]
     scores = np.zeros(data.n_documents)
@@ -98,7 +100,9 @@ def test_folds_score_every_query_by_a_model_of_the_others(data):
         others, own = data.take_rows(~is_scored), data.take_rows(is_scored)
         step = rw.FillMissing("mean").fit(others)
         scores[is_scored] = (
-            rw.RandomForest(3).fit(step.transform(others)).predict(step.transform(own))
+            rw.RandomForest(3, max_leaves=100)
+            .fit(step.transform(others))
+            .predict(step.transform(own))
         )
     expected = rw.evaluate(scores, data, "ndcg@10", n_bootstrap=0)["ndcg@10"]
     np.testing.assert_array_equal(comparison["mean"].result.per_query, expected.per_query)
@@ -106,7 +110,9 @@ def test_folds_score_every_query_by_a_model_of_the_others(data):
 
 
 def test_measures_of_all_documents_have_no_paired_t_test(parts):
-    comparison = rw.compare_missing(rw.RandomForest(3), *parts, "rmse", treatments=["mean"], **FAST)
+    comparison = rw.compare_missing(
+        rw.RandomForest(3, max_leaves=100), *parts, "rmse", treatments=["mean"], **FAST
+    )
     result = comparison["mean"]
     assert np.isnan([result.p_value, *result.difference_interval]).all()
     assert result.difference == result.value - comparison["learned"].value
@@ -134,7 +140,9 @@ def test_the_same_figures_for_any_number_of_threads(parts):
     figures = {
         tuple(
             result.value
-            for result in rw.compare_missing(rw.RandomForest(3, n_threads=n), *parts, **FAST)
+            for result in rw.compare_missing(
+                rw.RandomForest(3, max_leaves=100, n_threads=n), *parts, **FAST
+            )
         )
         for n in (1, 2)
     }
@@ -150,7 +158,7 @@ def test_every_fit_is_told(parts, data):
 
 
 def test_the_ranker_is_left_alone_and_keeps_no_checkpoint(parts, tmp_path):
-    ranker = rw.RandomForest(2, checkpoint=tmp_path / "checkpoint")
+    ranker = rw.RandomForest(2, max_leaves=100, checkpoint=tmp_path / "checkpoint")
     rw.compare_missing(ranker, *parts, treatments=["mean"], **FAST)
     assert not hasattr(ranker, "forest_")
     assert not (tmp_path / "checkpoint").exists()
@@ -159,13 +167,13 @@ def test_the_ranker_is_left_alone_and_keeps_no_checkpoint(parts, tmp_path):
 def test_gaps_in_the_test_part_alone_are_enough(parts):
     train = rw.FillMissing("mean").fit_transform(parts[0])
     comparison = rw.compare_missing(
-        rw.RandomForest(2), train, parts[1], treatments=["median"], **FAST
+        rw.RandomForest(2, max_leaves=100), train, parts[1], treatments=["median"], **FAST
     )
     assert "0.0% of the training values are missing, in 0 of 6 features" in str(comparison)
 
 
 def test_what_cannot_be_compared_is_refused(parts, data):
-    ranker = rw.RandomForest(2)
+    ranker = rw.RandomForest(2, max_leaves=100)
     full = rw.make_ranking(10, 5, 6, seed=1)
     with pytest.raises(DataError, match=r"no missing values.*absent='missing'"):
         rw.compare_missing(ranker, full)
@@ -204,7 +212,7 @@ def test_where_low_values_are_missing_the_papers_order_appears():
     for seed in range(3):
         data = rw.make_ranking(120, 25, 30, noise=0.3, missing=0.4, missing_by="low", seed=seed)
         parts = rw.split_queries(data, (0.5, 0.5), seed=1)
-        ranker = rw.RandomForest(20, seed=1)
+        ranker = rw.RandomForest(20, max_leaves=100, seed=1)
         found = rw.compare_missing(ranker, *parts, "rmse", treatments=names, n_bootstrap=0)
         rmse = {name: rmse[name] + found[name].value / 3 for name in names}
     assert min(rmse, key=rmse.__getitem__) == "least"

@@ -23,7 +23,7 @@ NDCG = parse_measure("ndcg@10")
 def parts():
     data = rw.make_ranking(n_queries=60, docs_per_query=8, n_features=6, seed=1)
     train, vali, test = rw.split_queries(data, (0.5, 0.25, 0.25), seed=1)
-    return {"train": train, "vali": vali, "test": test}
+    return {"train": train, "valid": vali, "test": test}
 
 
 BOOSTED = {
@@ -41,8 +41,8 @@ BOOSTED = {
 
 @pytest.mark.parametrize("name", BOOSTED)
 def test_the_curve_on_validation_data_is_what_the_fit_recorded(parts, name):
-    model = BOOSTED[name].fit(parts["train"], valid=parts["vali"])
-    curve = convergence(model, parts)[type(model).__name__, "vali"]
+    model = BOOSTED[name].fit(parts["train"], valid=parts["valid"])
+    curve = convergence(model, parts)[type(model).__name__, "valid"]
     history = [
         record["valid"] if isinstance(record, dict) else record for record in model.history_
     ][: curve.at.size]
@@ -97,19 +97,21 @@ def test_no_out_of_bag_without_bags_or_with_other_data(parts):
     def parts_of(model, data):
         return [curve.part for curve in convergence(model, data).curves]
 
-    assert parts_of(rw.ExtraTrees(3).fit(parts["train"]), parts) == ["train", "vali", "test"]
-    forest = rw.RandomForest(3).fit(parts["vali"])
-    assert parts_of(forest, parts) == ["train", "vali", "test"]
-    assert parts_of(forest, {"train": parts["vali"]}) == ["train", "oob"]
+    assert parts_of(rw.ExtraTrees(3).fit(parts["train"]), parts) == ["train", "valid", "test"]
+    forest = rw.RandomForest(3).fit(parts["valid"])
+    assert parts_of(forest, parts) == ["train", "valid", "test"]
+    assert parts_of(forest, {"train": parts["valid"]}) == ["train", "oob"]
 
 
 def test_an_adarank_has_curves_of_any_measure_on_any_part(parts, tmp_path):
-    model = rw.AdaRank(8, measure="ndcg@10", max_repeats=2).fit(parts["train"], valid=parts["vali"])
+    model = rw.AdaRank(8, measure="ndcg@10", max_repeats=2).fit(
+        parts["train"], valid=parts["valid"]
+    )
     found = convergence(model, parts)
     curve = found["AdaRank", "test"]
     assert curve.unit == "round"
     assert curve.at.tolist() == list(range(1, len(model.history_) + 1))
-    assert found["AdaRank", "vali"].values.tolist() == model.history_
+    assert found["AdaRank", "valid"].values.tolist() == model.history_
     np.testing.assert_allclose(found["AdaRank", "train"].values, model.train_history_, rtol=1e-12)
     best = model.best_iteration_
     assert curve.values[best - 1] == mean_value(NDCG, model.predict(parts["test"]), parts["test"])
@@ -125,10 +127,10 @@ def test_an_adarank_has_curves_of_any_measure_on_any_part(parts, tmp_path):
 
 
 def test_what_only_its_fit_knows(parts):
-    model = rw.AdaRank(5, measure="ndcg@10").fit(parts["train"], valid=parts["vali"])
+    model = rw.AdaRank(5, measure="ndcg@10").fit(parts["train"], valid=parts["valid"])
     del model.rounds_  # as a model file of the first version has it
     found = convergence(model, parts)
-    assert found["AdaRank", "vali"].values.tolist() == model.history_
+    assert found["AdaRank", "valid"].values.tolist() == model.history_
     assert found["AdaRank", "train"].values.tolist() == model.train_history_
     assert "as its fit has recorded it" in str(found)
     with pytest.raises(ModelError, match="AdaRank has no trees or layers to stop at"):
@@ -152,13 +154,13 @@ def test_curves_of_folds_are_means_of_fits_in_each(folds):
         assert curve.by_fold[number].tolist() == own.values.tolist()
     np.testing.assert_allclose(curve.values, curve.by_fold.mean(axis=0))
     np.testing.assert_allclose(curve.deviations, curve.by_fold.std(axis=0, ddof=1))
-    assert [c.part for c in found.curves if c.name == "boosted"] == ["train", "vali", "test"]
+    assert [c.part for c in found.curves if c.name == "boosted"] == ["train", "valid", "test"]
     assert (told[-1].iteration, told[-1].total) == (6, 6)
     assert "means over 3 folds" in str(found)
     assert set(found.rows()[0]) == {"model", "part", "unit", "at", "value", "deviation"}
     assert len(found.to_dict()["curves"][0]["by_fold"]) == 3
     forest = convergence(rw.RandomForest(4, max_leaves=5), folds, every=3)
-    assert [c.part for c in forest.curves] == ["train", "oob", "vali", "test"]
+    assert [c.part for c in forest.curves] == ["train", "oob", "valid", "test"]
     assert forest["RandomForest", "oob"].at.tolist() == [3, 4]
 
 
@@ -173,6 +175,19 @@ def test_a_fold_that_has_stopped_keeps_its_last_value():
         assert found.values.tolist() == [5.5, 11, 11.5, 12]
     (found,) = _means([curve([3], [1]), curve([5], [2])], 10)
     assert (found.at.tolist(), found.values.tolist()) == ([5], [1.5])
+
+
+def test_a_plot_of_folds_has_bands_of_the_test_part_and_says_of_what(folds, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(
+        "rankwood.studies.convergence.line_plot",
+        lambda _path, lines, *_, bands: drawn.update(lines=lines, bands=bands),
+    )
+    convergence(rw.GBRT(3), folds).plot("c.svg")
+    banded = [name for name, line in drawn["lines"].items() if line.low is not None]
+    assert banded == ["GBRT, test"]
+    assert len(drawn["lines"]) == 3
+    assert "standard\ndeviation over folds" in drawn["bands"]
 
 
 def test_lengths_by_fold_are_noted(folds):
@@ -270,5 +285,8 @@ def test_what_is_no_data(parts):
     with pytest.raises(UnknownName, match="Did you mean 'map'"):
         convergence(model, parts, "mpa")
     wide = rw.make_ranking(n_queries=5, docs_per_query=5, n_features=9, seed=1)
-    with pytest.raises(DataError, match=r"GBRT, test: .* does not know 'bm25_whole'"):
-        convergence(model, {"test": wide})
+    narrow = rw.RankingData(
+        wide.features[:, 1:], wide.labels, wide.query_ids, feature_names=wide.names[1:]
+    )
+    with pytest.raises(DataError, match=r"GBRT, test: .* the data lack 'bm25_body'"):
+        convergence(model, {"test": narrow})

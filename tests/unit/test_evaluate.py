@@ -12,7 +12,7 @@ from rankwood.evaluation import paired_tests
 from rankwood.evaluation.evaluate import evaluate
 from rankwood.evaluation.paired_tests import Resampling
 from rankwood.measures import ranking
-from rankwood.measures.auc import PooledCurve
+from rankwood.measures.agreement import PooledCurve
 from rankwood.measures.measure import MEASURES, Measure, parse_measure
 from rankwood.measures.ranking import group
 from tests.reference import measures as reference
@@ -100,6 +100,28 @@ def test_pooled_measures_are_taken_over_all_documents():
     assert np.isnan(result["auc"].per_query).sum() >= 8  # an empty query has no area of its own
 
 
+def test_over_queries_they_are_means_of_each_querys_own_value():
+    data, scores = make()
+    texts = ["auc[over=queries]", "pauc@[10,60][over=queries]", "rmse[over=queries]"]
+    result, pooled = (evaluate(scores, data, measures) for measures in (texts, ["auc", "rmse"]))
+    rows_of = [np.flatnonzero(data.query_of_row == query) for query in range(data.n_queries)]
+    own = [reference.rmse(data.labels[rows].tolist(), scores[rows].tolist()) for rows in rows_of]
+    assert result["rmse[over=queries]"].value == pytest.approx(np.mean(own))
+    areas = [
+        reference.auc(data.labels[rows].tolist(), scores[rows].tolist())
+        for rows in rows_of
+        if 0 < (data.labels[rows] >= 1).sum() < rows.size
+    ]
+    found = result["auc[over=queries]"]
+    assert found.value == pytest.approx(np.mean(areas))
+    assert found.n_queries == len(areas) < data.n_queries  # a query of one kind has no area
+    for text in ("auc", "rmse"):
+        assert abs(result[f"{text}[over=queries]"].value - pooled[text].value) > 1e-3
+    for part in result:
+        assert part.value == pytest.approx(np.nanmean(part.per_query))
+        assert part.interval[0] < part.value < part.interval[1]
+
+
 def test_the_interval_of_a_mean_is_that_of_the_plain_bootstrap():
     """With many resamples, mean ± 1.96 standard errors; the bootstrap uses the n-denominator."""
     data, scores = make(400)
@@ -133,6 +155,40 @@ def test_the_pooled_bootstrap_resamples_queries():
     assert_allclose(result["auc"].interval, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(
+    ("n_units", "n_resamples"), [(1, 5), (2, 40), (7, 300), (1000, 30), (3_000_000, 2)]
+)
+def test_the_draws_are_those_of_one_generator(monkeypatch, n_units, n_resamples, n_threads):
+    """Pieces and batches are small here; of three million units one word in two thousand is refused."""
+    monkeypatch.setattr(paired_tests, "_WORDS_AT_ONCE", 1000)
+    monkeypatch.setattr(paired_tests, "_WORDS_OF_PIECE", 33 if n_units < 10_000 else 100_001)
+    monkeypatch.setattr(paired_tests, "_DRAWS_PER_THREAD", 10)
+    resampling = Resampling(
+        np.arange(n_units), n_units, n_resamples, 0.9, seed=5, n_threads=n_threads
+    )
+    expected = reference.resample_counts(5, "bootstrap", n_units, n_resamples)
+    assert np.array_equal(np.concatenate(list(resampling.counts())), expected)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 16])
+def test_intervals_are_sums_in_the_order_of_queries(n_threads):
+    """Bit for bit: another order of adding would move the last digits."""
+    values = np.random.default_rng(0).random((50, 2))
+    weights = np.ones_like(values)
+    weights[3, 1] = 0.0
+    resampling = Resampling.of(50, 400, 0.9, 7, n_threads)
+    counts = reference.resample_counts(7, "bootstrap", 50, 400)
+    expected = []
+    for column in range(2):
+        above, below = np.zeros(400), np.zeros(400)
+        for query in range(50):
+            above += counts[:, query] * values[query, column]
+            below += counts[:, query] * weights[query, column]
+        expected.append(resampling.interval(above / below))
+    assert resampling.ratio_intervals(values, weights) == expected
+
+
 def test_many_queries_are_resampled_in_blocks(monkeypatch):
     data, scores = make(400)
     plain = evaluate(scores, data, ["ndcg", "auc", "rmse"], n_bootstrap=2000)
@@ -147,9 +203,9 @@ def test_many_queries_are_resampled_in_blocks(monkeypatch):
 def test_the_same_seed_gives_the_same_interval_on_any_number_of_threads():
     data, scores = make(300)
     texts = ["ndcg@5", "auc", "rmse"]
-    one = evaluate(scores, data, texts, n_threads=1, seed=5)
-    two = evaluate(scores, data, texts, n_threads=3, seed=5)
-    other = evaluate(scores, data, texts, seed=6)
+    one = evaluate(scores, data, texts, n_threads=1, seed=5, n_bootstrap=1000)
+    two = evaluate(scores, data, texts, n_threads=3, seed=5, n_bootstrap=1000)
+    other = evaluate(scores, data, texts, seed=6, n_bootstrap=1000)
     for text in texts:
         assert one[text].interval == two[text].interval
         assert one[text].value == two[text].value

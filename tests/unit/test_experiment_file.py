@@ -9,7 +9,7 @@ import pytest
 import rankwood as rw
 from rankwood.errors import DataError, InputError, ParameterError
 from rankwood.experiments.config import read_experiment
-from rankwood.experiments.toml_positions import find_lines
+from rankwood.experiments.settings import find_lines
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
@@ -76,7 +76,7 @@ def test_a_good_file(read):
         {"learning_rate": 0.3, "max_leaves": 4},
         {"learning_rate": 0.3, "max_leaves": 8},
     ]
-    assert len(experiment.cells()) == 3 * 2  # one split, two repetitions
+    assert len(experiment.cells()) == 2 * 2 + 1  # one split, two repetitions; boosted is not random
     assert experiment.fold_names == ["split"]
 
 
@@ -168,6 +168,16 @@ WRONG = [
     ('baseline = "RF"', "baseline = 3", 31, r"\[compare\] baseline"),
     ('"wilcoxon", "t"', '"wilcoxen"', 32, r"\[compare\] tests: must be some of .* 'wilcoxen'"),
     ('"wilcoxon", "t"', "", 32, r"\[compare\] tests: is empty"),
+    ('correction = "holm"', 'test = "z"', 33, r"\[compare\] test: must be one of .* got 'z'"),
+    ('correction = "holm"', 'test = "randomization"', 33, "which tests leaves out. Add it there"),
+    ('correction = "holm"', "level = 1.0", 33, "level: must be a number between 0 and 1, got 1.0"),
+    ('correction = "holm"', "level = true", 33, "level: must be a number between 0 and 1"),
+    ('correction = "holm"', "level = nan", 33, "level: must be a number between 0 and 1"),
+    ('correction = "holm"', "margin = 0", 33, "margin: must be a number above 0, got 0"),
+    ('correction = "holm"', 'margin = "x"', 33, "margin: must be a number above 0, got 'x'"),
+    ('correction = "holm"', "resamples = 0", 33, "resamples: must be a whole number of at least 1"),
+    ('correction = "holm"', "resamples = 99999999", 33, "resamples: must be at most 10,000,000"),
+    ('correction = "holm"', "across_measures = 1", 33, "across_measures: must be true or false"),
     ('"holm"', '"homl"', 33, r"correction: .* Did you mean 'holm'"),
     ("queries = 20", "queries = 0", 2, r"\[data\] generate: n_queries must be"),
     (
@@ -190,7 +200,7 @@ WRONG = [
         "generate = { queries = 20, docs = 5, features = 4 }",
         'data = "no.txt"',
         2,
-        r"no file .*no.txt",
+        r"no.txt does not exist",
     ),
     ("generate = { queries = 20, docs = 5, features = 4 }", 'train = "t.txt"', 2, r"has no test"),
     ("generate = { queries = 20, docs = 5, features = 4 }", "folds = 5", 2, r"says how many folds"),
@@ -266,8 +276,32 @@ def test_values_from_outside_win(read):
         read(GOOD, overrides=["repetitions=1"])
     with pytest.raises(ParameterError, match=r"algorithm 'R' is not known. Did you mean"):
         read(GOOD, overrides=["algorithm.R.n_trees=7"])
-    with pytest.raises(ParameterError, match=r"\[run\] repetitons: there is no such key"):
+    with pytest.raises(
+        ParameterError, match=r"^--set run.repetitons=1: \[run\] repetitons: there is no such key"
+    ):
         read(GOOD, overrides=["run.repetitons=1"])
+    with pytest.raises(
+        ParameterError, match=r"^--set rum.seed=1: \[rum\]: .* Did you mean \[run\]"
+    ):
+        read(GOOD, overrides=["rum.seed=1"])
+    with pytest.raises(ParameterError, match=r"^--set run.seed.x=1: there is no such table"):
+        read(GOOD, overrides=["run.seed.x=1"])
+
+
+def test_a_place_of_data_from_outside_wins_over_the_file(tmp_path):
+    tables = {
+        "data": {"folds": "nowhere", "names": ["a", "b", "c"]},
+        "algorithm": [{"kind": "GBRT"}],
+    }
+    experiment = read_experiment(tables, overrides=["data.bundled=chess-B84", "data.folds=4"])
+    assert len(experiment.data.folds) == 4
+    for part in ("train", "vali", "test"):
+        (tmp_path / f"{part}.txt").write_text("0 qid:1 1:1\n1 qid:1 1:2\n")
+    tables["data"] = {"generate": {"queries": 9}, "folds": 3, "seed": 2}
+    experiment = read_experiment(tables, overrides=[f"data.folds={tmp_path}"])
+    assert [fold.name for fold in experiment.data.folds] == [tmp_path.name]
+    experiment = read_experiment(tables, overrides=["data.bundled=chess-B84"])
+    assert experiment.data.cut == {"folds": 3, "seed": 2}
 
 
 def test_a_small_trial_of_a_large_experiment(read):
@@ -296,3 +330,17 @@ def test_seeds_are_those_of_fold_and_repetition(read):
         by_repetition.setdefault(cell.repetition, set()).add(seed)
     assert [len(found) for found in by_repetition.values()] == [1, 1]
     assert by_repetition[1] != by_repetition[2]
+
+
+def test_how_algorithms_are_compared(read):
+    plain = read(GOOD).compare
+    assert (plain.test, plain.level, plain.margin) == ("wilcoxon", 0.05, 0.01)
+    assert (plain.resamples, plain.across_measures) == (10_000, False)
+    more = 'test = "t"\nlevel = 0.01\nmargin = "none"\nresamples = 500\nacross_measures = true'
+    chosen = read(GOOD + more).compare
+    assert (chosen.test, chosen.level, chosen.margin) == ("t", 0.01, None)
+    assert (chosen.resamples, chosen.across_measures) == (500, True)
+    usual = read(GOOD.replace('tests = ["wilcoxon", "t"]\n', ""))
+    assert (usual.tests, usual.compare.test) == (("t", "wilcoxon"), "t")
+    other = read(GOOD.replace('tests = ["wilcoxon", "t"]', 'test = "randomization"'))
+    assert other.tests == ("randomization", "t", "wilcoxon")

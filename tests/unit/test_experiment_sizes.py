@@ -173,7 +173,7 @@ def test_a_sample_of_the_queries_of_each_part(tmp_path, parts):
         ),
         ({"measures": {"costs": 3}}, "costs.*must be a cost file, or a list"),
         ({"data": {"split": [0.7, 0.3]}}, "size.*needs validation queries to choose on"),
-        ({"data": {"sample": [1, 2]}}, "sample.*must be how many queries of train, vali and test"),
+        ({"data": {"sample": [1, 2]}}, "sample.*must be how many queries of train, valid and test"),
         ({"data": {"sample": [1, 0, 3]}}, "sample.*must be how many queries"),
         (
             {"algorithm": [{**BOOSTED, "early_exit": "drop=2"}]},

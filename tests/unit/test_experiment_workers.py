@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import rankwood as rw
 from rankwood.errors import RunError
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.runner import make_plan
+from rankwood.experiments.store import RunFolder
 from rankwood.experiments.workers import run_on_processes
 from tests.unit.test_experiments import contents, same, tables
 
@@ -39,7 +42,7 @@ def test_the_number_of_processes_changes_nothing(tmp_path, undisturbed, jobs):
 
 
 def test_the_module_is_a_worker_when_it_is_run(tmp_path):
-    """It says "ready", answers each task with an outcome, and ends with the pipe."""
+    """It says "ready", answers each task with its trials and an outcome, and ends with the pipe."""
     plan = make_plan(read_experiment(tables()), out=tmp_path / "run")
     ours, theirs = Pipe()
     command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "rankwood.experiments.workers"]
@@ -53,6 +56,10 @@ def test_the_module_is_a_worker_when_it_is_run(tmp_path):
     assert ours.recv() == "ready"
     for task in plan.tasks[:2]:
         ours.send(task)
+        trials = [ours.recv() for _ in task.algorithm.candidates() if task.algorithm.tune]
+        assert [trial["parameters"] for trial in trials] == [
+            {"max_leaves": leaves} for leaves in task.algorithm.tune.get("max_leaves", ())
+        ]
         outcome = ours.recv()
         assert (outcome.cell, outcome.record["status"]) == (task.cell, "done")
     ours.close()
@@ -70,7 +77,7 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
     killed = []
 
     def kill_one(news):
-        if news.done in (2, 6):
+        if news.cell is not None and news.done in (2, 6):
             victims = [one for one in children() if one not in before and one not in killed]
             os.kill(victims[0], signal.SIGKILL)
             killed.append(victims[0])
@@ -95,11 +102,11 @@ def test_a_cell_that_kills_its_workers_has_failed_and_the_rest_goes_on(tmp_path)
     outcomes = {str(one.cell): one for one in run_on_processes(tasks, 2, 1)}
     assert len(outcomes) == 6
     bad = outcomes.pop(str(tasks[1].cell))
-    assert bad.record["error"] == "its worker died 2 times: exit code 7"
+    assert bad.record["error"] == "its worker died 3 times: exit code 7"
     assert all(one.is_done for one in outcomes.values())
 
 
-def start(file: Path, out: Path, jobs: int) -> subprocess.Popen:
+def start(file: Path, out: Path, jobs: int, *options: str) -> subprocess.Popen:
     code = "from rankwood.cli.main import run; run()"
     paths = os.pathsep.join([str(Path(rw.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
@@ -114,6 +121,7 @@ def start(file: Path, out: Path, jobs: int) -> subprocess.Popen:
             "--jobs",
             str(jobs),
             "-q",
+            *options,
         ],
         env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.DEVNULL,
@@ -143,52 +151,149 @@ tune = { max_leaves = [2, 5] }
 """
 
 
-def test_killed_ten_times_a_run_ends_like_an_undisturbed_one(tmp_path):
-    file = tmp_path / "run.toml"
-    file.write_text(FILE)
-    rw.run_experiment(file, out=tmp_path / "undisturbed", jobs=0)
-    chance = random.Random(20_261)
-    out = tmp_path / "killed"
-    for attempt in range(10):
-        process = start(file, out, jobs=attempt % 3)
-        n_before = len(list((out / "cells").glob("*"))) if out.exists() else 0
-        wanted = n_before + chance.randrange(5)
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            n_cells = len(list((out / "cells").glob("*"))) if out.exists() else -1
-            if n_cells >= wanted:
-                break
-            time.sleep(0.002)
-        time.sleep(chance.random() * 0.05)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stderr.close()
-    n_left = 120 - len(list((out / "cells").glob("*.parquet")))
-    assert n_left > 0  # or the last kills hit nothing
-    process = start(file, out, jobs=2)
-    assert process.wait(120) == 0, process.stderr.read()
-    process.stderr.close()
-    assert same(contents(tmp_path / "undisturbed"), contents(out))
-    assert not list(out.rglob(".*.part"))  # half-written files are never read, and taken away
+CAMPAIGN = (
+    FILE.replace("repetitions = 20", "repetitions = 14")
+    + """
+[[algorithm]]
+name = "searched"
+kind = "GBRT"
+n_trees = 5
+tune_method = "random"
+tune_trials = 5
+tune_folds = 2
+tune = { learning_rate = { low = 0.05, high = 0.5, log = true }, max_leaves = { low = 2, high = 9 } }
+"""
+)
+MOMENTS = 20
+
+
+class Campaign:
+    """A run that is disturbed at random moments, and what it must end like."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.file, self.out = folder / "run.toml", folder / "run"
+        self.file.write_text(CAMPAIGN)
+        rw.run_experiment(self.file, out=folder / "undisturbed", jobs=0)
+        self.expected = contents(folder / "undisturbed")
+        self.chance = random.Random(seed)
+
+    def finished(self) -> set[str]:
+        """The cells and trials that are there."""
+        cells = {path.name for path in self.out.glob("cells/*.parquet")}
+        trials = {f"{one.name} {one.stat().st_size}" for one in self.out.glob("trials/[!.]*")}
+        return cells | trials
+
+    def wait_for_a_moment(self, process: subprocess.Popen) -> None:
+        """Wait until some cells and trials were finished and a little longer, or while the process starts."""
+        if self.chance.random() < 0.25:
+            time.sleep(self.chance.random() * 1.5)
+            return
+        seen, wanted, deadline = self.finished(), self.chance.randrange(1, 6), time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline and wanted > 0:
+            with contextlib.suppress(FileNotFoundError):  # trials of a cell that was just finished
+                now = self.finished()
+                wanted -= len(now - seen)
+                seen = now
+            time.sleep(0.01)
+        time.sleep(self.chance.random() * 0.05)
+
+    def check_the_end(self) -> None:
+        """Nothing of the run may differ from one that was left alone."""
+        done = {path: path.stat().st_mtime_ns for path in self.out.glob("cells/*.parquet")}
+        assert len(done) < 126  # or the last kills hit nothing
+        process = start(self.file, self.out, jobs=2)
+        said = process.communicate(timeout=300)[1]
+        assert process.returncode == 0, said
+        assert {path: path.stat().st_mtime_ns for path in done} == done  # finished cells stay
+        assert same(contents(self.out), self.expected)
+        assert not list(self.out.rglob(".*.part"))  # half-written files are never read, and removed
+        assert not list(self.out.glob("trials/*"))
+
+
+def workers_of(parent: int) -> list[int]:
+    """The live workers that this process has started, by their command lines; they name their parent."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_text().rstrip("\0").split("\0")
+            if "rankwood.experiments.workers" in words and words[-1] == str(parent):
+                found.append(int(path.parent.name))
+    return [process for process in found if is_alive(str(process))]
+
+
+def check_no_orphans(parent: int) -> None:
+    deadline = time.monotonic() + 5
+    while workers_of(parent) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not workers_of(parent)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=lambda sent: sent.name)
+def test_ended_at_random_moments_a_run_loses_nothing(tmp_path, sent):
+    campaign = Campaign(tmp_path, seed=20_261)
+    n_in_order = 0
+    for attempt in range(MOMENTS):
+        process = start(campaign.file, campaign.out, jobs=attempt % 3)
+        campaign.wait_for_a_moment(process)
+        process.send_signal(sent)
+        said = process.communicate(timeout=120)[
+            1
+        ]  # ends when no worker holds standard error any more
+        check_no_orphans(process.pid)
+        if process.returncode == 143 and said != "error: ended by SIGTERM.\n":
+            n_in_order += 1
+            assert "the same command goes on with the rest" in said
+            assert rw.read_run(campaign.out).record["status"] == "interrupted"
+        elif process.returncode != 143:  # killed, or terminated before the command began
+            assert process.returncode == -sent
+            assert said == ""
+        # where C code called Python as the signal came, Python itself says that it has ignored an exception
+        assert "Traceback" not in said or "Exception ignored" in said
+    assert n_in_order >= (MOMENTS // 2 if sent == signal.SIGTERM else 0)
+    campaign.check_the_end()
+
+
+def test_workers_killed_at_random_moments_lose_nothing(tmp_path):
+    campaign = Campaign(tmp_path, seed=20_262)
+    n_killed = 0
+    while n_killed < MOMENTS:  # a run may be finished before all of them
+        shutil.rmtree(campaign.out, ignore_errors=True)
+        process, n_before = start(campaign.file, campaign.out, jobs=2), n_killed
+        while n_killed < MOMENTS and process.poll() is None:
+            campaign.wait_for_a_moment(process)
+            workers = workers_of(process.pid)
+            if workers:
+                os.kill(campaign.chance.choice(workers), signal.SIGKILL)
+                n_killed += 1
+        said = process.communicate(timeout=300)[1]
+        check_no_orphans(process.pid)
+        n_failed = said.count("its worker died 3 times")  # chance may hit one cell three times
+        assert process.returncode == (1 if n_failed else 0), said
+        n_lost = said.count("a worker was lost")
+        # The last kills may hit workers that have nothing left to do.
+        assert n_killed - n_before >= n_lost + n_failed > 0
+        assert len(rw.read_run(campaign.out).record["lost_workers"]) == n_lost
+        if n_failed:
+            again = start(campaign.file, campaign.out, 2, "--retry-failed")
+            said = again.communicate(timeout=300)[1]
+            assert again.returncode == 0, said
+        assert same(contents(campaign.out), campaign.expected)
 
 
 def test_workers_end_with_the_process_that_started_them(tmp_path):
+    """In the middle of a long cell, and while they start."""
     file = tmp_path / "run.toml"
     file.write_text(FILE.replace("n_trees = 60", "n_trees = 30000"))
-    process = start(file, tmp_path / "run", jobs=2)
-    listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    deadline = time.monotonic() + 60
-    workers: list[str] = []
-    while len(workers) < 2 and time.monotonic() < deadline:
-        workers = listing.read_text().split()
-        time.sleep(0.01)
-    assert len(workers) == 2
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stderr.close()
-    while any(is_alive(one) for one in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(is_alive(one) for one in workers)
+    for seconds in (0.0, 5.0):
+        process = start(file, tmp_path / "run", jobs=2)
+        deadline = time.monotonic() + 60
+        while len(workers_of(process.pid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(seconds)
+        assert len(workers_of(process.pid)) == 2
+        process.send_signal(signal.SIGKILL)
+        assert process.communicate(timeout=5)[1] == ""
+        check_no_orphans(process.pid)
 
 
 def is_alive(process: str) -> bool:
@@ -237,11 +342,41 @@ def test_dask_gives_the_same_results(tmp_path, undisturbed):
 
 
 @pytest_dask
+def test_trials_on_dask_are_kept(tmp_path, monkeypatch):
+    """They come as events; those that a resumed run is given are not made again."""
+    pytest.importorskip("distributed")
+    config = tables(run={"repetitions": 1})
+    del config["algorithm"][0]
+    config["algorithm"][0] |= {"n_trees": 200, "tune": {"max_leaves": [2, 3, 4, 5, 6, 7]}}
+    rw.run_experiment(config, out=tmp_path / "undisturbed")
+    told = threading.Event()
+    keep = RunFolder.keep_trial
+
+    def note(folder, task, trial):
+        keep(folder, task, trial)
+        told.set()
+
+    def stop(_):
+        assert told.wait(60)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "keep_trial", note)
+        patch.setattr("rankwood.experiments.workers._finished", lambda *_: stop(_))
+        with pytest.raises(KeyboardInterrupt):
+            rw.run_experiment(config, out=tmp_path / "run", dask="local", jobs=1)
+    plan = make_plan(read_experiment(config), out=tmp_path / "run")
+    assert sum(len(task.trials) for task in plan.tasks) > 0
+    rw.run_experiment(config, out=tmp_path / "run", dask="local", jobs=1)
+    assert same(contents(tmp_path / "run"), contents(tmp_path / "undisturbed"))
+
+
+@pytest_dask
 def test_a_dask_worker_killed_midway(tmp_path, undisturbed, cluster):
     killed = []
 
     def kill_one(news):
-        if news.done == 3:
+        if news.done == 3 and not killed:
             victim = next(iter(cluster.workers.values())).pid
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
@@ -249,6 +384,7 @@ def test_a_dask_worker_killed_midway(tmp_path, undisturbed, cluster):
     address = cluster.scheduler_address
     results = rw.run_experiment(tables(), out=tmp_path / "run", dask=address, progress=kill_one)
     assert killed
+    assert "is gone; its cells are run on others" in results.record["lost_workers"][0]
     assert {cell.status for cell in results.cells} == {"done"}
     assert same(contents(tmp_path / "run"), undisturbed)
 
@@ -269,7 +405,7 @@ def die_elsewhere(process: int) -> DeadlyElsewhere:
 @pytest_dask
 def test_a_cell_that_kills_dask_workers_has_failed(tmp_path):
     pytest.importorskip("distributed")
-    from rankwood.experiments.dask import run_on_dask
+    from rankwood.experiments.workers import run_on_dask
 
     plan = make_plan(read_experiment(tables(run={"repetitions": 1})), out=tmp_path / "run")
     deadly = dataclasses.replace(plan.tasks[1], preset=DeadlyElsewhere())
@@ -284,8 +420,8 @@ def test_a_cell_that_kills_dask_workers_has_failed(tmp_path):
 @pytest_dask
 def test_a_cluster_without_workers_is_not_waited_for_forever(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("rankwood.experiments.dask._LOOK_EVERY", 0.2)
-    monkeypatch.setattr("rankwood.experiments.dask._PATIENCE", 0.5)
+    monkeypatch.setattr("rankwood.experiments.workers._LOOK_AT_CLUSTER_EVERY", 0.2)
+    monkeypatch.setattr("rankwood.experiments.workers._PATIENCE", 0.5)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
         pytest.raises(RunError, match=r"has no workers left\. Finished cells are kept"),
@@ -296,7 +432,7 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(tmp_path, monkeypat
 @pytest_dask
 def test_no_scheduler_there(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("rankwood.experiments.dask._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("rankwood.experiments.workers._CONNECT_SECONDS", 1)
     with pytest.raises(RunError, match=r"there is no Dask scheduler at tcp://127.0.0.1:1"):
         rw.run_experiment(tables(), out=tmp_path / "run", dask="tcp://127.0.0.1:1")
 

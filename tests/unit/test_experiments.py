@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.errors import DataError, ParameterError, RunError, UnknownName
+from rankwood.errors import DataError, FormerNameWarning, ParameterError, RunError, UnknownName
 from rankwood.experiments.cells import FoldCache
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.runner import carry_out, make_plan, share_cores
@@ -33,6 +33,7 @@ def tables(**changes):
                 "kind": "GBRT",
                 "n_trees": 3,
                 "min_leaf": 2,
+                "subsample": 0.8,  # so that repetitions differ
                 "tune": {"max_leaves": [2, 5]},
             },
         ],
@@ -180,7 +181,7 @@ def test_only_what_has_changed_is_run_anew(tmp_path):
     assert len(plan.stale) == 6
     assert {cell.algorithm for cell in plan.kept} == {"tuned"}
     carry_out(plan)
-    assert len(list((folder / "replaced").glob("RF~*.parquet"))) == 6
+    assert len(list((folder / "stale" / "cells").glob("RF~*.parquet"))) == 6
     rw.run_experiment(changed, out=tmp_path / "fresh")
     assert same(contents(folder), contents(tmp_path / "fresh"))
 
@@ -197,7 +198,8 @@ def test_saying_a_default_changes_nothing(tmp_path):
     [
         ({"run": {"seed": 2}}, 12),
         ({"run": {"repetitions": 3}}, 6),  # one further repetition of each
-        ({"measures": {"primary": "p@3"}}, 12),
+        ({"measures": {"primary": "p@3"}}, 6),  # those that are tuned by it
+        ({"measures": {"also": ["err"]}}, 0),  # measured from the scores
         ({"data": {"seed": 5}}, 12),
         ({"compare": {"baseline": "RF"}}, 0),
         ({"run": {"jobs": 1, "threads": 2}}, 0),
@@ -214,8 +216,8 @@ def folds_on_disk(folder: Path, seed: int = 0) -> Path:
     data = rw.make_ranking(18, 8, 6, seed=seed)
     for name, fold in zip(("Fold1", "Fold2", "Fold3"), rw.make_folds(data, 3, seed=0), strict=True):
         (folder / name).mkdir(parents=True)
-        for part in ("train", "vali", "test"):
-            rw.write_letor(getattr(fold, part), folder / name / f"{part}.txt")
+        for part, rows in zip(("train", "vali", "test"), fold, strict=True):
+            rw.write_letor(rows, folder / name / f"{part}.txt")
     return folder
 
 
@@ -418,7 +420,8 @@ def test_what_training_sees_does_not_depend_on_the_test_part(tmp_path):
         ("test", "1 qid:2 1:1 4:3\n0 qid:2 1:0\n"),
     ):
         (tmp_path / f"{name}.txt").write_text(text)
-    files = {name: str(tmp_path / f"{name}.txt") for name in ("train", "vali", "test")}
+    parts = {"train": "train", "valid": "vali", "test": "test"}
+    files = {part: str(tmp_path / f"{name}.txt") for part, name in parts.items()}
     source = read_experiment(tables() | {"data": files}).data
     fold = FoldCache().get(source, source.folds[0].name, "", 1)
     assert fold.train.n_features == 2
@@ -459,7 +462,8 @@ def test_names_that_are_no_file_names(tmp_path):
     results = rw.run_experiment(config, out=tmp_path / "run")
     assert results.algorithms == names
     assert len(results.cells) == 18
-    assert all(path.parent.name == "cells" for path in (tmp_path / "run").rglob("*~1.parquet"))
+    parents = {path.parent for path in (tmp_path / "run").rglob("*~1.parquet")}
+    assert parents == {tmp_path / "run" / name for name in ("cells", "scores")}
 
 
 def test_two_processes_do_not_write_one_run(tmp_path):
@@ -483,6 +487,63 @@ def test_damaged_cells_are_run_again(tmp_path):
     assert len(make_plan(read_experiment(tables()), out=folder).tasks) == 3
     rw.run_experiment(tables(), out=folder)
     assert same(contents(folder), expected)
+
+
+def test_a_flipped_bit_of_a_cell_is_an_error_never_another_figure(tmp_path, rng):
+    folder = tmp_path / "run"
+    rw.run_experiment(tables(), out=folder)
+
+    def figures():
+        results = rw.read_run(folder)
+        values = results.values_by_repetition
+        means = [(cell.algorithm, cell.fold, sorted(cell.means.items())) for cell in results.cells]
+        return [values[key].tolist() for key in sorted(values)], means
+
+    expected = repr(figures())
+    path = folder / "cells" / "RF~Fold1~1.parquet"
+    whole = path.read_bytes()
+    n_refused = 0
+    for place in rng.integers(0, 8 * len(whole), 60).tolist():
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            found = repr(figures())
+        except DataError:
+            n_refused += 1
+        else:
+            assert found == expected
+    assert n_refused > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(repetitions=10**12), "repetitions must be whole numbers from 1 to"),
+        (lambda c: c.update(repetitions=True), "repetitions must be whole numbers from 1 to"),
+        (lambda c: c["algorithms"][0].update(repetitions=10**12), "repetitions must be whole"),
+        (lambda c: c["algorithms"][0].update(name=3), "must be texts"),
+        (lambda c: c.pop("algorithms"), "does not name algorithms, folds, measures"),
+        (lambda c: c.update(algorithms=7), "does not name algorithms, folds, measures"),
+        (
+            lambda c: c["data"].update(folds=c["data"]["folds"] * (10**6 + 1)),
+            "more than 1,000,000 cells",
+        ),
+    ],
+)
+def test_records_that_are_wrong_are_refused_at_once(tmp_path, change, message):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    configuration = {
+        "algorithms": [{"name": "A", "repetitions": 1}],
+        "data": {"folds": [{"name": "F"}]},
+        "measures": ["map"],
+        "repetitions": 1,
+    }
+    change(configuration)
+    (folder / "record.json").write_text(json.dumps({"format": 1, "configuration": configuration}))
+    with pytest.raises(DataError, match=f"record.json is damaged: .*{message}"):
+        rw.read_run(folder)
 
 
 def test_folders_that_hold_no_run(tmp_path):
@@ -558,7 +619,7 @@ def test_labels_made_binary(tmp_path):
     plain = rw.make_folds(rw.make_ranking(24, 8, 6), 3, seed=0)[0]
     for part, own in (
         (fold.train, plain.train),
-        (fold.vali, plain.vali),
+        (fold.vali, plain.valid),
         (fold.test(), plain.test),
     ):
         assert np.array_equal(part.labels, (own.labels >= 2).astype(float))
@@ -578,3 +639,87 @@ def test_feature_costs_from_a_file(tmp_path):
     costs.unlink()
     with pytest.raises(ParameterError, match="feature_costs: there is no file"):
         read_experiment(config)
+
+
+def test_a_run_remembers_how_its_algorithms_are_compared(tmp_path):
+    from rankwood.experiments.report.findings import find
+    from rankwood.experiments.settings import CompareSettings
+
+    compare = {"baseline": "RF", "test": "randomization", "level": 0.1, "resamples": 200}
+    results = rw.run_experiment(tables(compare=compare), out=tmp_path / "run")
+    assert results.compare == CompareSettings("randomization", 0.1, resamples=200)
+    assert find(results).comparison.test == "randomization"
+    path = tmp_path / "run" / "record.json"
+    record = json.loads(path.read_text())
+    del record["configuration"]["compare"]  # as version 0.1 wrote it
+    record["configuration"]["tests"] = ["wilcoxon", "t"]
+    path.write_text(json.dumps(record))
+    before = rw.read_run(tmp_path / "run")
+    assert before.compare == CompareSettings()
+    assert find(before).comparison.test == "wilcoxon"
+
+
+def test_the_models_of_the_winner_are_kept(tmp_path):
+    config = tables(run={"keep": "winners", "jobs": 0})
+    config["algorithm"] = [
+        {"kind": "RandomForest", "name": name, "n_trees": trees, "max_leaves": leaves}
+        for name, trees, leaves in (("stump", 1, 2), ("forest", 8, 30))
+    ]
+    results = rw.run_experiment(config, out=tmp_path / "run")
+    means = {name: np.nanmean(results.values(name, results.primary)) for name in results.algorithms}
+    winner = max(means, key=means.get)
+    assert results.record["winner"] == winner
+    models = sorted((tmp_path / "run" / "models").iterdir())
+    assert len(models) == sum(cell.algorithm == winner for cell in results.cells)
+    assert all(path.name.startswith(winner) for path in models)
+    assert rw.load(models[0]).n_trees == {"stump": 1, "forest": 8}[winner]
+    again = rw.run_experiment(
+        config, out=tmp_path / "run"
+    )  # nothing is run for the models that are gone
+    assert again.record["winner"] == winner
+    assert sorted((tmp_path / "run" / "models").iterdir()) == models
+
+
+def test_a_part_may_be_several_files(tmp_path):
+    data = rw.make_ranking(24, 8, 5, seed=1)
+    train, valid, test = rw.split_queries(data, (0.5, 0.25, 0.25), seed=0)
+    (tmp_path / "days").mkdir()
+    halves = np.array_split(np.arange(train.n_queries), 2)
+    for day, queries in enumerate(halves):
+        rw.write_table(train.take_queries(queries), tmp_path / "days" / f"{day}.parquet")
+    rw.write_table(train, tmp_path / "train.parquet")
+    rw.write_table(valid, tmp_path / "valid.parquet")
+    rw.write_table(test, tmp_path / "test.parquet")
+
+    def values(given):
+        parts = {"train": given, "valid": str(tmp_path / "valid.parquet")}
+        config = tables() | {"data": parts | {"test": str(tmp_path / "test.parquet")}}
+        config["algorithm"] = [{"kind": "GBRT", "n_trees": 3, "min_leaf": 2}]
+        results = rw.run_experiment(config, out=tmp_path / f"run-{len(str(given))}", jobs=0)
+        return results.values("GBRT", results.primary)
+
+    expected = values(str(tmp_path / "train.parquet"))
+    for given in (
+        str(tmp_path / "days"),
+        [str(tmp_path / "days" / f"{day}.parquet") for day in (0, 1)],
+    ):
+        np.testing.assert_array_equal(values(given), expected)
+    with pytest.raises(ParameterError, match="train: no file matches the pattern"):
+        read_experiment(tables() | {"data": {"train": str(tmp_path / "x-*.parquet"), "test": "t"}})
+
+
+def test_former_names_of_the_validation_part_are_told(tmp_path):
+    data = {"generate": {"queries": 20, "docs": 5, "features": 4}, "folds": 3}
+    with pytest.warns(FormerNameWarning, match='measure_on = "vali" is called "valid" now'):
+        former = read_experiment(tables() | {"data": data | {"measure_on": "vali"}})
+    assert former.data == read_experiment(tables() | {"data": data | {"measure_on": "valid"}}).data
+    for name in ("train", "vali", "test"):
+        (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
+    files = {name: str(tmp_path / f"{name}.txt") for name in ("train", "vali", "test")}
+    with pytest.warns(FormerNameWarning, match=r"\[data\] vali is called valid now"):
+        assert read_experiment(tables() | {"data": files}).data.has_vali
+    fold = rw.make_folds(rw.make_ranking(9, 4, 3), 3)[0]
+    with pytest.warns(FormerNameWarning, match="Fold: vali is called valid now"):
+        assert fold.vali is fold.valid
+    with pytest.warns(FormerNameWarning, match="chess: vali is called valid now"):
+        assert rw.datasets.chess("B84", "vali") == rw.datasets.chess("B84", "valid")

@@ -1,4 +1,4 @@
-"""``measure_on = "vali"``: an experiment whose tables are of the validation part."""
+"""``measure_on = "valid"``: an experiment whose tables are of the validation part."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def experiment(**data):
     return {"data": {"generate": generate, "seed": 3, **data}, "algorithm": ALGORITHMS}
 
 
-@pytest.mark.parametrize("part", ["test", "vali"])
+@pytest.mark.parametrize("part", ["test", "valid"])
 def test_the_part_that_is_measured(part, tmp_path):
     result = rw.run_experiment(experiment(measure_on=part), out=tmp_path / "run", jobs=0)
     data = rw.make_ranking(30, 6, 4, seed=2)
-    parts = dict(zip(("train", "vali", "test"), rw.split_queries(data, seed=3), strict=True))
+    parts = dict(zip(("train", "valid", "test"), rw.split_queries(data, seed=3), strict=True))
     found = sorted(query for _, query in result.queries)
     assert found == sorted(str(query) for query in parts[part].queries.tolist())
 
@@ -29,7 +29,7 @@ def test_the_part_that_is_measured(part, tmp_path):
 def test_a_run_of_the_one_part_is_none_of_the_other():
     digests = [
         fold_digests(read_experiment(experiment(measure_on=part)).data, {})
-        for part in ("test", "vali")
+        for part in ("test", "valid")
     ]
     assert digests[0] != digests[1]
     assert digests[0] == fold_digests(read_experiment(experiment()).data, {})
@@ -37,6 +37,6 @@ def test_a_run_of_the_one_part_is_none_of_the_other():
 
 def test_validation_data_that_are_not_there():
     with pytest.raises(ParameterError, match=r"measure_on: .*there are no validation data"):
-        read_experiment(experiment(measure_on="vali", split=[0.7, 0.3]))
+        read_experiment(experiment(measure_on="valid", split=[0.7, 0.3]))
     with pytest.raises(ParameterError, match="measure_on"):
         read_experiment(experiment(measure_on="train"))

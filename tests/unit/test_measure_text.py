@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from rankwood.errors import InputError, ParameterError, UnknownName
-from rankwood.measures.measure import MEASURES, PRESETS, Measure, parse_measure
-from rankwood.measures.options import FORMS
+from rankwood.measures.measure import FORMS, MEASURES, PRESETS, Measure, parse_measure
 
 
 @pytest.mark.parametrize(
@@ -57,6 +56,25 @@ def test_conventions_name_every_option_in_force():
     }
     assert parse_measure("err").conventions["max"] == "the data's largest label"
     assert parse_measure("auc").conventions == {"relevant": "1", "pooled": "over documents"}
+    assert parse_measure("auc[over=queries]").conventions == {"relevant": "1", "over": "queries"}
+
+
+def test_pooled_values_and_means_over_queries_have_names_of_their_own():
+    for text in ("auc", "rmse", "pauc@[0,5]", "auc[relevant=2]"):
+        pooled = parse_measure(text)
+        assert pooled.is_pooled
+        assert not pooled.over_queries.is_pooled
+        assert pooled.over_queries != pooled
+        assert parse_measure(str(pooled.over_queries)) == pooled.over_queries
+        assert pooled.over_queries.over_queries == pooled.over_queries
+    assert parse_measure("rmse[pooled]") == parse_measure("rmse[over=documents]") == Measure("rmse")
+    assert str(parse_measure("AUC[relevant=2, over=queries]")) == "auc[relevant=2,over=queries]"
+    assert parse_measure("ndcg@10").over_queries == parse_measure("ndcg@10")
+    assert [parse_measure(t).needs_queries for t in ("rmse", "auc", "rmse[over=queries]")] == [
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +85,9 @@ def test_conventions_name_every_option_in_force():
         ("@10", r"'@10' is not a measure"),
         ("ndcg@10[gain=linear", r"brackets must be closed"),
         ("ndcg@10]", r"brackets must be closed"),
+        ("ndcg@10[pooled]", r"ndcg is a mean over queries; only auc, pauc, rmse can be pooled"),
+        ("rmse[pooled,over=queries]", r"the option over is given twice"),
+        ("rmse[over=folds]", r"over of rmse 'folds' is not known"),
         ("ndcg@10[]", r"'ndcg@10\[\]': '' is not an option; write option=value"),
         ("ndcg@10[gain]", r"'gain' is not an option"),
         ("ndcg@10[gain=]", r"'gain=' is not an option"),

@@ -167,3 +167,14 @@ def test_infinite_scores_rank_first_and_last():
 
 def test_signed_zeros_are_tied():
     assert value("mrr", [0, 1], [-0.0, 0.0]) == 0.5
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_whole_numbers_that_float64_would_tie_are_refused(kind):
+    from rankwood.errors import DataError
+    from rankwood.measures.ranking import check_scores
+
+    exact = np.array([2**53, 2**53 - 1, 0], kind)
+    assert check_scores(exact, 3).tolist() == [2.0**53, 2.0**53 - 1, 0.0]
+    with pytest.raises(DataError, match="9,007,199,254,740,993, beyond the whole numbers"):
+        check_scores(np.array([2**53 + 1, 2**53, 0], kind), 3)

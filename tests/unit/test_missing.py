@@ -164,9 +164,11 @@ def test_steps_never_write_to_what_they_are_given(step, data):
 @pytest.mark.parametrize("step", SMALL, ids=IDS)
 def test_a_pipeline_ranks_like_its_parts(step, parts):
     train, test = parts
-    pipeline = Pipeline([("missing", clone(step)), ("ranker", rw.RandomForest(4, seed=2))])
+    pipeline = Pipeline(
+        [("missing", clone(step)), ("ranker", rw.RandomForest(4, max_leaves=100, seed=2))]
+    )
     fitted = clone(step).fit(train)
-    expected = rw.RandomForest(4, seed=2).fit(fitted.transform(train))
+    expected = rw.RandomForest(4, max_leaves=100, seed=2).fit(fitted.transform(train))
     scores = expected.predict(fitted.transform(test))
     assert np.array_equal(pipeline.fit(train).predict(test), scores)
     pipeline.fit(train.features, train.labels, ranker__qid=train.query_ids)
@@ -178,7 +180,9 @@ def test_a_pipeline_ranks_like_its_parts(step, parts):
 @pytest.mark.parametrize("step", [rw.FillMissing("median"), rw.PredictMissing(2)], ids=str)
 def test_cross_validation_with_queries(step, data):
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = rw.RandomForest(3).set_fit_request(qid=True).set_score_request(qid=True)
+        ranker = (
+            rw.RandomForest(3, max_leaves=100).set_fit_request(qid=True).set_score_request(qid=True)
+        )
         routed = {"qid": data.query_ids, "groups": data.query_ids}
         scores = cross_val_score(
             make_pipeline(clone(step), ranker),
@@ -190,7 +194,7 @@ def test_cross_validation_with_queries(step, data):
     expected = []
     for train, test in GroupKFold(3).split(data.features, data.labels, data.query_ids):
         fitted = clone(step).fit(data.take_rows(train))  # the training part only
-        part = rw.RandomForest(3).fit(fitted.transform(data.take_rows(train)))
+        part = rw.RandomForest(3, max_leaves=100).fit(fitted.transform(data.take_rows(train)))
         expected.append(part.score(fitted.transform(data.take_rows(test))))
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
 

@@ -15,8 +15,12 @@ from rankwood.experiments.config import read_experiment
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
 FOLDER = Path(__file__).parents[2] / "experiments"
-FILES = sorted(FOLDER.glob("*.toml"))
-LARGE = {"mohan-table-2.4.toml", "mohan-table-4.2.toml", "broof-tables-6.1-6.2.toml"}
+OF_CLICKS = FOLDER / "clicks.toml"  # needs a log with positions
+FILES = sorted(path for path in FOLDER.glob("*.toml") if path != OF_CLICKS)
+LARGE = {
+    *("mohan-table-2.4.toml", "mohan-table-4.2.toml", "broof-tables-6.1-6.2.toml"),
+    "every-ranker.toml",
+}
 
 
 def kinds_of(values) -> set[str]:
@@ -30,7 +34,8 @@ def kinds_of(values) -> set[str]:
 
 
 def skip_what_lacks(path: Path) -> None:
-    kinds = kinds_of(tomllib.loads(path.read_text())["algorithm"])
+    algorithms = tomllib.loads(path.read_text())["algorithm"]
+    kinds = kinds_of([one for one in algorithms if not one.get("optional")])
     if "MLPRanker" in kinds and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")
 
@@ -67,11 +72,40 @@ def test_a_papers_experiment_is_right_at_full_size(path, tmp_path):
     assert baselines <= {algorithm.name for algorithm in experiment.algorithms}
 
 
+def test_the_experiment_on_clicks_runs_on_a_log(tmp_path, monkeypatch):
+    """Trained on clicks with positions, measured on judgments without; a position bias comes from a file."""
+    monkeypatch.chdir(tmp_path)
+    judged = rw.make_ranking(n_queries=20, docs_per_query=8, n_features=5, seed=2)
+    scores = [judged.features[:, number].astype(float) for number in (0, 1)]
+    log = rw.simulate_clicks(
+        judged.take_queries(range(12)),
+        [s[: judged.query_offsets[12]] for s in scores],
+        sessions=300,
+        cutoff=5,
+        seed=1,
+    )
+    log.write("log.parquet")
+    rw.write_table(judged.take_queries(range(12, 20)), "test.parquet")
+    rw.position_bias(None, [1.0, 0.5, 0.3, 0.2, 0.2]).save("bias.json")
+    tables = tomllib.loads(OF_CLICKS.read_text())
+    for algorithm in tables["algorithm"]:
+        algorithm["n_trees"] = 3
+    tables["algorithm"].append(
+        {**tables["algorithm"][-1], "name": "with", "position_bias": "bias.json"}
+    )
+    results = rw.run_experiment(tables, out=tmp_path / "run", jobs=0)
+    assert {cell.status for cell in results.cells} == {"done"}, [c.message for c in results.cells]
+    means = {name: results.values(name, results.primary).mean() for name in results.algorithms}
+    assert means["forest"] != means["with"]
+
+
 def test_every_file_is_in_the_readme():
     text = (FOLDER / "README.md").read_text()
-    for path in FILES:
+    for path in (*FILES, OF_CLICKS):
         assert f"`{path.name}`" in text, path.name
-    assert set(re.findall(r"`([\w.-]+\.toml)`", text)) == {path.name for path in FILES}
+    assert set(re.findall(r"`([\w.-]+\.toml)`", text)) == {
+        path.name for path in (*FILES, OF_CLICKS)
+    }
 
 
 def test_table_6_1_of_mohan_has_a_size_and_a_cost_for_each_measure(tmp_path):

@@ -5,7 +5,10 @@ import csv
 import hashlib
 import io
 import json
+import math
 import re
+import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -15,15 +18,37 @@ import numpy as np
 import pytest
 
 from rankwood.errors import DataError, ParameterError, UnknownName
-from rankwood.experiments.report import write_report
-from rankwood.experiments.report.charts import charts_of
-from rankwood.experiments.report.drawing import Scale, linear_ticks, spread, value_range
+from rankwood.experiments.report import formatting, write_report
+from rankwood.experiments.report.charts import charts_of, mean_histories, rounds_chart
+from rankwood.experiments.report.drawing import (
+    Line,
+    Mark,
+    Scale,
+    linear_ticks,
+    series,
+    spread,
+    value_range,
+)
+from rankwood.experiments.report.files import escape_latex as latex_escaped
+from rankwood.experiments.report.files import latex_tables, markdown_report
 from rankwood.experiments.report.findings import find
 from rankwood.experiments.report.formatting import duration, p_text, summary
-from rankwood.experiments.report.page import html_page, packed, queries_by_change, ranks_of
+from rankwood.experiments.report.page import (
+    explorer_data,
+    html_page,
+    packed,
+    queries_by_change,
+    ranks_of,
+)
 from rankwood.experiments.report.render import svg_file
-from rankwood.experiments.report.text_files import escape_latex as latex_escaped
-from rankwood.experiments.report.text_files import latex_tables, markdown_report
+from rankwood.experiments.report.tables import (
+    pairs_table,
+    practical_table,
+    result_notes,
+    results_table,
+    spread_table,
+)
+from rankwood.experiments.settings import CompareSettings
 from tests import report_runs
 
 pytestmark = pytest.mark.jit_only  # rankers are fitted, and the report has no kernels of its own
@@ -105,6 +130,14 @@ def findings(run):
 
 
 @pytest.fixture(scope="module")
+def repeated():
+    """Two of three rankers are not random, and each is fitted twice on each fold."""
+    rankers = report_runs.small_rankers()
+    chosen = {name: rankers[name] for name in ("RF", "GBRT", "RankSVM")}
+    return report_runs.fitted_run(chosen, n_queries=30, measures=["ndcg@10", "map"])
+
+
+@pytest.fixture(scope="module")
 def page(findings):
     return check(html_page(findings))
 
@@ -183,7 +216,8 @@ def test_few_algorithms(run, names):
 
 
 def test_twenty_algorithms(run):
-    found = find(report_runs.enlarged(run, n_algorithms=20))
+    quick = replace(run, compare=CompareSettings(resamples=500))
+    found = find(report_runs.enlarged(quick, n_algorithms=20))
     page = check(html_page(found))
     assert "of 20 algorithms" in page.text
 
@@ -261,6 +295,9 @@ def test_a_measure_over_all_documents_has_means_without_tests(run):
     assert found.standings["RF", "rmse"].mean == 2.5
     assert found.best_by("rmse") == "RF"  # the shortest name has the smallest error
     assert "Lower is better: rmse." in check(html_page(found)).text
+    titles = {chart.title: chart.caption for chart in charts_of(found)}
+    assert "Mean ndcg@10 with 95 % intervals" in titles
+    assert "no intervals and no tests" in titles["rmse"]  # nor does the chart promise any
 
 
 def test_the_same_run_gives_the_same_bytes(run):
@@ -284,7 +321,8 @@ def test_queries_that_do_not_fit_are_left_out_and_that_is_told(run):
     long = [(fold, f"{place} " + "x" * 500) for place, (fold, _) in enumerate(run.queries)] * 1000
     values = {key: np.tile(array, 1000) for key, array in run.values_by_repetition.items()}
     large = replace(run, queries=long, values_by_repetition=values, rankings=lambda *_: None)
-    large = report_runs.some_of(replace(large, measures=["ndcg@10"]), ["RF"])
+    large = replace(large, measures=["ndcg@10"], compare=CompareSettings(resamples=200))
+    large = report_runs.some_of(large, ["RF"])
     page = check(html_page(find(large)))
     kept = len(page.block("explorer-data")["queries"])
     assert kept < 45_000
@@ -345,7 +383,8 @@ def test_every_file_is_written(run, tmp_path):
     folder = tmp_path / "new" / "report"
     assert page == folder / "report.html"
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    charts = ["means", "means-2", "means-3", "differences", "folds", "rounds", "times"]
+    charts = [*(f"{kind}{n}" for kind in ("intervals", "means") for n in ("", "-2", "-3"))]
+    charts += ["differences", "folds", "rounds", "times"]
     assert names == {
         "report.html",
         "report.md",
@@ -374,7 +413,7 @@ def test_figures_as_png(run, tmp_path):
     hostile = report_runs.renamed(run, {"GBRT": report_runs.HOSTILE, "RF": "$x_1^2$ 木"})
     write_report(hostile, tmp_path, formats=["png"])
     figures = sorted((tmp_path / "figures").iterdir())
-    assert len(figures) == 7
+    assert len(figures) == 10
     for path in figures:
         start = path.read_bytes()[:24]
         assert start.startswith(b"\x89PNG")
@@ -409,8 +448,18 @@ def check_latex(text: str) -> int:
         assert depth >= 0
     assert depth == 0
     assert plain.count("$") % 2 == 0
-    tables = re.findall(r"\\begin\{tabular\}\{([lr]+)\}(.*?)\\end\{tabular\}", text, re.DOTALL)
+    tables = re.findall(
+        r"\\begin\{tabular\}\{@\{\}([lr]+)@\{\}\}(.*?)\\end\{tabular\}\}", text, re.DOTALL
+    )
     assert len(tables) == text.count(r"\begin{table}") == text.count(r"\end{table}")
+    assert text.count(r"\resizebox{\ifdim\width>\columnwidth") == len(tables)  # it fits a column
+    known = {"begin", "end", "centering", "caption", "label", "resizebox", "ifdim", "width", "fi"}
+    known |= {"columnwidth", "else", "toprule", "midrule", "bottomrule", "par", "smallskip"}
+    known |= {"parbox", "footnotesize", "textbf", "underline", "textsuperscript", "textless"}
+    known |= {"textgreater", "textbar", "textbackslash", "textasciitilde", "textasciicircum"}
+    known |= {"dag", "ddag", "infty", "dots", "times", "pm"}
+    lines = [line for line in text.splitlines() if not line.startswith("%")]
+    assert set(re.findall(r"\\([A-Za-z]+)", "\n".join(lines))) <= known
     for kinds, body in tables:
         for row in (line for line in body.splitlines() if line.rstrip().endswith(r"\\")):
             assert len(re.findall(r"(?<!\\)&", row)) == len(kinds) - 1
@@ -464,4 +513,262 @@ def test_numbers_in_words():
         "0.0123",
         "0.46",
         "–",
+    ]
+
+
+# --- what decides, and what is said ----------------------------------------------------------------------------------------
+
+
+def noisy_run(run, *, shift=0.0, seed=0, n_algorithms=3, **settings):
+    """The run with made values, whose second algorithm is better by ``shift``."""
+    generator = np.random.default_rng(seed)
+    names = run.algorithms[:n_algorithms]
+    base = generator.beta(1.0, 1.0, len(run.queries))
+    values = {}
+    for place, name in enumerate(names):
+        own = base + generator.normal(0.0, 0.1, (2, len(base))) + shift * (place == 1)
+        for measure in run.measures:
+            values[name, measure] = own
+    return replace(
+        report_runs.some_of(run, names),
+        values_by_repetition=values,
+        compare=CompareSettings(**{"resamples": 300, **settings}),
+    )
+
+
+@pytest.mark.parametrize("test", ["t", "wilcoxon", "randomization"])
+def test_no_sentence_contradicts_the_interval_beside_it(run, test):
+    said = set()
+    for seed in range(20):
+        one = replace(run, measures=run.measures[:1])
+        changed = noisy_run(one, shift=0.035, seed=seed, n_algorithms=5, test=test, margin=None)
+        findings = find(replace(changed, tests=["t", "wilcoxon", "randomization"]))
+        text = formatting.summary(findings)
+        if findings.best == findings.baseline:
+            continue
+        low, high = findings.comparison[findings.best].interval
+        excludes = low > 0.0 or high < 0.0
+        if "may be chance" in text and excludes:
+            assert "because it is that of this comparison without correction" in text
+            said.add("both")
+        elif "is significant" in text:
+            assert excludes or "because opposite differences" in text
+            said.add("significant")
+        else:
+            said.add("chance")
+        assert formatting.TEST_NAMES[test] in text
+    assert {"significant", "both"} <= said
+
+
+def test_the_test_that_decides_is_chosen_once(run):
+    for test in ("t", "wilcoxon"):
+        findings = find(noisy_run(run, shift=0.1, test=test, level=0.1))
+        name = formatting.TEST_NAMES[test]
+        page = check(html_page(findings))
+        assert f"is decided by {name}: p < 0.1" in page.text
+        assert f"by {name} after Holm" in page.text
+        assert "90 % interval" in page.text
+        assert "95 % interval" not in page.text
+        assert findings.comparison.test == test
+        assert f"{formatting.SHORT_TEST_NAMES[test]} (decides)" in page.text
+
+
+def test_differences_with_intervals_are_the_first_chart(findings, page):
+    keys = [chart.key for chart in charts_of(findings)]
+    assert keys[:3] == ["intervals", "means", "differences"]
+    figures = [a["id"] for a in page.named("figure")]
+    assert figures[:2] == ["chart-intervals", "chart-means"]
+    chart = charts_of(findings)[0]
+    pairs = {row[0].text: [cell.order for cell in row[1:4]] for row in chart.table.rows}
+    for pair in findings.comparison.pairs:
+        assert pairs[pair.name] == [pair.center, *pair.interval]
+
+
+@pytest.mark.parametrize("test", ["t", "wilcoxon", "randomization"])
+def test_a_difference_is_drawn_inside_its_interval(run, test):
+    # One algorithm is a little better for most queries, and much worse for a few: the mean difference is outside the
+    # interval of Wilcoxon's test, which is of a median.
+    changed = noisy_run(run, shift=0.0, n_algorithms=2, test=test, margin=None)
+    first, second = changed.algorithms
+    number = np.arange(len(run.queries))
+    skewed = np.where(number % 12 == 0, -0.6, 0.02 + 0.002 * (number % 7))
+    values = {
+        key: np.zeros_like(each) + (skewed if key[0] == second else 0.0)
+        for key, each in changed.values_by_repetition.items()
+    }
+    tests = ["t", "wilcoxon", "randomization"]
+    findings = find(replace(changed, values_by_repetition=values, tests=tests, baseline=first))
+    pair = findings.comparison[second]
+    low, high = pair.interval
+    assert (low <= pair.difference <= high) == (test != "wilcoxon")
+    sheet = charts_of(findings)[0].draw(860.0)
+    mark = next(each for each in sheet.shapes if isinstance(each, Mark))
+    ends = [line for line in sheet.shapes if isinstance(line, Line) and line.role == mark.role]
+    drawn = [x for line in ends for x, y in line.points if y == mark.y]
+    assert min(drawn) < mark.x < max(drawn)
+    assert ("Hodges-Lehmann median" in formatting.interval_text(findings.comparison, pair)) == (
+        test == "wilcoxon"
+    )
+    detail = pairs_table(findings, findings.primary).rows[0][1].detail
+    assert ("median +0.02" in detail) == (test == "wilcoxon")
+
+
+def test_a_missing_repetition_is_marked(repeated):
+    values = {key: array.copy() for key, array in repeated.values_by_repetition.items()}
+    first = [fold == repeated.folds[0] for fold, _ in repeated.queries]
+    for measure in repeated.measures:
+        values["GBRT", measure][1, first] = np.nan
+    lost = ("GBRT", repeated.folds[0], 2)
+    cells = [c for c in repeated.cells if (c.algorithm, c.fold, c.repetition) != lost]
+    findings = find(replace(repeated, values_by_repetition=values, cells=cells))
+    table = results_table(findings)
+    marks = {row[0].text: row[1].marks for row in table.rows}
+    assert [name for name, mark in marks.items() if "‡" in mark] == ["GBRT"]
+    assert any("repetitions of folds are missing" in n and "GBRT 1" in n for n in table.notes)
+    assert len(findings.by_repetition("GBRT", repeated.primary)) == 1
+    whole = results_table(find(repeated))
+    assert not any("‡" in row[1].marks for row in whole.rows)
+
+
+def test_the_spread_over_seeds(repeated):
+    table = spread_table(find(repeated), repeated.primary)
+    by_name = {row[0].text: row for row in table.rows}
+    means = repeated.values_by_repetition["RF", repeated.primary].mean(axis=1)
+    assert by_name["RF"][2].order == pytest.approx(means.std(ddof=1))
+    assert by_name["RankSVM"][2].order == 0.0  # nothing in it is random
+    shares = [float(cell.detail.rstrip(" %")) for cell in by_name["RF"][3:]]
+    assert sum(shares) == pytest.approx(100, abs=1.5)
+    once = replace(
+        repeated, values_by_repetition={k: v[:1] for k, v in repeated.values_by_repetition.items()}
+    )
+    assert spread_table(find(once), repeated.primary) is None
+
+
+def test_the_explorer_has_values_and_rankings_of_one_repetition(repeated):
+    content = explorer_data(find(repeated)).content
+    number = content["algorithms"].index("RF")
+    given = content["measures"][0]["values"][number]
+    raw = np.frombuffer(base64.b64decode(given["data"]), "<u2")
+    values = given["low"] + given["step"] * raw
+    assert values == pytest.approx(
+        repeated.values_by_repetition["RF", repeated.primary][0], abs=1e-4
+    )
+    assert np.abs(values - repeated.values("RF", repeated.primary)).max() > 0.01
+    bare = find(replace(repeated, rankings=lambda *_: None))
+    given = explorer_data(bare).content["measures"][0]["values"][number]
+    raw = np.frombuffer(base64.b64decode(given["data"]), "<u2")
+    means = given["low"] + given["step"] * raw
+    assert means == pytest.approx(repeated.values("RF", repeated.primary), abs=1e-4)
+
+
+def test_one_label_has_one_colour_in_all_queries(findings):
+    content = explorer_data(findings).content
+    labels = [label for one in content["rankings"].values() for label in one["labels"]]
+    assert content["greatest"] == max(labels)
+
+
+def test_how_to_repeat_is_folded(findings):
+    part = html_page(findings).partition('id="repeat"')[2]
+    assert part.partition("</h2>")[2].startswith('<details class="printed"><summary>')
+
+
+def test_the_rounds_chart_shows_what_was_measured(run):
+    cells = [replace(cell, history={}) for cell in run.cells if cell.algorithm in ("RF", "GBRT")]
+    histories = {"RF": [0.1, 0.2, 0.3, math.nan, math.nan], "GBRT": [0.1] + [math.nan, 0.35] * 20}
+    cells = [replace(cell, history={"ndcg": histories[cell.algorithm]}) for cell in cells]
+    findings = find(replace(run, cells=cells))
+    lines = mean_histories(findings)["ndcg"]
+    assert lines["RF"] == pytest.approx([0.1, 0.2, 0.3])
+    sheet = rounds_chart(findings, "ndcg", 860.0)
+    drawn = {s.role: s for s in sheet.shapes if isinstance(s, Line) and s.role.startswith("series")}
+    own, other = drawn[series(findings.index_of("RF"))], drawn[series(findings.index_of("GBRT"))]
+    assert len(own.points) == 3
+    assert len(other.points) == 21
+    end = own.points[-1]
+    led_on = [s for s in sheet.shapes if isinstance(s, Line) and end in s.points and s is not own]
+    assert not led_on  # no line goes on from its last measured round
+
+
+def test_latex_has_differences_with_intervals(run, findings):
+    text = latex_tables(findings)
+    assert check_latex(text) == 1 + len(run.measures)
+    pair = findings.comparison["RankSVM"]
+    numbers = (pair.difference, pair.median, *pair.interval)
+    difference, median, low, high = (f"{each:+.4f}".replace("-", "$-$") for each in numbers)
+    assert f"{difference} & {median} {{[}}{low}, {high}{{]}}" in text  # Wilcoxon's test decides
+    by_t = find(replace(run, compare=CompareSettings(test="t", resamples=200)))
+    pair = by_t.comparison["RankSVM"]
+    numbers = (pair.difference, *pair.interval)
+    difference, low, high = (f"{each:+.4f}".replace("-", "$-$") for each in numbers)
+    assert f"{difference} & {{[}}{low}, {high}{{]}}" in latex_tables(by_t)
+
+
+def test_results_by_many_measures_are_cut_into_tables_that_can_be_read(run):
+    names = ["ndcg@10", *(f"mean_ndcg[discount=letor,gain={place}]" for place in "abc")]
+    values = {
+        (name, measure): run.values_by_repetition[name, "ndcg@10"]
+        for name in run.algorithms
+        for measure in names
+    }
+    cells = [replace(c, means=dict.fromkeys(names, c.means["ndcg@10"])) for c in run.cells]
+    conventions = dict.fromkeys(names, run.conventions["ndcg@10"])
+    many = replace(
+        run, measures=names, values_by_repetition=values, cells=cells, conventions=conventions
+    )
+    text = latex_tables(find(many))
+    assert check_latex(text) == 3 + len(names)
+    heads = re.findall(r"^ *algorithm &(.*)\\\\$", text.partition("comparisons-")[0], re.MULTILINE)
+    assert [head.count("&") + 1 for head in heads] == [2, 1, 1]
+    assert "part 3 of 3" in text
+    assert r"\label{tab:results-3}" in text
+
+
+@pytest.mark.slow
+def test_latex_is_set(run, tmp_path):
+    pdflatex = shutil.which("pdflatex")
+    if pdflatex is None:
+        pytest.skip("there is no TeX here")
+    hostile = report_runs.renamed(run, {"RF": r"a_b & 50% {x} \y $z$ #1 ~^ <|> [*]"})
+    (tmp_path / "tables.tex").write_text(latex_tables(find(hostile)))
+    (tmp_path / "paper.tex").write_text(
+        r"\documentclass[twocolumn]{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx}"
+        r"\begin{document}\input{tables.tex}\end{document}"
+    )
+    command = [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull \\hbox" not in done.stdout
+
+
+def test_a_correction_across_measures_is_told(run):
+    findings = find(noisy_run(run, shift=0.05, across_measures=True))
+    single = find(noisy_run(run, shift=0.05))
+    name = run.algorithms[1]
+    p = findings.comparison[name].adjusted["wilcoxon"]
+    assert p > single.comparison[name].adjusted["wilcoxon"]
+    assert "over 6 comparisons by 3 measures" in formatting.summary(findings)
+    assert any(
+        "corrected over all 3 pairs by 3 measures" in note for note in result_notes(findings)
+    )
+
+
+def test_small_differences_have_a_table(findings):
+    table = practical_table(findings)
+    names = [column.name for column in table.columns]
+    assert names[2:] == [
+        "detectable",
+        "equivalent within",
+        "p, equivalence",
+        "P(worse)",
+        "P(equal)",
+        "P(better)",
+    ]
+    for row in table.rows:
+        assert sum(cell.order for cell in row[5:]) == pytest.approx(1.0)
+    none = find(replace(findings.results, compare=CompareSettings(margin=None, resamples=200)))
+    assert [c.name for c in practical_table(none).columns][2:] == [
+        "detectable",
+        "equivalent within",
     ]

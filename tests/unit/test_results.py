@@ -119,7 +119,7 @@ def test_matplotlib_is_imported_in_one_module_and_only_to_draw():
         if "import matplotlib" in path.read_text() or "from matplotlib" in path.read_text()
     }
     assert importing == {"evaluation/plots.py"}
-    code = "import sys, rankwood.evaluation.plots, rankwood.studies.cost_curve; print('matplotlib' in sys.modules)"
+    code = "import sys, rankwood.evaluation.plots, rankwood.studies.sizes; print('matplotlib' in sys.modules)"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

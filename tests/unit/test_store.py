@@ -15,7 +15,8 @@ import pytest
 from rankwood.data import cache
 from rankwood.data.dataset import RankingData
 from rankwood.data.synthetic import make_ranking
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError, DataWarning, ParameterError
+from rankwood.rankers.boosted import GBRT
 
 OPTIONS = {"absent": "zero"}
 
@@ -207,15 +208,13 @@ def test_sample_finds_a_change_whose_time_was_set_back(
     assert reader.calls == 2
 
 
-def test_between_the_samples_only_verify_finds_a_change_whose_time_was_set_back(
+def test_a_change_between_the_samples_is_found_whose_time_was_set_back(
     path: Path, reader: Reader, entry: Path
 ) -> None:
     status = path.stat()
     change_byte(path, between_samples(path))
-    restore_time(path, status)
+    restore_time(path, status)  # that of the last change of the file cannot be
     cache.cached(path, OPTIONS, reader)
-    assert reader.calls == 1  # the documented limit
-    cache.cached(path, OPTIONS, reader, verify=True)
     assert reader.calls == 2
 
 
@@ -343,15 +342,62 @@ def test_a_file_in_place_of_an_entry_is_replaced(path: Path, reader: Reader, ent
     assert sorted(found.name for found in entry.parent.iterdir()) == [entry.name]
 
 
-def test_a_flipped_byte_deep_in_the_features_is_found_by_verify(path: Path) -> None:
+def test_a_flipped_byte_deep_in_the_features_is_found(path: Path) -> None:
     reader = Reader(RankingData(np.zeros((3000, 100)), np.zeros(3000)))
     cache.cached(path, {}, reader)
     features = cache.entries()[0].folder / "features.npy"
     change_byte(features, between_samples(features))
-    cache.cached(path, {}, reader)
-    assert reader.calls == 1  # the documented limit
-    assert cache.cached(path, {}, reader, verify=True) == reader.data
+    assert cache.cached(path, {}, reader) == reader.data
     assert reader.calls == 2
+
+
+def test_damage_of_large_arrays_is_a_warning_while_they_are_in_use(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_CHECKED_AT_ONCE", 1000)
+    is_in_use, watch = (
+        threading.Event(),
+        cache._watch,
+    )  # a check that ends sooner makes the read a fresh one
+    monkeypatch.setattr(cache, "_watch", lambda *given: is_in_use.wait(60) and watch(*given))
+    reader = Reader(RankingData(np.zeros((3000, 100)), np.zeros(3000)))
+    cache.cached(path, {}, reader)
+    features = cache.entries()[0].folder / "features.npy"
+    change_byte(features, between_samples(features))
+    with pytest.warns(DataWarning, match=r"features\.npy was damaged on the disk"):  # noqa: PT031
+        before = set(threading.enumerate())
+        cache.cached(path, {}, reader)
+        is_in_use.set()
+        for thread in set(threading.enumerate()) - before:
+            thread.join()
+    assert reader.calls == 1
+    assert cache.entries() == []  # the next read is a fresh one
+
+
+@pytest.mark.parametrize("use", ["fit", "predict"])
+def test_a_file_that_is_cut_while_it_is_mapped_is_an_error_not_a_signal(
+    path: Path, use: str
+) -> None:
+    data = make_ranking(20, 10, 4, seed=1)
+    cache.cached(path, {}, Reader(data))
+    mapped = cache.cached(path, {}, Reader(data))
+    model = GBRT(2, min_leaf=2).fit(data)
+    os.truncate(cache.entries()[0].folder / "features.npy", 200)
+    with pytest.raises(DataError, match=r"was cut from [\d,]+ to 200 bytes while it was in use"):
+        model.fit(mapped) if use == "fit" else model.predict(mapped)
+
+
+def test_the_checksum_sees_every_bit_and_the_order(rng: np.random.Generator) -> None:
+    array = rng.integers(0, 2**63, 3000)
+    before = cache.checksum(array)
+    for place in (0, 511, 512, 2047, 2999):
+        changed = array.copy()
+        changed[place] ^= 1
+        assert cache.checksum(changed) != before
+    for one, other in ((0, 1), (0, 512), (100, 2000)):
+        swapped = array.copy()
+        swapped[[one, other]] = array[[other, one]]
+        assert cache.checksum(swapped) != before
 
 
 def test_threads_side_by_side_all_get_the_data(path: Path, reader: Reader) -> None:

@@ -15,17 +15,21 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
+from rankwood.data.trec import Run, scores_of_run
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTexts, evaluate
-from rankwood.evaluation.paired_tests import TESTS
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.evaluation.significance import (
+    DEFAULT_TESTS,
     Comparison,
     checked_baselines,
     compare_values,
     comparison_table,
+    corrected_across,
+    disagreements,
     legend,
+    practical_tables,
     strongest,
 )
 from rankwood.measures.measure import is_minimised, squeeze
@@ -44,12 +48,16 @@ def compare(
     baseline: str | Sequence[str] | None = None,
     preset: str | None = None,
     by: Any = None,
-    tests: Sequence[str] = TESTS,
+    tests: Sequence[str] = DEFAULT_TESTS,
+    test: str | None = None,
     correction: str = "holm",
     level: float = 0.05,
+    margin: float | None = None,
+    across_measures: bool = False,
     n_resamples: int = 10_000,
-    n_bootstrap: int = 1_000,
+    n_bootstrap: int = 10_000,
     n_changed: int = 10,
+    judged: Any = None,
     seed: int = 0,
     n_threads: int | None = None,
 ) -> SystemComparison:
@@ -59,7 +67,8 @@ def compare(
     ----------
     systems
         By name, a fitted model or one score per row of ``data``; two or more. A model that was fitted to some of the
-        data's features is given these, if they have names.
+        data's features is given these, if they have names. A TREC run, as ``rankwood.data.trec`` reads it, serves too:
+        documents that it has not retrieved count as missed.
     data
         Labelled documents with queries.
     measures, preset, by
@@ -67,38 +76,55 @@ def compare(
     baseline
         The system that others are compared with; by default the best by each measure. Of several, the strongest of
         them by each measure.
-    tests, correction, level, n_resamples
+    tests, test, correction, level, margin, n_resamples
         As for ``compare_values``.
+    across_measures
+        Correct over the comparisons by all measures together, as well as over systems.
     n_bootstrap
-        Resamples of the queries for intervals.
+        Resamples of the queries for the interval of each system's own value.
     n_changed
         How many of the queries that changed most are kept for each system.
+    judged
+        Marks the rows whose label is known; the others have label 0.
     """
     named = _checked(systems, baseline)
     _refuse_other_data(data)
     n_changed = checks.whole_number("n_changed", n_changed, 0)
     scores = {name: scores_of(name, system, data) for name, system in named.items()}
-    options = {"preset": preset, "by": by, "n_bootstrap": n_bootstrap, "seed": seed}
+    options = {
+        "preset": preset,
+        "by": by,
+        "n_bootstrap": n_bootstrap,
+        "seed": seed,
+        "judged": judged,
+    }
+    retrieved = {
+        name: scores[name] > -np.inf for name, one in named.items() if isinstance(one, Run)
+    }
     evaluations = {
-        name: evaluate(each, data, measures, n_threads=n_threads, **options)
+        name: evaluate(
+            each, data, measures, retrieved=retrieved.get(name), n_threads=n_threads, **options
+        )
         for name, each in scores.items()
     }
     chosen = {
         "baseline": baseline,
         "tests": tests,
+        "test": test,
         "correction": correction,
         "level": level,
+        "margin": margin,
         "n_resamples": n_resamples,
-        "n_bootstrap": n_bootstrap,
         "seed": seed,
     }
-    comparisons = _comparisons(evaluations, chosen)
+    is_across = checks.true_or_false("across_measures", across_measures)
+    comparisons = _comparisons(evaluations, chosen, is_across)
     first = next(iter(comparisons.values()))
     values = {name: next(iter(each)).per_query for name, each in evaluations.items()}
     changed = changed_queries(values, scores, first.baseline, data, n_changed, n_threads)
     segments = {
         segment: _comparisons(
-            {name: each.segments[segment] for name, each in evaluations.items()}, chosen
+            {name: each.segments[segment] for name, each in evaluations.items()}, chosen, is_across
         )
         for segment in next(iter(evaluations.values())).segments
     }
@@ -110,6 +136,8 @@ def scores_of(name: str, system: Any, data: RankingData) -> Floats:
     """One score per row; errors are prefixed with the name of the system."""
     predict = getattr(system, "predict", None)
     try:
+        if isinstance(system, Run):
+            return scores_of_run(system, data)
         given = system if predict is None else predict(_features_for(system, data))
         return check_scores(given, data.n_documents)
     except DataError as error:
@@ -132,7 +160,7 @@ def _features_for(model: Any, data: RankingData) -> RankingData:
 
 
 def _comparisons(
-    evaluations: Mapping[str, Evaluation], options: Mapping[str, Any]
+    evaluations: Mapping[str, Evaluation], options: Mapping[str, Any], is_across: bool
 ) -> dict[str, Comparison]:
     """A comparison per measure, by the text that names it."""
     one = next(iter(evaluations.values()))
@@ -149,7 +177,7 @@ def _comparisons(
                 among = {name: evaluations[name] for name in options["baseline"]}
                 more["baseline"] = _best_by_value(among, index, is_minimised(measure))
         comparisons[text] = compare_values(values, **{**options, **more})
-    return comparisons
+    return corrected_across(comparisons) if is_across else comparisons
 
 
 def _best_by_value(evaluations: Mapping[str, Evaluation], index: int, minimised: bool) -> str:
@@ -183,10 +211,14 @@ def _notes(evaluations: Mapping[str, Evaluation], data: RankingData) -> list[str
     """Conventions, measures without tests, weights, and systems that rank alike."""
     one = next(iter(evaluations.values()))
     notes = one.notes()
-    pooled = [text for text, row in zip(one.texts, one, strict=True) if row.measure.is_pooled]
+    pooled = {
+        t: row.measure for t, row in zip(one.texts, one, strict=True) if row.measure.is_pooled
+    }
     if pooled:
+        tested = ", ".join(str(measure.over_queries) for measure in pooled.values())
         notes.append(
-            f"{', '.join(pooled)}: a value of all documents together, and no mean over queries: there are no tests."
+            f"{', '.join(pooled)}: a value of all documents together, and no mean over queries: there are no tests. "
+            f"Means over queries, which are tested: {tested}."
         )
     if data.query_weights is not None:
         notes.append("values weigh queries by their weights; tests, differences and wins do not.")
@@ -303,7 +335,12 @@ class SystemComparison(Result):
             for text in others
             if self.comparisons[text].candidates
         ]
-        return [*legend(self.comparisons[first]), *chosen, *self.notes]
+        disagreeing = [
+            f"{text}: {note}"
+            for text, comparison in self.comparisons.items()
+            for note in disagreements(comparison)
+        ]
+        return [*legend(self.comparisons[first]), *chosen, *disagreeing, *self.notes]
 
     def _records(self) -> list[dict[str, Any]]:
         return self.rows()
@@ -315,10 +352,13 @@ class SystemComparison(Result):
                 tables[f"{text}, {segment}"] = comparison_table(
                     comparison, self._values(text, segment)
                 )
+        tables |= practical_tables(self.comparisons)
         changed = self.changed_table()
         if changed:
-            first = next(iter(self.comparisons.items()))
-            tables[f"queries whose {first[0]} differs most from {first[1].baseline}'s"] = changed
+            text, first = next(iter(self.comparisons.items()))
+            measure = next(iter(self.evaluations.values())).results[0].measure
+            name = str(measure.over_queries) if measure.is_pooled else text
+            tables[f"queries whose {name} differs most from {first.baseline}'s"] = changed
         return tables
 
     def _values(self, measure: str, segment: Any = None) -> dict[str, float]:

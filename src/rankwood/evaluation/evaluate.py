@@ -3,7 +3,8 @@
 A call goes through these steps: the texts are parsed into measures (``_parse``); every measure is computed for every
 query, and measures that read the same lists share one sort (``_measured``); then means, intervals and counts are taken
 over all queries, and over each segment if there are any (``_results``). Measures of all documents together (auc, pauc,
-rmse) are computed from the documents of the queries instead of from values per query (``pooled_results``).
+rmse, unless they say ``over=queries``) are computed from the documents of the queries instead of from values per query
+(``pooled_results``).
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rankwood._core import checks
+from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.paired_tests import NO_INTERVAL, Interval, Resampling, weighted_values
 from rankwood.evaluation.results import Result, Tables, show_number
-from rankwood.measures.auc import PooledCurve, squared_errors
+from rankwood.measures.agreement import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values
 from rankwood.measures.listwise import largest_label
-from rankwood.measures.measure import Measure, parse_measure, squeeze
-from rankwood.measures.options import show
+from rankwood.measures.measure import Measure, parse_measure, show, squeeze
 from rankwood.measures.ranking import Lists, QueryValues, lists_for
 
 __all__ = ["DEFAULT_MEASURES", "Evaluation", "MeasureResult", "evaluate"]
@@ -49,7 +50,7 @@ def evaluate(
     judged: Any = None,
     retrieved: Any = None,
     unjudged: str = "as_zero",
-    n_bootstrap: int = 1000,
+    n_bootstrap: int = 10_000,
     confidence: float = 0.95,
     seed: int = 0,
     n_threads: int | None = None,
@@ -79,18 +80,19 @@ def evaluate(
         resamples, but at least 100.
 
     Means are weighted by ``data.query_weights`` if there are any; empty queries count like the
-    others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse) give documents
-    the weight of their query.
+    others unless a measure says ``empty=skip``. Pooled measures (auc, pauc, rmse without
+    ``over=queries``) are taken over all documents, each with the weight of its query.
     """
     n_bootstrap = checks.whole_number("n_bootstrap", n_bootstrap, 0, _MOST_RESAMPLES)
     seed = checks.whole_number("seed", seed, 0)
     confidence = checks.real_number("confidence", confidence, "(0, 1)")
     texts, parsed = _parse(measures, preset)
     scores = _scores_of(scores_or_model, data)
+    data = data.data if isinstance(data, BinnedData) else data
     documents = {"judged": judged, "retrieved": retrieved, "unjudged": unjudged}
     parts = _measured(parsed, scores, data, n_threads=n_threads, **documents)
     weights = data.judgments.query_weights_or_ones
-    sampling = _Sampling(n_bootstrap, confidence, seed)
+    sampling = _Sampling(n_bootstrap, confidence, seed, n_threads)
     everything = np.ones(data.n_queries, bool)
     extra = {} if judged is None else {"unjudged": unjudged}
     if data.query_weights is not None:
@@ -108,7 +110,8 @@ class MeasureResult:
     """A measure of one ranking of a data set.
 
     ``per_query`` is in the order of ``data.queries``, NaN where a query is left out or has no value
-    of its own. ``n_queries`` counts the queries that the value is computed from, ``n_empty`` the
+    of its own; of a pooled measure it holds the values of ``measure.over_queries``, whose mean is another
+    number than ``value``. ``n_queries`` counts the queries that the value is computed from, ``n_empty`` the
     queries without relevant documents. ``conventions`` holds every convention in force; those that
     follow from the data have their values filled in.
     """
@@ -254,6 +257,7 @@ class _Sampling:
     n_bootstrap: int
     confidence: float
     seed: int
+    n_threads: int | None
 
 
 def _parse(
@@ -276,7 +280,8 @@ def _parse(
 
 def _scores_of(scores_or_model: Any, data: RankingData) -> Any:
     predict = getattr(scores_or_model, "predict", None)
-    return scores_or_model if predict is None else predict(data)
+    scores = scores_or_model if predict is None else predict(data)
+    return scores.compute() if hasattr(scores, "compute") else scores  # of Dask
 
 
 def _measured(
@@ -302,7 +307,11 @@ def _results(
 ) -> list[MeasureResult]:
     """One result per measure, over the queries in ``mask``."""
     resampling = Resampling.of(
-        int(mask.sum()), sampling.n_bootstrap, sampling.confidence, sampling.seed
+        int(mask.sum()),
+        sampling.n_bootstrap,
+        sampling.confidence,
+        sampling.seed,
+        sampling.n_threads,
     )
     means = _means(
         [part for part in parts if not part.measure.is_pooled], weights, mask, resampling

@@ -1,8 +1,9 @@
 """Every plot of the package, drawn by matplotlib, which the extra ``report`` installs.
 
-The functions ``waterfall``, ``bars``, ``strips``, ``stacked_bars`` and ``line_plot`` each write one file whose ending
-names its format. They share ``new_figure`` and ``save_figure``, so that a plot needs no screen and the same numbers
-give the same bytes. Plots are readable without colour: filled or hatched bars, markers and dashes differ too.
+The functions ``waterfall``, ``bars``, ``strips``, ``stacked_bars``, ``effect_plot``, ``line_plot`` and ``plot_history``
+each write one file whose ending names its format. They share ``new_figure`` and ``save_figure``, so that a plot needs
+no screen and the same numbers give the same bytes. Plots are readable without colour: filled or hatched bars, markers
+and dashes differ too.
 
 matplotlib is imported when a plot is drawn, never when this module is imported.
 """
@@ -235,6 +236,42 @@ def stacked_bars(
     save_figure(figure, path, plot_format(path))
 
 
+def effect_plot(
+    path: str | os.PathLike[str],
+    effects: Sequence[tuple[str, float, tuple[float, float]]],
+    shares: Sequence[tuple[str, float, str]],
+    axis: str,
+) -> None:
+    """Draw effects with their intervals, and below them shares of variation, each with a text.
+
+    A dot is filled where the interval excludes 0, and hollow elsewhere; an effect without an interval is a cross.
+    """
+    refuse_other_plots(path)
+    figure = new_figure(8.0, 1.8 + 0.28 * (len(effects) + len(shares)), layout="constrained")
+    upper, lower = figure.subplots(2, 1, height_ratios=(len(effects), len(shares)))
+    upper.axvline(0, color=_PLAIN, linewidth=0.8)
+    for row, (_, value, (low, high)) in enumerate(effects):
+        upper.plot([low, high], [row, row], color=_RAISES, linewidth=1.4)
+        marker = "x" if np.isnan(low) else "o"
+        fill = _RAISES if low > 0.0 or high < 0.0 else "white"
+        upper.plot(value, row, marker, color=_RAISES, markerfacecolor=fill, markersize=5)
+    upper.locator_params(axis="x", nbins=6)
+    upper.set_xlabel(axis)
+    upper.grid(axis="x", alpha=0.3)
+    percents = [0.0 if np.isnan(share) else 100 * share for _, share, _ in shares]
+    lower.barh(range(len(shares)), percents, color=_PLAIN, height=0.7)
+    for row, percent in enumerate(percents):
+        lower.text(percent, row, f"  {percent:.1f} %   {shares[row][2]}", va="center", fontsize=8)
+    lower.set_xlim(0, 130)  # room for the texts
+    lower.set_xticks(range(0, 101, 25))
+    lower.set_xlabel("share of variation (η²), %")
+    for axes, rows in ((upper, effects), (lower, shares)):
+        axes.set_yticks(range(len(rows)), [str(row[0]) for row in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)  # the first at the top
+        axes.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, path, plot_format(path))
+
+
 @dataclass(frozen=True, eq=False)
 class PlotLine:
     """Values over an axis, perhaps with a band around them.
@@ -260,12 +297,17 @@ def line_plot(
     *,
     kind: str | None = None,
     x_scale: str = "linear",
+    bands: str = "",
 ) -> None:
-    """Draw lines over an axis; ``kind`` is the format, by default the one that the path's ending names."""
+    """Draw lines over an axis; ``kind`` is the format, by default the one that the path's ending names.
+
+    ``bands`` says what the bands are, if there are any.
+    """
     kind = plot_format(path) if kind is None else kind
     if kind not in known_formats():
         raise DataError(f"{os.fspath(path)} must end in .png, .svg or .pdf: it is to be a plot.")
-    figure = new_figure(7.5, 4.8, layout="constrained")
+    longest = max(map(len, lines), default=0)
+    figure = new_figure(7.5 + 0.075 * min(longest, 40), 4.8, layout="constrained")
     axes = figure.add_subplot()
     for label, line in lines.items():
         colour = _LINE_COLOURS[line.group % len(_LINE_COLOURS)]
@@ -287,5 +329,44 @@ def line_plot(
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False, handlelength=4)  # long enough to show dashes
+    # Beside the curves, where it hides none of them; handles long enough to show dashes.
+    has_bands = any(line.low is not None for line in lines.values())
+    figure.legend(
+        loc="outside right upper",
+        fontsize=8,
+        frameon=False,
+        handlelength=4,
+        title=bands if has_bands else None,
+        title_fontsize=8,
+    )
     save_figure(figure, path, kind)
+
+
+def plot_history(model: Any, path: str | os.PathLike[str]) -> None:
+    """Draw what ``history_`` of a fitted ranker holds: a line per validation set and measure, over the rounds.
+
+    Lines of one measure share their colour, lines of one set their dashes.
+    """
+    history = getattr(model, "history_", None)
+    if not history:
+        raise DataError(
+            f"this {type(model).__name__} has no history: fit it with validation data, valid=."
+        )
+    if not isinstance(history, Mapping):
+        if isinstance(history[0], Mapping):
+            raise DataError(
+                f"the history of {type(model).__name__} is a record per round, not a line."
+            )
+        history = {"valid": {str(model.measure): history}}
+    measures = list(dict.fromkeys(name for of_set in history.values() for name in of_set))
+    lines = {
+        f"{name}: {measure}": PlotLine(
+            np.arange(1, len(values) + 1),
+            np.array(values, np.float64),
+            group=measures.index(measure),
+            dashes=number,
+        )
+        for number, (name, of_set) in enumerate(history.items())
+        for measure, values in of_set.items()
+    }
+    line_plot(path, lines, "rounds", measures[0] if len(measures) == 1 else "measure")

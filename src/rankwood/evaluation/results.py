@@ -138,9 +138,9 @@ def write_page(path: str | os.PathLike[str], title: str, body: str) -> None:
         temporary.write_text(page, encoding="utf-8")
 
 
-def show_number(value: float) -> str:
-    """Four decimals, or a dash for NaN."""
-    return "–" if math.isnan(value) else f"{value:.4f}"
+def show_number(value: float, sign: str = "") -> str:
+    """Four decimals, or a dash for NaN; ``sign="+"`` shows the sign."""
+    return "–" if math.isnan(value) else f"{value:{sign}.4f}"
 
 
 def show_interval(interval: tuple[float, float], sign: str = "") -> str:

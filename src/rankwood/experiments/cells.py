@@ -4,6 +4,9 @@ The test part is read after the parameters have been chosen and the model fitted
 are left out, and those that it lacks are added: training does not depend on the test part in any way.
 
 A worker keeps one fold at a time in a ``FoldCache``, read once and binned once for all the cells of the fold.
+
+What is measured is what is kept: ``_as_kept`` rounds scores to float32 before they are measured. ``measured_again``
+computes further measures from the kept scores, and so gives exactly the values that the cell would have given.
 """
 
 from __future__ import annotations
@@ -13,41 +16,60 @@ import pathlib
 import resource
 import sys
 import tempfile
-import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from rankwood import __version__
+from rankwood._core.jit import Stopwatch
 from rankwood.binning.binned import BinnedData, bin_data
+from rankwood.data.collections import PartCounts, differences, known_collection, report
 from rankwood.data.dataset import RankingData
+from rankwood.data.features import normalise_per_query
 from rankwood.data.folds import Fold, Folds, make_folds, same_width
-from rankwood.data.normalise import normalise_per_query
-from rankwood.data.reading import ReadOptions, read_data
+from rankwood.data.reading import ReadOptions, position_if_there, read_data
 from rankwood.data.splits import sample_queries, split_queries
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, RankwoodWarning
 from rankwood.evaluation.evaluate import MeasureResult, evaluate
-from rankwood.experiments.settings import Algorithm, Cell, DataSource, build, max_bins_of, prepare
+from rankwood.evaluation.paired_tests import weighted_values
+from rankwood.experiments.foreign import ForeignRanker
+from rankwood.experiments.settings import (
+    PRESENT_NAMES,
+    TRAIN,
+    Algorithm,
+    Cell,
+    DataSource,
+    build,
+    max_bins_of,
+    paths_of,
+    prepare,
+)
 from rankwood.experiments.tuning import (
     VALIDATED,
     ScoringRules,
     SizedScores,
     keep_every_round,
+    on_folds,
+    on_validation,
     sized_scores,
-    tune,
+    tune_cell,
 )
-from rankwood.measures.measure import is_minimised, parse_measure
-from rankwood.rankers.base import learned_model, weights_by_name
-from rankwood.rankers.save import save
-from rankwood.studies.cost_curve import size_quality_front
-from rankwood.training.checkpoint import plain_parameters
+from rankwood.measures.measure import Measure, is_minimised, parse_measure
+from rankwood.rankers.base import Ranker, learned_model, weights_by_name
+from rankwood.rankers.save import join, load, refit, save
+from rankwood.studies.sizes import size_quality_front
+from rankwood.studies.trials import Limit, OnFolds, StoppedPart
+from rankwood.training.histories import deciding_history, deciding_measure
+from rankwood.training.rounds import plain_parameters
 
 PARTS = ("train", "vali", "test")
+Tell = Callable[[Mapping[str, Any]], None]
+_FLOAT32_LIMIT = 1e38
 BUNDLED = {"chess": None, "chess-B84": "B84", "chess-E97": "E97"}  # name -> opening
 
 
@@ -68,6 +90,14 @@ class Task:
     keeps_scores: bool
     keeps_model: bool = False
     with_front: bool = False
+    largest_label: float | None = None  # of the collection, which ends the scale of err and rbp
+    seed_of_draws: int = 0  # of random search: the run's, so that all cells try the same candidates
+    trials: tuple[Mapping[str, Any], ...] = ()  # of a tuning that was stopped: those that are known
+
+    def parsed(self) -> dict[str, Measure]:
+        """The measures by their texts, on the collection's scale of labels."""
+        measures = {text: parse_measure(text, self.preset) for text in self.measures}
+        return {text: one.with_largest(self.largest_label) for text, one in measures.items()}
 
     def record(self) -> dict[str, Any]:
         """What is known of the cell before it is run."""
@@ -83,6 +113,10 @@ class Task:
             "seconds": {},
         }
 
+    def canonical_measures(self) -> dict[str, str]:
+        """Each measure as the experiment writes it, with all that the preset and the collection say of it."""
+        return {text: str(measure) for text, measure in self.parsed().items()}
+
 
 @dataclass
 class Outcome:
@@ -93,6 +127,9 @@ class Outcome:
     queries: list[str] = field(default_factory=list)
     values: Mapping[str, Floats] = field(default_factory=dict)  # by measure
     documents: Mapping[str, Any] | None = None  # query, document, label, score
+    has_document_ids: bool = (
+        False  # whether those are ids of the data, not numbers within the query
+    )
     model: bytes | None = None  # a model file
 
     @property
@@ -101,15 +138,29 @@ class Outcome:
         return bool(self.record["status"] == "done")
 
 
-def run_cell(task: Task, cache: FoldCache) -> Outcome:
-    """The results of a cell; of a cell that failed, its record with the traceback."""
+@dataclass(frozen=True, eq=False)
+class StoredCell:
+    """A finished cell as it was read from the folder of its run."""
+
+    record: dict[str, Any]
+    queries: list[str]
+    values: Mapping[str, Floats]  # by measure
+    documents: Mapping[str, Any] = field(default_factory=dict)  # empty where a model is to score
+    model: pathlib.Path | None = None
+
+
+def run_cell(task: Task, cache: FoldCache, tell: Tell = lambda _trial: None) -> Outcome:
+    """The results of a cell; of a cell that failed, its record with the traceback.
+
+    ``tell`` is called with each trial of the tuning as soon as it is finished.
+    """
     record = {**task.record(), "stage": "read"}
     outcome = Outcome(task.cell, record)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", RankwoodWarning)
         try:
-            _work(task, cache, outcome)
+            _work(task, cache, outcome, tell)
             record["status"] = "done"
         except Exception as error:  # any error fails this cell only
             record |= {"status": "failed", "message": traceback.format_exc()}
@@ -119,29 +170,26 @@ def run_cell(task: Task, cache: FoldCache) -> Outcome:
     return outcome
 
 
-def _work(task: Task, cache: FoldCache, outcome: Outcome) -> None:
+def _work(task: Task, cache: FoldCache, outcome: Outcome, tell: Tell) -> None:
     record, clock = outcome.record, _Clock(outcome.record)
     with clock.stage("read"):
         fold = cache.get(task.data, task.cell.fold, task.digest, task.threads)
-    model = _fitted(task, fold, record, clock)
+    model = _fitted(task, fold, record, clock, tell)
     record["parameters"] = plain_parameters(model)
     record |= _model_facts(model)
     with clock.stage("read test"):
         test = fold.test()
     with clock.stage("score"):
         scored = _scores(task, model, fold.vali, test)
+        scored = _as_kept(scored, test)
     with clock.stage("measure"):
         result = _measured(task, scored, test)
-    if scored.sizes:
-        record["sizes"] = scored.sizes
-    record["means"] = {text: one.value for text, one in result.items()}
-    record["conventions"] = {text: dict(one.conventions) for text, one in result.items()}
-    record["empty_queries"] = {text: one.n_empty for text, one in result.items()}
+    _add_results(outcome, result, scored.sizes)
     outcome.queries = [str(query) for query in test.queries.tolist()]
-    outcome.values = {text: one.per_query for text, one in result.items()}
     if task.keeps_scores:
         outcome.documents = _documents(test, scored.scores[task.measures[0]])
-    if task.keeps_model:
+        outcome.has_document_ids = test.doc_ids is not None
+    if task.keeps_model and not isinstance(model, ForeignRanker):
         outcome.model = _model_file(model)
     if task.with_front:
         with clock.stage("front"):
@@ -149,33 +197,84 @@ def _work(task: Task, cache: FoldCache, outcome: Outcome) -> None:
     del record["stage"]
 
 
+def _add_results(
+    outcome: Outcome, results: Mapping[str, MeasureResult], sizes: Mapping[str, Any]
+) -> None:
+    """Put the results of measures into an outcome, beside those that it has."""
+    found: dict[str, Mapping[str, Any]] = {
+        "measures": {text: str(one.measure) for text, one in results.items()},
+        "means": {text: one.value for text, one in results.items()},
+        "conventions": {text: dict(one.conventions) for text, one in results.items()},
+        "empty_queries": {text: one.n_empty for text, one in results.items()},
+        "sizes": sizes,
+    }
+    for name, by_measure in found.items():
+        if by_measure:
+            outcome.record[name] = {**outcome.record.get(name, {}), **by_measure}
+    outcome.values = {**outcome.values, **{text: one.per_query for text, one in results.items()}}
+
+
 def _scores(task: Task, model: Any, vali: RankingData | None, test: RankingData) -> SizedScores:
     """The scores of the test documents by measure: the same for all, unless each has a size of its own."""
     if task.scoring.is_plain:
         return SizedScores(dict.fromkeys(task.measures, model.predict(test)), {})
-    measures = {text: parse_measure(text, task.preset) for text in task.measures}
-    return sized_scores(model, task.scoring, measures, vali, test, task.threads)
+    return sized_scores(model, task.scoring, task.parsed(), vali, test, task.threads)
 
 
 def _measured(task: Task, scored: SizedScores, test: RankingData) -> dict[str, MeasureResult]:
     """The result of each measure; measures of the same scores are computed together."""
     results: dict[str, MeasureResult] = {}
+    measures = task.parsed()
     for scores in {id(one): one for one in scored.scores.values()}.values():
         texts = [text for text in task.measures if scored.scores[text] is scores]
+        given = [measures[text] for text in texts]
+        is_retrieved = scores > -np.inf  # by a TREC run, which may lack documents
         result = evaluate(
-            scores, test, texts, preset=task.preset, n_bootstrap=0, n_threads=task.threads
+            scores,
+            test,
+            given,
+            retrieved=None if is_retrieved.all() else is_retrieved,
+            n_bootstrap=0,
+            n_threads=task.threads,
         )
-        results |= {text: result[text] for text in texts}
-    return {text: results[text] for text in task.measures}
+        results |= {text: _on_scale(task, text, result[measures[text]]) for text in texts}
+    return {text: _mean_by_itself(results[text], test) for text in task.measures}
 
 
-def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -> Any:
-    """The model of the cell; where parameters are tuned, the one that validated best."""
+def _mean_by_itself(result: MeasureResult, test: RankingData) -> MeasureResult:
+    """The result with queries added up one by one: the last digit then does not depend on what else was measured."""
+    if result.measure.is_pooled or not result.per_query.size:
+        return result
+    weights = test.judgments.query_weights_or_ones
+    weighted, weight = weighted_values(result.per_query[:, np.newaxis], weights)
+    above, below = (float(np.add.accumulate(one[:, 0])[-1]) for one in (weighted, weight))
+    return dataclasses.replace(result, value=above / below if below > 0 else np.nan)
+
+
+def _on_scale(task: Task, text: str, result: MeasureResult) -> MeasureResult:
+    """The result; its conventions say that the collection ended the scale, where the text did not."""
+    if parse_measure(text, task.preset) == result.measure:
+        return result
+    found = {"max": f"{result.conventions['max']} (the collection's)"}
+    return dataclasses.replace(result, conventions={**result.conventions, **found})
+
+
+def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock, tell: Tell) -> Any:
+    """The model of the cell; where parameters are tuned, that of the best candidate."""
     algorithm = task.algorithm
 
-    def fit(changes: Mapping[str, Any]) -> Any:
+    def prepared(changes: Mapping[str, Any]) -> Any:
         estimator = build(algorithm.kind, algorithm.with_values(changes))
-        prepare(estimator, task.seed, task.threads)
+        prepare(estimator, task.seed, task.threads, task.largest_label)
+        if isinstance(estimator, ForeignRanker):
+            measure = task.parsed()[task.measures[0]]
+            estimator.place(task.cell.fold, task.cell.repetition, measure)
+        return estimator
+
+    def fit(changes: Mapping[str, Any]) -> Any:
+        estimator = prepared(changes)
+        if isinstance(estimator, ForeignRanker):
+            return estimator.fit(fold.train, valid=fold.vali)
         if task.scoring.size == VALIDATED:
             keep_every_round(estimator)
         estimator.fit(fold.for_training(max_bins_of(estimator)), valid=fold.vali)
@@ -185,15 +284,45 @@ def _fitted(task: Task, fold: FoldData, record: dict[str, Any], clock: _Clock) -
         with clock.stage("fit"):
             return fit({})
     with clock.stage("tune"):
-        measure = parse_measure(task.measures[0], task.preset)
-        choice = tune(algorithm, fit, fold.vali, measure, task.seed)
+        measure = task.parsed()[task.measures[0]]
+        if algorithm.tune_folds:
+            data = fold.train if algorithm.tune_on == TRAIN else fold.train_and_vali()
+            numbers = {"n_folds": algorithm.tune_folds, "seed": task.seed}
+            judge = on_folds(prepared, OnFolds(data, measure, **numbers, n_threads=task.threads))
+        else:
+            assert fold.vali is not None
+            judge = on_validation(fit, fold.vali, measure)
+        seeds = (task.seed_of_draws, task.seed)
+        choice = tune_cell(algorithm, judge, measure, seeds=seeds, kept=task.trials, tell=tell)
     record |= {"tuned": choice.tried, "chosen": choice.best}
-    record["seconds"]["fit"] = float(choice.model.training_["seconds"])
-    return choice.model
+    record |= {"importance": choice.importance} if choice.importance else {}
+    with clock.stage("fit"):
+        model = _final(task, fold, choice.model, lambda: fit(choice.best), prepared(choice.best))
+    if model is choice.model:  # it was fitted while candidates were compared
+        record["seconds"]["fit"] = float(getattr(model, "training_", {}).get("seconds", 0.0))
+    return model
+
+
+def _final(task: Task, fold: FoldData, model: Any, fit: Callable[[], Any], estimator: Any) -> Any:
+    """The model that is measured: of the training part, or of all that is not measured.
+
+    The validation queries decide when it stops. Where there are none, a fifth of the training queries does, and the
+    model is fitted again to all of them.
+    """
+    if fold.vali is None:
+        return StoppedPart(fold.train, task.threads, task.seed).fit(estimator, Limit(None))
+    model = fit() if model is None else model
+    if task.algorithm.tune_refit == TRAIN:
+        return model
+    if isinstance(model, Ranker):
+        return refit(model, fold.train, fold.vali)
+    return estimator.fit(fold.train_and_vali())  # of another library
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
     """The history of a fitted model's rounds, the weights that its score is composed with, and its size."""
+    if isinstance(model, ForeignRanker):
+        return model.facts()
     facts: dict[str, Any] = {"history": _history(model)}
     for name in ("best_iteration_", "stopped_because_", "oob_ndcg_"):
         value = getattr(model, name, None)
@@ -232,8 +361,9 @@ def _front(model: Any, test: RankingData) -> dict[str, Any]:
 
 def _history(model: Any) -> dict[str, list[float | None]]:
     """Measures by round: on the validation data, and what else a round's record has."""
-    rounds = getattr(model, "history_", None) or []
-    measure = str(getattr(model, "measure", "measure"))
+    rounds = deciding_history(getattr(model, "history_", None))
+    measure = getattr(model, "measure", "measure")
+    measure = str(deciding_measure(measure) if isinstance(measure, list) else measure)
     if not rounds or not isinstance(rounds[0], dict):
         return {measure: [float(value) for value in rounds]} if rounds else {}
     names = {"valid": measure, "oob": f"{measure} out of bag", "error": "error", "beta": "beta"}
@@ -252,12 +382,104 @@ def _documents(test: RankingData, scores: Floats) -> dict[str, Array | list[str]
         line_of_row[test.row_order] = np.arange(test.n_documents) - starts + 1
         names = [str(line) for line in line_of_row.tolist()]
     queries = [str(query) for query in test.queries.tolist()]
-    return {
+    in_float32 = scores.astype(np.float32)
+    documents: dict[str, Array | list[str]] = {
         "query": [queries[number] for number in number_of_query.tolist()],
         "document": names,
         "label": np.asarray(test.labels, np.float64),
-        "score": np.asarray(scores, np.float64),
+        "score": in_float32 if np.array_equal(in_float32, scores) else scores,
     }
+    if test.query_weights is not None:
+        documents["query_weight"] = test.query_weights[number_of_query]
+    return documents
+
+
+# Scores as they are kept.
+
+
+def as_kept(scores: Floats, query_of_row: Array) -> Floats:
+    """Scores rounded to float32, but so that those of a query that differ still differ, in the same order.
+
+    Where rounding would make two scores of a query equal, the greater becomes the next float32 above the other. No
+    measure of rankings changes by this, and rmse by less than a millionth of the scores. Scores that float32 cannot
+    hold (beyond 1e38, or infinite) are returned as they are.
+    """
+    if not scores.size or not np.abs(scores).max() < _FLOAT32_LIMIT:
+        return scores
+    order = np.lexsort((scores, query_of_row))
+    ascending, queries = scores[order], query_of_row[order]
+    is_first = np.concatenate([[True], queries[1:] != queries[:-1]])  # of its query
+    is_new = is_first | np.concatenate([[True], ascending[1:] != ascending[:-1]])
+    rounded, is_first = ascending[is_new].astype(np.float32), is_first[is_new]
+    for clash in (np.flatnonzero(~is_first[1:] & (rounded[1:] <= rounded[:-1])) + 1).tolist():
+        place = clash
+        while place < rounded.size and not is_first[place] and rounded[place] <= rounded[place - 1]:
+            rounded[place] = np.nextafter(rounded[place - 1], np.float32(np.inf))
+            place += 1  # which may be reached by this one
+    kept = np.empty(scores.size)
+    kept[order] = rounded[np.cumsum(is_new) - 1]
+    return kept
+
+
+def _as_kept(scored: SizedScores, test: RankingData) -> SizedScores:
+    """The scores of every measure as they are kept; those that measures share stay shared."""
+    kept = {id(one): as_kept(one, test.query_of_row) for one in scored.scores.values()}
+    return SizedScores({text: kept[id(one)] for text, one in scored.scores.items()}, scored.sizes)
+
+
+def measured_again(task: Task, stored: StoredCell, cache: FoldCache) -> Outcome:
+    """A finished cell with the measures of ``task`` beside its own, computed from its scores without a fit.
+
+    Where each measure is taken at a size of its own, the kept model scores the test part at the sizes of the new ones.
+    """
+    outcome = Outcome(task.cell, dict(stored.record), stored.queries, stored.values)
+    if task.scoring.size == VALIDATED:
+        assert stored.model is not None
+        fold = cache.get(task.data, task.cell.fold, task.digest, task.threads)
+        test = fold.test()
+        scored = _as_kept(_scores(task, load(stored.model), fold.vali, test), test)
+    else:
+        test, scores = _test_part(stored.documents), stored.documents["score"]
+        _refuse_other_scores(task, stored, scores, test)
+        sizes = next(iter(stored.record.get("sizes", {}).values()), None)
+        scored = SizedScores(
+            dict.fromkeys(task.measures, scores),
+            {} if sizes is None else dict.fromkeys(task.measures, sizes),
+        )
+    _add_results(outcome, _measured(task, scored, test), scored.sizes)
+    return outcome
+
+
+def _refuse_other_scores(task: Task, stored: StoredCell, scores: Floats, test: RankingData) -> None:
+    """Raise unless the scores give the values that the cell has."""
+    text, canonical = next(iter(stored.record["measures"].items()))
+    as_then = dataclasses.replace(task, measures=(canonical,), preset=None)
+    found = _measured(as_then, SizedScores({canonical: scores}, {}), test)[canonical]
+    names = [str(query) for query in test.queries.tolist()]
+    if names != stored.queries or not np.allclose(
+        found.per_query, stored.values[text], rtol=1e-9, atol=1e-12, equal_nan=True
+    ):
+        raise DataError(
+            f"the scores that are kept of {task.cell} do not give the {text} of that cell: one of the two files was "
+            "changed. Remove both, and rankwood experiment fits the cell again."
+        )
+
+
+def _test_part(documents: Mapping[str, Any]) -> RankingData:
+    """The labels of the test part with its queries, as a file of scores has them; there are no features."""
+    labels = np.asarray(documents["label"], np.float64)
+    weights = documents.get("query_weight")
+    queries = np.asarray(documents["query"], object)
+    if weights is not None:  # of the queries in the order of their first documents
+        first = np.sort(np.unique(queries, return_index=True)[1])
+        weights = np.asarray(weights, np.float64)[first]
+    return RankingData(
+        np.zeros((labels.size, 1), np.float32),
+        labels,
+        queries,
+        documents.get("document"),
+        query_weights=weights,
+    )
 
 
 def peak_memory() -> int:
@@ -278,10 +500,10 @@ class _Clock:
         return self
 
     def __enter__(self) -> None:
-        self._start = time.perf_counter()
+        self._stopwatch = Stopwatch()
 
     def __exit__(self, *_: object) -> None:
-        self._record["seconds"][self._name] = time.perf_counter() - self._start
+        self._record["seconds"][self._name] = self._stopwatch.seconds()
 
 
 class FoldData:
@@ -293,9 +515,10 @@ class FoldData:
         self._threads = threads
         self._binned: dict[int, BinnedData] = {}
         self._test: RankingData | None = None
+        self._counts: dict[str, PartCounts] = {}
         if self._files:
             known = [part for part in ("train", "vali") if part in self._files]
-            read = [self._read(self._files[part]) for part in known]
+            read = [self._read(part) for part in known]
             if not any(part.feature_names for part in read):
                 read = same_width(read, str(source.reading.get("absent", "zero")))
         else:
@@ -311,9 +534,14 @@ class FoldData:
             assert self.vali is not None
             return self.vali
         if self._test is None:
-            test = self._read(self._files["test"])
+            test = self._read("test")
             self._test = self._prepared(self._as_wide_as_train(test), "test")
         return self._test
+
+    def train_and_vali(self) -> RankingData:
+        """Both parts together, their queries numbered anew."""
+        assert self.vali is not None
+        return join(self.train, self.vali)
 
     def for_training(self, max_bins: int | None) -> RankingData | BinnedData:
         """The training part, binned where an estimator wants bins; all that want the same share them."""
@@ -330,15 +558,25 @@ class FoldData:
         weights = (self.train.row_weights, self.train.query_weights)
         return any(one is not None and one.min(initial=1.0) <= 0 for one in weights)
 
-    def _read(self, path: str) -> RankingData:
-        return read_data(path, ReadOptions(**self._source.reading, n_threads=self._threads))
+    def _read(self, part: str) -> RankingData:
+        path = self._files[part]
+        options = ReadOptions(**self._source.reading, n_threads=self._threads)
+        paths = paths_of(path)
+        data = read_data(paths, options if part == PARTS[0] else position_if_there(paths, options))
+        if self._source.collection is not None:
+            self._check(part, data, *self._source.collection)
+        return data
+
+    def _check(self, part: str, data: RankingData, name: str, check: str) -> None:
+        """Compare a part with what the collection should hold; what differs is said once."""
+        collection = known_collection(name)
+        said = differences(collection, self._counts)
+        self._counts[PRESENT_NAMES.get(part, part)] = PartCounts.of(data)
+        found = [one for one in differences(collection, self._counts) if one not in said]
+        report(collection, pathlib.Path(self._files[part]).parent, found, check)
 
     def _prepared(self, data: RankingData, part: str) -> RankingData:
-        if self._source.sample:
-            data = _sampled(data, part, self._source.sample[PARTS.index(part)])
-        if self._source.binarise is not None:
-            relevant = np.asarray(data.labels >= self._source.binarise, np.float64)
-            data = dataclasses.replace(data, labels=relevant)
+        data = prepared_part(self._source, data, part)
         method = self._source.normalise
         return data if method is None else normalise_per_query(data, method)
 
@@ -350,15 +588,25 @@ class FoldData:
             absent = str(self._source.reading.get("absent", "zero"))
             return same_width([data, self.train], absent)[0]
         features = np.ascontiguousarray(data.features[:, :width])
-        others = (data.doc_ids, data.row_weights, data.query_weights)
-        return RankingData(features, data.labels, data.query_ids, *others)
+        return dataclasses.replace(data, features=features).with_absent(data.absent)
+
+
+def prepared_part(source: DataSource, data: RankingData, part: str) -> RankingData:
+    """A part with the queries and labels that cells see; features are as they were read."""
+    if source.sample:
+        data = _sampled(data, part, source.sample[PARTS.index(part)])
+    if source.binarise is not None:
+        relevant = np.asarray(data.labels >= source.binarise, np.float64)
+        data = dataclasses.replace(data, labels=relevant)
+    return data
 
 
 def _sampled(data: RankingData, part: str, size: int) -> RankingData:
     """So many of the queries, drawn at random but always the same."""
     if size > data.n_queries:
         raise DataError(
-            f"[data] sample asks for {size:,} queries of the part '{part}', which has {data.n_queries:,}."
+            f"[data] sample asks for {size:,} queries of the part '{PRESENT_NAMES.get(part, part)}', which has "
+            f"{data.n_queries:,}."
         )
     return sample_queries(data, size)
 
@@ -407,7 +655,7 @@ class FoldCache:
 def load_whole(source: DataSource) -> Any:
     """The data set that a source names: read, generated, or one that comes with Rankwood."""
     if "data" in source.whole:
-        return read_data(source.whole["data"], ReadOptions(**source.reading))
+        return read_data(paths_of(source.whole["data"]), ReadOptions(**source.reading))
     if "bundled" in source.whole:
         return _load_bundled(source.whole["bundled"], in_parts=not source.cut)
     from rankwood.data.synthetic import make_ranking

@@ -8,22 +8,51 @@ are checked, so that they are checked like the file itself. The tables ``[data]`
 from __future__ import annotations
 
 import copy
+import math
 import os
 import pathlib
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rankwood.errors import DataError, ParameterError, RankwoodError, UnknownName
+from rankwood.errors import (
+    DataError,
+    ParameterError,
+    RankwoodError,
+    UnknownName,
+    warn_of_former_name,
+)
+from rankwood.experiments.foreign import FOREIGN
 from rankwood.experiments.sections import KEYS as DATA_KEYS
-from rankwood.experiments.sections import PATH_KEYS, read_algorithms, read_data_table
-from rankwood.experiments.settings import NOTHING, Algorithm, Experiment
-from rankwood.experiments.toml_positions import Section, TomlSource, did_you_mean
+from rankwood.experiments.sections import (
+    PATH_KEYS,
+    check_given_scores,
+    give_way,
+    left_out_of,
+    read_algorithms,
+    read_data_table,
+)
+from rankwood.experiments.settings import (
+    MOST_REPETITIONS,
+    NOTHING,
+    PRESENT_NAMES,
+    TRAIN_AND_VALI,
+    Algorithm,
+    CompareSettings,
+    Experiment,
+    Path,
+    Section,
+    TomlSource,
+    did_you_mean,
+)
 from rankwood.experiments.tuning import STOPPING, VALIDATED, WHOLE
 from rankwood.measures.measure import PRESETS, parse_measure, squeeze
 
 TESTS = ("wilcoxon", "t", "randomization")
+_USUAL_TESTS = ("t", "wilcoxon")
+_MOST_RESAMPLES = 10_000_000
 CORRECTIONS = ("holm", "bonferroni", "none")
 _KEYS = {
     "data": DATA_KEYS,
@@ -33,15 +62,27 @@ _KEYS = {
         "seed",
         "jobs",
         "threads",
+        "keep",
         "keep_scores",
         "keep_models",
         "fronts",
         "out",
     ),
     "measures": ("primary", "also", "preset", "size", "size_every", "costs"),
-    "compare": ("baseline", "tests", "correction"),
+    "compare": (
+        "baseline",
+        "tests",
+        "test",
+        "correction",
+        "level",
+        "margin",
+        "resamples",
+        "across_measures",
+    ),
 }
 _TABLES = (*_KEYS, "algorithm")
+WINNERS = "winners"
+KEEP = ("values", "scores", WINNERS, "models")  # of every cell, each with what stands before it
 _MOST_SEED = 2**63 - 1
 _SMALL_DATA = {"generate": {"queries": 40, "docs": 12, "features": 12, "seed": 1}}
 _SMALL_COSTS = (1.0, 4.0, 16.0) * 4  # of the 12 features
@@ -55,6 +96,9 @@ _SMALL_NUMBERS = {  # the most that a small trial grows, whatever the file says
     "n_epochs": 2,
     "budget": 20,
     "tune_trials": 2,
+    **dict.fromkeys(("n_estimators", "num_iterations", "num_boost_round"), 4),  # other libraries'
+    "feature": len(_SMALL_COSTS),
+    "tune_folds": 2,
 }
 _HAS_MANY = {  # what stays as large as the default where the file does not say it
     "AdaRank": ("n_rounds",),
@@ -80,6 +124,7 @@ def read_experiment(
     *,
     overrides: Sequence[str] = (),
     small: bool = False,
+    data: str | os.PathLike[str] | None = None,
 ) -> Experiment:
     """The experiment that a TOML file, or a mapping of the same shape, describes.
 
@@ -91,39 +136,100 @@ def read_experiment(
         Texts such as ``"run.repetitions=1"`` or ``"algorithm.BROOF.n_trees=10"``, which win over the file.
     small
         Try it out: generated data, one repetition, few trees and rounds.
+    data
+        The folder that holds the data, wherever the file says that they are.
     """
     if isinstance(given, Mapping):
         tables: dict[str, Any] = copy.deepcopy(dict(given))
         source, text, folder, name = TomlSource(), "", pathlib.Path(), "experiment"
-        repeat = f"rankwood.run_experiment({dict(given)!r}"
     else:
         path = pathlib.Path(given)
         text = _text_of(path)
         tables = _parsed(path, text)
         source, folder, name = TomlSource.of(str(path), text), path.absolute().parent, path.stem
-        repeat = f"rankwood experiment {shlex.quote(str(path))}"
+    source = replace(source, set_by=with_overrides(tables, overrides))
+    _rename_former(tables, "experiment" if isinstance(given, Mapping) else str(given))
     root = Section(source, (), tables, None)
     for key in tables:
         if key not in _TABLES:
             raise _unknown_table(root, key)
-    with_overrides(tables, overrides)
+    if data is not None:
+        _point_at(tables, data)
     if small:
         made_small(tables)
     sections = {
         key: Section(source, (key,), tables.get(key, {}), known) for key, known in _KEYS.items()
     }
-    repeat += _changes(overrides, small, isinstance(given, Mapping))
-    file = {"text": text, "folder": folder, "name": name, "repeat": repeat}
+    origin = {
+        "given": dict(given) if isinstance(given, Mapping) else str(given),
+        "overrides": list(overrides),
+        "small": small,
+        "data": None if data is None else os.fspath(data),
+    }
+    file = {"text": text, "folder": folder, "name": name, "origin": origin}
     return _experiment(sections, tables, source, file)
 
 
-def _changes(overrides: Sequence[str], small: bool, is_call: bool) -> str:
-    """What a command, or a call, must say besides to change the experiment likewise."""
-    if is_call:
-        changes = [f"overrides={list(overrides)!r}"] if overrides else []
-        return ", ".join(["", *changes, *(["small=True"] if small else [])]) + ")"
-    options = [f"--set {shlex.quote(text)}" for text in overrides]
-    return " ".join(["", *options, *(["--small"] if small else [])]).rstrip()
+def _rename_former(tables: dict[str, Any], where: str) -> None:
+    """Give keys and values of version 0.1 the names that they have now, with a warning."""
+    data = tables.get("data")
+    if isinstance(data, dict) and "vali" in data and "valid" not in data:
+        warn_of_former_name(where, "[data] vali", "valid", stacklevel=4)
+        data["valid"] = data.pop("vali")
+    algorithms = tables.get("algorithm")
+    for table in (data, *(algorithms if isinstance(algorithms, list) else ())):
+        for key in ("measure_on", "tune_on", "tune_refit"):
+            value = table.get(key) if isinstance(table, dict) else None
+            if isinstance(value, str) and value in PRESENT_NAMES:
+                present = PRESENT_NAMES[value]
+                warn_of_former_name(where, f'{key} = "{value}"', f'"{present}"', stacklevel=4)
+                table[key] = present
+
+
+def repeat_command(
+    origin: Mapping[str, Any],
+    out: str | None = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    only: Sequence[str] = (),
+) -> str:
+    """The command, or for a mapping the call, that runs an experiment again with the same changes and options."""
+    given, overrides, small = (origin[name] for name in ("given", "overrides", "small"))
+    options = {"data": origin["data"], "out": out, "jobs": jobs, "dask": dask}
+    said = {name: value for name, value in options.items() if value is not None}
+    if isinstance(given, Mapping):
+        lists = {"overrides": list(overrides), "only": list(only), "small": small}
+        words = {name: value for name, value in lists.items() if value} | said
+        arguments = [repr(given), *(f"{name}={value!r}" for name, value in words.items())]
+        return f"rankwood.run_experiment({', '.join(arguments)})"
+    words_of = [
+        (option, text)
+        for option, texts in (("--set", overrides), ("--only", only))
+        for text in texts
+    ]
+    words_of += [(f"--{name}", str(value)) for name, value in said.items()]
+    command = ["rankwood", "experiment", str(given), *(word for pair in words_of for word in pair)]
+    return shlex.join([*command, *(["--small"] if small else [])])
+
+
+def _point_at(tables: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+    """Take the data from another folder: the folds in it, or the files of the same names."""
+    path = pathlib.Path(folder).absolute()
+    if not path.is_dir():
+        raise DataError(f"--data: there is no folder {path}.")
+    given = tables.get("data")
+    table: dict[str, Any] = given if isinstance(given, dict) else {}
+    places = [key for key in PATH_KEYS if isinstance(table.get(key), str | list)]
+    if not places:
+        raise ParameterError(
+            "--data: this experiment reads no files; its data are generated or bundled."
+        )
+    for key in places:
+        given_paths = table[key] if isinstance(table[key], list) else [table[key]]
+        named = [str(path / pathlib.PurePath(str(one)).name) for one in given_paths]
+        table[key] = named if isinstance(table[key], list) else named[0]
+        if key in ("folds", "path"):
+            table[key] = str(path)
 
 
 def _experiment(
@@ -131,17 +237,32 @@ def _experiment(
 ) -> Experiment:
     run = sections["run"]
     repetitions = run.whole("repetitions", 1, least=1)
+    if repetitions > MOST_REPETITIONS:
+        raise run.error(
+            "repetitions", f"must be at most {MOST_REPETITIONS:,}, got {repetitions:,}."
+        )
     measures, preset = _measures(sections["measures"])
     if "data" not in tables:
         raise source.error((), "there is no table [data], which says where the data are.")
     data = read_data_table(sections["data"], file["folder"])
+    left_out = left_out_of(source, tables.get("algorithm"))
     algorithms = read_algorithms(
         source, tables.get("algorithm"), repetitions, data.has_vali, file["folder"]
     )
+    check_given_scores(source, tables["algorithm"], algorithms, data)
     size = sections["measures"].one_of("size", WHOLE, (WHOLE, VALIDATED))
     if size == VALIDATED:
         _check_validated(source, algorithms, data.has_vali)
+    _refuse_left_out(sections["compare"], left_out)
+    for index, algorithm in enumerate(algorithms):
+        if data.measure_on == "vali" and algorithm.tune_refit == TRAIN_AND_VALI:
+            raise source.error(
+                ("algorithm", index, "tune_refit"),
+                'trains on the validation queries, and [data] measure_on = "valid" measures on them. Remove one of '
+                "the two.",
+            )
     baseline, tests, correction = _compare(sections["compare"], algorithms)
+    compare = _compare_settings(sections["compare"], tests)
     seed = run.whole("seed", 0)
     if seed > _MOST_SEED:
         raise run.error("seed", f"must be at most {_MOST_SEED:,}, got {seed:,}.")
@@ -159,16 +280,36 @@ def _experiment(
         seed=seed,
         jobs=run.whole("jobs", None),
         threads=run.whole("threads", None, least=1),
-        keep_scores=run.truth("keep_scores", True),
-        keep_models=run.truth("keep_models", False),
+        **_kept(run),
         fronts=run.truth("fronts", False),
+        left_out=left_out,
         baseline=baseline,
         tests=tests,
         correction=correction,
+        compare=compare,
         out=None if out is None else str(file["folder"] / out),
         text=file["text"],
-        repeat=file["repeat"],
+        repeat=repeat_command(file["origin"]),
+        origin=file["origin"],
     )
+
+
+def _kept(run: Section) -> dict[str, bool]:
+    """Whether scores and models are kept; ``keep`` says both at once."""
+    if "keep" not in run:
+        return {
+            "keep_scores": run.truth("keep_scores", True),
+            "keep_models": run.truth("keep_models", False),
+        }
+    for name in ("keep_scores", "keep_models"):
+        if name in run:
+            raise run.error(name, "is said by keep too. Remove one of the two.")
+    keep = run.one_of("keep", "scores", KEEP)
+    return {
+        "keep_scores": keep != "values",
+        "keep_models": keep in (WINNERS, "models"),
+        "keep_winners": keep == WINNERS,
+    }
 
 
 def _text_of(path: pathlib.Path) -> str:
@@ -244,6 +385,8 @@ def _check_validated(source: TomlSource, algorithms: Sequence[Algorithm], has_va
         inner = algorithm.parameters.get("base")
         for path, parameters in (((), algorithm.parameters), (("base",), inner)):
             given = parameters if isinstance(parameters, Mapping) else {}
+            if algorithm.kind in FOREIGN:  # measured as it is
+                continue
             name = next((one for one in STOPPING if given.get(one, NOTHING) != NOTHING), None)
             if name is not None:
                 raise source.error(
@@ -263,7 +406,8 @@ def _compare(
     section: Section, algorithms: Sequence[Algorithm]
 ) -> tuple[str | tuple[str, ...] | None, tuple[str, ...], str]:
     baseline = _baseline(section, [algorithm.name for algorithm in algorithms])
-    tests = section.texts("tests", ("wilcoxon", "t"))
+    first = [section.values["test"]] if section.values.get("test") in TESTS else []
+    tests = section.texts("tests", (*first, *_USUAL_TESTS))
     for test in tests:
         if test not in TESTS:
             raise section.error("tests", f"must be some of {', '.join(TESTS)}, got '{test}'.")
@@ -271,6 +415,42 @@ def _compare(
         raise section.error("tests", f"is empty; name some of {', '.join(TESTS)}.")
     correction = section.one_of("correction", "holm", CORRECTIONS)
     return baseline, tuple(dict.fromkeys(tests)), correction
+
+
+def _refuse_left_out(section: Section, left_out: Mapping[str, str]) -> None:
+    """Raise for a baseline that is an optional algorithm whose package is not installed."""
+    given = section.values.get("baseline")
+    for name in map(str, given if isinstance(given, list) else [given]):
+        if name in left_out:
+            raise section.error("baseline", f"'{name}' is left out: {left_out[name]}.")
+
+
+def _compare_settings(section: Section, tests: Sequence[str]) -> CompareSettings:
+    """What decides, at which level, by how many draws, and what counts as no difference."""
+    test = section.one_of("test", tests[0], TESTS)
+    if test not in tests:
+        raise section.error("test", f"is '{test}', which tests leaves out. Add it there.")
+    resamples = section.whole("resamples", 10_000, least=1)
+    if resamples > _MOST_RESAMPLES:
+        raise section.error("resamples", f"must be at most {_MOST_RESAMPLES:,}, got {resamples:,}.")
+    margin = section.values.get("margin", CompareSettings.margin)
+    return CompareSettings(
+        test=test,
+        level=_number(section, "level", CompareSettings.level, most=1.0),
+        margin=None if margin == NOTHING else _number(section, "margin", margin),
+        resamples=resamples,
+        across_measures=section.truth("across_measures", False),
+    )
+
+
+def _number(section: Section, key: str, default: Any, most: float = math.inf) -> float:
+    """A number between 0 and ``most``, both excluded."""
+    value = section.values.get(key, default)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0.0 < value < most:
+        limit = "above 0" if most == math.inf else f"between 0 and {most:g}"
+        raise section.error(key, f"must be a number {limit}, got {value!r}.")
+    return float(value)
 
 
 def _baseline(section: Section, names: Sequence[str]) -> str | tuple[str, ...] | None:
@@ -289,37 +469,64 @@ def _baseline(section: Section, names: Sequence[str]) -> str | tuple[str, ...] |
     return tuple(dict.fromkeys(given))
 
 
-def with_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Put ``table.key=value`` texts into the tables; a value that is not TOML is text."""
+def with_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> dict[Path, str]:
+    """Put ``table.key=value`` texts into the tables; a value that is not TOML is text.
+
+    Gives the text that each key is from, and each table that was not there before.
+    """
+    set_by: dict[Path, str] = {}
     for text in overrides:
         name, equals, value = text.partition("=")
         parts = [part.strip() for part in name.split(".")]
         if not equals or len(parts) < 2 or not all(parts):
             raise ParameterError(f"--set must be written as table.key=value, got '{text}'.")
+        path: Path = (parts[0],)
         if parts[0] == "algorithm":
-            target = _algorithm(tables, parts[1], text)
+            path, target = _algorithm(tables, parts[1], text)
             parts = parts[1:]
             if len(parts) < 2:
                 raise ParameterError(f"--set algorithm.NAME.key=value lacks a key: '{text}'.")
         else:
+            set_by.update({} if parts[0] in tables else {path: text})
             target = tables.setdefault(parts[0], {})
         for part in parts[1:-1]:
-            target = target.setdefault(part, {})
+            target = target.setdefault(part, {}) if isinstance(target, dict) else None
         if not isinstance(target, dict):
-            raise ParameterError(f"--set '{text}': there is no such table to set a key in.")
+            raise ParameterError(f"--set {text}: there is no such table to set a key in.")
+        set_by[*path, *parts[1:]] = text
         setting = _value(value.strip())
-        if parts[0] == "data" and parts[-1] in PATH_KEYS and isinstance(setting, str):
-            setting = os.path.abspath(setting)  # typed in a shell: relative to the current folder
+        if (
+            parts[0] == "data" and parts[-1] in PATH_KEYS
+        ):  # typed in a shell, so relative to the current folder
+            setting = (
+                [_from_here(one) for one in setting]
+                if isinstance(setting, list)
+                else _from_here(setting)
+            )
         target[parts[-1]] = setting
+    if isinstance(tables.get("data"), dict):
+        give_way(
+            tables["data"], [str(path[1]) for path in set_by if path[0] == "data" and path[1:]]
+        )
+    return set_by
 
 
-def _algorithm(tables: dict[str, Any], name: str, text: str) -> dict[str, Any]:
-    algorithms = [one for one in tables.get("algorithm", []) if isinstance(one, dict)]
-    for one in algorithms:
-        if name in (one.get("name"), one.get("kind") if "name" not in one else None):
-            return one
-    known = [str(one.get("name", one.get("kind"))) for one in algorithms]
-    raise UnknownName(f"--set '{text}': algorithm", name, known)
+def _from_here(path: Any) -> Any:
+    """An absolute path; what is no path of this machine stays as it is."""
+    return os.path.abspath(path) if isinstance(path, str) and "://" not in path else path
+
+
+def _algorithm(tables: dict[str, Any], name: str, text: str) -> tuple[Path, dict[str, Any]]:
+    """The algorithm that a ``--set`` names, and the path of its table."""
+    algorithms = tables.get("algorithm", [])
+    known = []
+    for index, one in enumerate(algorithms if isinstance(algorithms, list) else []):
+        if not isinstance(one, dict):
+            continue
+        known.append(str(one.get("name", one.get("kind"))))
+        if name == known[-1]:
+            return ("algorithm", index), one
+    raise UnknownName(f"--set {text}: algorithm", name, known)
 
 
 def _value(text: str) -> Any:
@@ -340,15 +547,24 @@ def made_small(tables: dict[str, Any]) -> None:
     measures = tables.get("measures")
     if isinstance(measures, dict) and "costs" in measures:
         measures["costs"] = list(_SMALL_COSTS)
-    for algorithm in tables.get("algorithm", []):
+    algorithms = tables.get("algorithm", [])
+    if isinstance(algorithms, list) and len(algorithms) > 1:  # given scores are of other data
+        algorithms[:] = [one for one in algorithms if not _has_given_scores(one)]
+    for algorithm in algorithms:
         if isinstance(algorithm, dict):
             algorithm.pop("repetitions", None)
             _shrink(algorithm)
 
 
+def _has_given_scores(algorithm: Any) -> bool:
+    return isinstance(algorithm, dict) and algorithm.get("kind") == "scores"
+
+
 def _shrink(values: dict[str, Any]) -> None:
     """Cut the numbers of trees and rounds down, in inner estimators and in what is tuned too."""
     tuned = values.get("tune", {}) if isinstance(values.get("tune"), dict) else {}
+    if values.pop("tune_time", None) is not None:
+        values["tune_trials"] = _SMALL_NUMBERS["tune_trials"]
     for name in _HAS_MANY.get(str(values.get("kind")), ()):
         is_text_layer = name not in ("n_forests", "n_trees") or isinstance(
             values.get("layer", ""), str

@@ -23,11 +23,13 @@ import numpy as np
 
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.errors import DataError, InputError, ParameterError, UnknownName, counted
 from rankwood.evaluation.compare import SystemComparison
-from rankwood.experiments.settings import Cell
-from rankwood.experiments.store import FORMAT, RECORD, RunFolder
+from rankwood.experiments.foreign import write_trec
+from rankwood.experiments.settings import MOST_REPETITIONS, Cell, CompareSettings
+from rankwood.experiments.store import FORMAT, RECORD, RunFolder, checked_table
 
+_MOST_CELLS = 1_000_000
 _ONLY_FOLD = "all"  # of a comparison that was no experiment
 
 
@@ -54,6 +56,7 @@ class CellRecord:
         default_factory=list
     )  # every candidate: its parameters and its value on the validation queries
     chosen: Mapping[str, Any] = field(default_factory=dict)  # the tuned parameters' values
+    importance: Mapping[str, float] = field(default_factory=dict)  # of tuned parameters, by Optuna
     warnings: list[str] = field(default_factory=list)
     sizes: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
@@ -93,11 +96,22 @@ class RunResults:
     rankings: Callable[
         [str, int], RankedDocuments | None
     ]  # (algorithm, query number), read when asked for
+    notes: list[str] = field(default_factory=list)  # what a reader must know of the data
+    folds_share_queries: bool = False  # then a query of several folds is here once, in the first
+    compare: CompareSettings = field(default_factory=CompareSettings)
+    once: tuple[
+        str, ...
+    ] = ()  # algorithms that are not random: one repetition, whatever the others have
 
     @property
     def primary(self) -> str:
         """The measure that decides."""
         return self.measures[0]
+
+    @property
+    def n_repetitions(self) -> int:
+        """How often each algorithm was fitted on a fold, at most; those that are not random (``once``) only once."""
+        return max((len(array) for array in self.values_by_repetition.values()), default=0)
 
     def baseline_among(self, known: Collection[str]) -> str | tuple[str, ...] | None:
         """The baseline as ``compare_values`` takes it, without names that are not ``known``; None where none is."""
@@ -113,6 +127,57 @@ class RunResults:
         total = np.where(known, by_repetition, 0.0).sum(axis=0)
         means: Floats = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
         return means
+
+    def to_arrow(self) -> Any:
+        """Every value as an Arrow table: algorithm, fold, repetition, query, measure, value.
+
+        There is a row for each measure of each test query of each finished cell. A value is NaN where the measure
+        leaves the query out, or is one of all documents together. A query that several folds share stands under the
+        first of them, with its mean over folds.
+        """
+        import pyarrow as pa
+
+        done = {(c.algorithm, c.fold, c.repetition) for c in self.cells if c.status == "done"}
+        places = []  # number of algorithm, repetition, number of measure, and the numbers of the queries
+        values = [np.empty(0)]
+        for (algorithm, measure), by_repetition in self.values_by_repetition.items():
+            for repetition, of_query in enumerate(by_repetition, start=1):
+                finished = {fold for fold in self.folds if (algorithm, fold, repetition) in done}
+                known = [n for n, (fold, _) in enumerate(self.queries) if fold in finished]
+                which = (self.algorithms.index(algorithm), repetition, self.measures.index(measure))
+                places.append((*which, np.array(known, np.int64)))
+                values.append(of_query[known])
+        sizes = [known.size for *_, known in places]
+        one, two, three = (
+            np.repeat([p[n] for p in places], sizes).astype(np.int64) for n in range(3)
+        )
+        query = np.concatenate([np.empty(0, np.int64), *(known for *_, known in places)])
+        folds, queries = (pa.array([q[n] for q in self.queries], pa.string()) for n in range(2))
+        columns = {
+            "algorithm": pa.array(self.algorithms, pa.string()).take(pa.array(one)),
+            "fold": folds.take(pa.array(query)),
+            "repetition": pa.array(two),
+            "query": queries.take(pa.array(query)),
+            "measure": pa.array(self.measures, pa.string()).take(pa.array(three)),
+            "value": pa.array(np.concatenate(values)),
+        }
+        return pa.table(columns)
+
+    def to_frame(self) -> Any:
+        """The table of ``to_arrow`` as a pandas frame.
+
+        Examples
+        --------
+        >>> frame = read_run("runs/broof").to_frame()                              # doctest: +SKIP
+        >>> frame.groupby(["algorithm", "measure"])["value"].mean()                # doctest: +SKIP
+        """
+        try:
+            import pandas  # noqa: F401 - Arrow makes the frame
+        except ImportError:
+            raise InputError(
+                "to_frame needs the package 'pandas'. Install it with: pip install pandas, or use to_arrow()."
+            ) from None
+        return self.to_arrow().to_pandas()
 
     def sizes(self) -> list[dict[str, Any]]:
         """For each algorithm and measure the size it was measured at and its cost: means over the cells that have them.
@@ -134,6 +199,16 @@ class RunResults:
                         | {"test": _mean(tested)}
                     )
         return rows
+
+    def write_trec(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write ``qrels.txt`` and a run file per algorithm, for ranx, ir_measures, PyTerrier and trec_eval.
+
+        The runs rank as Rankwood does: equal scores, which other programs order by document ids, are written a last
+        digit apart. They are of the first repetition, and need a run that kept its scores. A query that several folds
+        share is ranked by the first fold's model; where folds have other documents under the same query ids, each fold
+        has a folder of its own. Gives the paths, the qrels first.
+        """
+        return write_trec(self, folder)
 
     def weights(self, algorithm: str) -> dict[tuple[str, int], Mapping[str, float]]:
         """The weights that an algorithm's score is composed with, by fold and repetition, then by name.
@@ -172,6 +247,7 @@ def read_run(folder: str | os.PathLike[str]) -> RunResults:
     measures = list(configuration["measures"])
     records = _cell_records(run, configuration, algorithms, folds)
     queries, values = _values(run, records, measures)
+    queries, values, shared = merge_shared(queries, values, _content_of_query(run, record))
     unknown = np.full(len(queries), np.nan)
     repetitions = range(1, int(configuration["repetitions"]) + 1)
     conventions = _conventions(record, records)
@@ -193,8 +269,14 @@ def read_run(folder: str | os.PathLike[str]) -> RunResults:
             for algorithm in algorithms
             for measure in measures
         },
-        cells=[_cell_record(each) for each in records.values()],
+        cells=[_cell_record(each, measures) for each in records.values()],
         rankings=_rankings(run, algorithms, queries),
+        notes=[*_said_of_data(record), *shared],
+        folds_share_queries=bool(shared),
+        compare=CompareSettings(**configuration.get("compare", {})),
+        once=tuple(
+            one["name"] for one in configuration["algorithms"] if not one.get("is_random", True)
+        ),
     )
 
 
@@ -205,8 +287,13 @@ def run_results(
     name: str,
     record: Mapping[str, Any],
     baseline: str | Sequence[str] | None = None,
+    resamples: int = 10_000,
+    seed: int = 0,
 ) -> RunResults:
-    """What a report reads, of systems that were measured already; measures without values per query are left out."""
+    """What a report reads, of systems that were measured already; measures without values per query are left out.
+
+    ``resamples`` and ``seed`` are those of the comparison, so that the report has its numbers.
+    """
     evaluations, kept = comparison.evaluations, _by_query(comparison)
     one = next(iter(evaluations.values()))
     measures = list(kept)
@@ -238,6 +325,9 @@ def run_results(
             for system, e in evaluations.items()
         ],
         rankings=functools.partial(_ranking, comparison, data),
+        compare=CompareSettings(
+            first.test, first.level, first.margin, resamples, first.n_measures > 1, seed
+        ),
     )
 
 
@@ -261,7 +351,30 @@ def _record(run: RunFolder) -> dict[str, Any]:
         raise DataError(
             f"{path} has format {version}, and this version of Rankwood reads format {FORMAT}."
         )
+    problem = _problem_of(record)
+    if problem:
+        raise DataError(f"{path} is damaged: {problem}.")
     return dict(record)
+
+
+def _problem_of(record: Mapping[str, Any]) -> str:
+    """What is wrong with the parts of a record that say how many cells there are; empty where nothing is."""
+    try:
+        configuration = record["configuration"]
+        algorithms, folds = configuration["algorithms"], configuration["data"]["folds"]
+        named = [(one["name"], "repetitions" in one) for one in algorithms]
+        named += [(one["name"], True) for one in folds]
+        counts = [configuration["repetitions"], *(one["repetitions"] for one in algorithms)]
+        texts = [*configuration["measures"], *(name for name, _ in named)]
+    except (LookupError, TypeError, AttributeError):
+        return "its configuration does not name algorithms, folds, measures and repetitions"
+    if not all(isinstance(text, str) for text in texts):
+        return "names of algorithms, folds and measures must be texts"
+    if not all(type(count) is int and 1 <= count <= MOST_REPETITIONS for count in counts):
+        return f"repetitions must be whole numbers from 1 to {MOST_REPETITIONS:,}"
+    if len(folds) * sum(counts[1:]) > _MOST_CELLS:
+        return f"it has more than {_MOST_CELLS:,} cells"
+    return ""
 
 
 def _cell_records(
@@ -277,6 +390,10 @@ def _cell_records(
                 record = run.cell_record(cell)
                 if record is not None:
                     records[cell] = record
+                elif (path := run.cell_path(cell)).exists():  # left out, other figures would follow
+                    raise DataError(
+                        f"{path} is damaged. Remove it, and rankwood experiment fits its cell again."
+                    )
     return records
 
 
@@ -307,11 +424,83 @@ def _values(
         for measure in measures:
             key = (cell.algorithm, measure, cell.repetition)
             row = values.setdefault(key, np.full(len(queries), np.nan))
-            row[first : first + len(names)] = of_measure[measure]
+            if (
+                "pooled" not in records[cell]["conventions"][measure]
+            ):  # else means over queries are other numbers
+                row[first : first + len(names)] = of_measure[measure]
     return queries, values
 
 
-def _cell_record(record: Mapping[str, Any]) -> CellRecord:
+Key = tuple[str, Any]  # of a query: its id, and what tells its content
+
+
+def _content_of_query(run: RunFolder, record: Mapping[str, Any]) -> Callable[[str, str], Any]:
+    """A function that gives the content of a fold's query; equal for queries that are the same.
+
+    Runs of earlier versions have no hashes of queries: there the queries of one file are the same.
+    """
+    contents = run.contents()
+    data = record["configuration"]["data"]
+    files = record.get("data", {}).get("files", {})
+    part = data.get("measure_on", "test")
+    file_of = {one["name"]: files.get(one.get("files", {}).get(part), {}) for one in data["folds"]}
+
+    def content(fold: str, query: str) -> Any:
+        if query in contents.get(fold, {}):
+            return contents[fold][query]
+        return file_of.get(fold, {}).get("sha256", fold)
+
+    return content
+
+
+def merge_shared(
+    queries: list[tuple[str, str]],
+    values: Mapping[tuple[str, str, int], Floats],
+    content: Callable[[str, str], Any],
+) -> tuple[list[tuple[str, str]], dict[tuple[str, str, int], Floats], list[str]]:
+    """Test queries that several folds share as one query each, with the mean of its values over folds.
+
+    Such values are not independent: counted one by one, they would make every p value and interval too small. Also
+    gives a sentence that says so, where it happened.
+    """
+    place_of: dict[Key, int] = {}
+    place = np.array(
+        [
+            place_of.setdefault((query, content(fold, query)), len(place_of))
+            for fold, query in queries
+        ],
+        np.int64,
+    )
+    if len(place_of) == len(queries):
+        return queries, dict(values), []
+    merged = {}
+    for key, row in values.items():
+        known = ~np.isnan(row)
+        count = np.bincount(place[known], minlength=len(place_of))
+        total = np.bincount(place[known], row[known], len(place_of))
+        merged[key] = np.divide(total, count, out=np.full(count.size, np.nan), where=count > 0)
+    first = np.unique(place, return_index=True)[1]
+    n_shared = int((np.bincount(place) > 1).sum())
+    n_folds = len({queries[number][0] for number in np.flatnonzero(np.bincount(place)[place] > 1)})
+    note = (
+        f"{counted(n_shared, 'test query')} {'is' if n_shared == 1 else 'are'} in several folds ({n_folds} folds share "
+        "some): their values are averaged over folds, and each counts as one query in means, intervals and tests "
+        f"({len(place_of):,} queries instead of {len(queries):,})."
+    )
+    return [queries[number] for number in first.tolist()], merged, [note]
+
+
+def _said_of_data(record: Mapping[str, Any]) -> list[str]:
+    """Warnings and notes about the parts of the folds, as the run's start gave them."""
+    data = record.get("data", {})
+    warned = [
+        f"Overlap: {line} Measures of it look better than they are."
+        for line in data.get("warnings", [])
+    ]
+    return [*warned, *(f"Not an overlap: {line}" for line in data.get("notes", []))]
+
+
+def _cell_record(record: Mapping[str, Any], measures: Sequence[str]) -> CellRecord:
     return CellRecord(
         algorithm=record["algorithm"],
         fold=record["fold"],
@@ -321,7 +510,9 @@ def _cell_record(record: Mapping[str, Any]) -> CellRecord:
         seconds=record["seconds"],
         peak_memory=int(record["peak_memory"]),
         means={
-            name: np.nan if mean is None else mean for name, mean in record.get("means", {}).items()
+            name: np.nan if mean is None else mean
+            for name, mean in record.get("means", {}).items()
+            if name in measures
         },
         history={
             name: [np.nan if value is None else float(value) for value in values]
@@ -330,6 +521,7 @@ def _cell_record(record: Mapping[str, Any]) -> CellRecord:
         message=record.get("message", ""),
         tuned=record.get("tuned", []),
         chosen=record.get("chosen", {}),
+        importance=record.get("importance", {}),
         warnings=record.get("warnings", []),
         error=record.get("error", ""),
         sizes=record.get("sizes", {}),
@@ -343,7 +535,8 @@ def _conventions(
     """By measure, with what the data decided filled in as soon as a cell is finished."""
     for one in records.values():
         if one["status"] == "done":
-            return dict(one["conventions"])
+            wanted = record["configuration"]["measures"]
+            return {text: dict(one["conventions"][text]) for text in wanted}
     return dict(record["conventions"])
 
 
@@ -354,10 +547,10 @@ def _rankings(
 
     @functools.lru_cache(maxsize=4)
     def scores_of(path: Path) -> Any:
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path)
-        labels, scores = (table.column(name).to_numpy() for name in ("label", "score"))
+        table = checked_table(path)
+        labels, scores = (
+            table.column(name).to_numpy().astype(np.float64) for name in ("label", "score")
+        )
         names = table.column("document")
         rows: dict[str, list[int]] = {}
         for row, query in enumerate(table.column("query").to_pylist()):
@@ -368,8 +561,8 @@ def _rankings(
         if algorithm not in algorithms:
             raise UnknownName("algorithm of this run", algorithm, algorithms)
         fold, query = queries[number]
-        path = run.scores_path(algorithm, fold)
-        if not path.is_file():
+        path = run.kept_scores(Cell(algorithm, fold, 1))
+        if path is None:
             return None
         rows, labels, scores, names = scores_of(path)
         if query not in rows:

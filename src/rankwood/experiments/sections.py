@@ -6,33 +6,58 @@ parameters; each estimator checks its own values, and every value that is to be 
 
 from __future__ import annotations
 
-import difflib
 import inspect
+import itertools
 import math
 import pathlib
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
+from rankwood.data.sources import find_inputs
+from rankwood.data.splits import ON_OVERLAP
 from rankwood.errors import RankwoodError
+from rankwood.experiments.foreign import FOREIGN, check_score_files, lacking
 from rankwood.experiments.settings import (
     NOTHING,
+    PRESENT_NAMES,
+    TRAIN,
+    TRAIN_AND_VALI,
     Algorithm,
     DataSource,
     FoldSource,
+    Path,
+    Section,
+    TomlSource,
+    build,
     check_kind,
     check_names,
     checked,
     is_table_of_estimators,
+    paths_of,
 )
-from rankwood.experiments.toml_positions import Path, Section, TomlSource
 from rankwood.models.early_exit import EarlyExit
+from rankwood.studies.trials import seconds_of
 from rankwood.training.rounds import BEST
 
 PARTS = ("train", "vali", "test")
-_ORIGINS = ("folds", "train", "data", "bundled", "generate")
-_READING = ("label", "query", "doc", "drop", "absent", "order", "strict")
+_FORMER_NAMES = {present: former for former, present in PRESENT_NAMES.items()}
+_MEASURED, _TRAINED = ("test", "valid"), (TRAIN, PRESENT_NAMES[TRAIN_AND_VALI])
+_ORIGINS = ("folds", "train", "collection", "data", "bundled", "generate")
+_CUT = ("data", "bundled", "generate")  # origins that are cut into parts
+_BESIDE = {  # what says more about an origin
+    "folds": ("names",),
+    "train": ("valid", "test"),
+    "collection": ("path", "check"),
+    **dict.fromkeys(_CUT, ("split", "seed")),
+}
+_COLUMNS = ("label", "query", "doc", "row_weight", "query_weight", "position")
+_READING = (*_COLUMNS, "features", "drop", "absent", "order", "overflow", "strict")
 KEYS = (
     *_ORIGINS,
-    "vali",
+    "path",
+    "check",
+    "valid",
     "test",
     "split",
     "seed",
@@ -41,15 +66,25 @@ KEYS = (
     "binarise",
     "sample",
     "measure_on",
+    "on_overlap",
     *_READING,
 )
-PATH_KEYS = ("folds", "train", "vali", "test", "data")
+PATH_KEYS = ("folds", "train", "valid", "test", "data", "path")
 _SHARES = [0.6, 0.2, 0.2]
 _GENERATE = {"queries": "n_queries", "docs": "docs_per_query", "features": "n_features"}
 _NORMALISE = ("minmax", "zscore")
-_OWN = ("name", "kind", "tune", "tune_method", "tune_trials", "repetitions", "early_exit")
-_METHODS = ("grid", "optuna")
-_RANGE = ("low", "high", "log", "step")
+_HOW_TO_TUNE = (
+    "tune_method",
+    "tune_trials",
+    "tune_time",
+    "tune_folds",
+    "tune_on",
+    "tune_refit",
+)
+_OWN = ("name", "kind", "tune", *_HOW_TO_TUNE, "repetitions", "early_exit", "optional")
+_METHODS = ("grid", "random", "optuna")
+_RANGE = ("low", "high", "log", "int", "step")
+_TRIALS = 20  # of a search without a budget
 _LONGEST_NAME = 80
 _MOST_CHECKED = 500  # combinations of a grid; of a larger one each value is checked by itself
 
@@ -64,12 +99,25 @@ def read_data_table(section: Section, folder: pathlib.Path) -> DataSource:
         "normalise": None if normalise == "none" else normalise,
         "binarise": _least_relevant(section),
         "sample": _sample(section),
-        "measure_on": section.one_of("measure_on", "test", ("test", "vali")),
+        "measure_on": _FORMER_NAMES.get(section.one_of("measure_on", "test", _MEASURED), "test"),
+        "on_overlap": section.one_of("on_overlap", "warn", ON_OVERLAP),
     }
     source = _source(section, origin, folder, common)
     if source.measure_on == "vali" and not source.has_vali:
-        raise section.error("measure_on", 'is "vali", but there are no validation data.')
+        raise section.error("measure_on", 'is "valid", but there are no validation data.')
     return source
+
+
+def give_way(table: dict[str, Any], chosen: Collection[str]) -> None:
+    """Remove where the file says that data are, if ``chosen``, the keys set from outside, say another place."""
+    n_folds = table.get("folds") if isinstance(table.get("folds"), int) else None
+    origins = [key for key in _ORIGINS if key in chosen and (key != "folds" or n_folds is None)]
+    if len(origins) != 1:
+        return
+    kept = {*chosen, *_BESIDE[origins[0]], *(("folds",) if n_folds and origins[0] in _CUT else ())}
+    for key in (*_ORIGINS, *itertools.chain(*_BESIDE.values())):
+        if key not in kept:
+            table.pop(key, None)
 
 
 def _source(
@@ -78,9 +126,16 @@ def _source(
     """Where the folds are, from the origin that ``[data]`` names."""
     if origin == "folds":
         return DataSource(_fold_files(section, folder), **common)
+    if origin == "collection":
+        return _collection(section, folder, common)
     if origin == "train":
-        files = {part: _file(section, part, folder) for part in PARTS if part in section}
-        name = pathlib.Path(files["train"]).resolve().parent.name or "data"
+        files = {
+            part: _files(section, PRESENT_NAMES.get(part, part), folder)
+            for part in PARTS
+            if PRESENT_NAMES.get(part, part) in section
+        }
+        first = paths_of(files["train"])[0]
+        name = pathlib.Path(first).resolve().parent.name or "data"
         return DataSource((FoldSource(name, files),), has_vali="vali" in files, **common)
     whole = _whole(section, origin, folder)
     cut, names, has_vali = _cut(section, origin, whole)
@@ -98,20 +153,28 @@ def read_algorithms(
     algorithms: dict[str, Algorithm] = {}
     for index, values in enumerate(tables):
         section = Section(source, ("algorithm", index), values, None)
+        if section.truth("optional", False) and lacking(str(values.get("kind"))) is not None:
+            continue
         _find_cost_files(source, section.path, section.values, folder)
+        _find_scores(section, folder)
         algorithm = _algorithm(section, repetitions, has_vali)
         if algorithm.name in algorithms:
             raise section.error(
                 "name", f"'{algorithm.name}' is the name of another algorithm too; choose another."
             )
         algorithms[algorithm.name] = algorithm
+    if not algorithms:
+        raise source.error(("algorithm",), "all are optional, and none has its package installed.")
     return tuple(algorithms.values())
 
 
 def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
     if "kind" not in section:
         raise section.error("", 'has no kind, such as "RandomForest".')
-    kind = check_kind(section.source, (*section.path, "kind"), section.values["kind"])
+    kind = check_kind(section.source, (*section.path, "kind"), section.values["kind"], FOREIGN)
+    missing = lacking(kind)
+    if missing is not None and kind in FOREIGN:
+        raise section.error("kind", f"{missing}. Or write optional = true, to leave it out.")
     name = str(section.text("name", kind)).strip()
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise section.error("name", f"must be at most {_LONGEST_NAME} printable characters.")
@@ -120,21 +183,81 @@ def _algorithm(section: Section, repetitions: int, has_vali: bool) -> Algorithm:
         raise section.error("repetitions", f"is {own}, more than the {repetitions} of [run].")
     parameters = {key: value for key, value in section.values.items() if key not in _OWN}
     method = section.one_of("tune_method", "grid", _METHODS)
+    seconds = _seconds(section)
     algorithm = Algorithm(
         name,
         kind,
         parameters,
         _tuned(section, method),
         method,
-        section.whole("tune_trials", 20, least=1),
+        section.whole("tune_trials", _TRIALS if seconds is None else None, least=1),
         own,
         _early_exit(section),
+        tune_time=seconds,
+        tune_folds=section.whole("tune_folds", 0, least=2),
+        tune_on=_FORMER_NAMES.get(section.one_of("tune_on", TRAIN, _TRAINED), TRAIN),
+        tune_refit=_FORMER_NAMES.get(section.one_of("tune_refit", TRAIN, _TRAINED), TRAIN),
     )
     _check_tuning(section, algorithm, has_vali)
     _check_values(section, algorithm)
-    if parameters.get("early_stopping", "none") not in ("none", BEST) and not has_vali:
+    if not _is_random(algorithm):
+        algorithm = replace(algorithm, is_random=False, repetitions=1)
+    stops = parameters.get("early_stopping", "none") not in ("none", BEST)
+    if stops and not has_vali and not algorithm.tune_folds:
         raise section.error("early_stopping", "needs validation data, which [data] lacks.")
     return algorithm
+
+
+def left_out_of(source: TomlSource, tables: Any) -> dict[str, str]:
+    """The algorithms with ``optional = true`` whose package is not installed, and what each of them lacks."""
+    left_out: dict[str, str] = {}
+    for index, values in enumerate(tables if isinstance(tables, list) else []):
+        if isinstance(values, dict) and "optional" in values:
+            section = Section(source, ("algorithm", index), values, None)
+            reason = lacking(str(values.get("kind"))) if section.truth("optional", False) else None
+            if reason is not None:
+                left_out[str(values.get("name", values.get("kind")))] = reason
+    return left_out
+
+
+def check_given_scores(
+    source: TomlSource, tables: Any, algorithms: Sequence[Algorithm], data: DataSource
+) -> None:
+    """Raise for files of given scores that are not there."""
+    folds = [fold.name for fold in data.folds]
+    paths = [one.get("path") for one in tables]
+    for one in algorithms:
+        if one.kind == "scores":
+            path = one.parameters["path"]
+            try:
+                check_score_files(path, folds, one.repetitions)
+            except RankwoodError as error:
+                at = ("algorithm", paths.index(path), "path")
+                raise source.error(at, str(error)) from None
+
+
+def _find_scores(section: Section, folder: pathlib.Path) -> None:
+    """Make the path of given scores absolute."""
+    path = section.values.get("path")
+    if section.values.get("kind") == "scores" and isinstance(path, str) and path.strip():
+        section.values["path"] = _absolute(folder / path)
+
+
+def _seconds(section: Section) -> float | None:
+    """The time that the trials of a cell may take; None where nothing is said of it."""
+    try:
+        return seconds_of(section.values.get("tune_time"), "it")
+    except RankwoodError as error:
+        raise section.error("tune_time", str(error)) from None
+
+
+def _is_random(algorithm: Algorithm) -> bool:
+    """Whether another seed may give another model, with the parameters as they are or with a value to be tried."""
+    if algorithm.tune and algorithm.tune_method != "grid":
+        return True  # the search draws what it tries
+    singles = [{name: value} for name, values in algorithm.tune.items() for value in values]
+    built = (build(algorithm.kind, algorithm.with_values(one)) for one in [{}, *singles])
+    return any(getattr(estimator, "is_random", True) for estimator in built)
 
 
 def _early_exit(section: Section) -> str | None:
@@ -173,10 +296,10 @@ def _tuned(section: Section, method: str) -> dict[str, Any]:
         if isinstance(values, dict) and not is_range:
             for name, value in values.items():
                 gather(value, (*names, name))
-        elif is_range and method == "optuna":
+        elif is_range and method != "grid":
             tuned[".".join(names)] = _range(section.source, path, values)
         elif is_range:
-            message = 'is a range, which a grid cannot try: give a list, or tune_method = "optuna".'
+            message = 'is a range, which a grid cannot try: give a list, or tune_method = "random" or "optuna".'
             raise section.source.error(path, message)
         elif not isinstance(values, list) or not values:
             message = "must be a list of the values to try, such as [0.05, 0.1]."
@@ -204,30 +327,47 @@ def _range(source: TomlSource, path: Path, values: dict[str, Any]) -> dict[str, 
     if values.get("log") and (values["low"] <= 0 or "step" in values):
         raise source.error(path, "with log = true, low must be above 0 and there is no step.")
     step = values.get("step", 1)
-    if (
-        not isinstance(step, int | float)
-        or step <= 0
-        or not isinstance(values.get("log", False), bool)
+    are_words = [isinstance(values.get(name, False), bool) for name in ("log", "int")]
+    if not isinstance(step, int | float) or step <= 0 or not all(are_words):
+        raise source.error(path, "step must be a number above 0, and log and int true or false.")
+    if values.get("int") and not all(
+        isinstance(number, int) for number in (values["low"], values["high"], step)
     ):
-        raise source.error(path, "step must be a number above 0, and log true or false.")
+        raise source.error(path, "with int = true, low, high and step must be whole numbers.")
     return values
 
 
 def _check_tuning(section: Section, algorithm: Algorithm, has_vali: bool) -> None:
-    for key in ("tune_method", "tune_trials"):
+    for key in _HOW_TO_TUNE:
         if key in section and not algorithm.tune:
             raise section.error(key, "says how to tune, but there is no tune = { … } beside it.")
-    if "tune_trials" in section and algorithm.tune_method == "grid":
-        raise section.error("tune_trials", 'goes with tune_method = "optuna": a grid tries all.')
+    for key in ("tune_trials", "tune_time"):
+        if key in section and algorithm.tune_method == "grid":
+            raise section.error(
+                key, 'goes with tune_method = "random" or "optuna": a grid tries all.'
+            )
     if not algorithm.tune:
         return
-    if not has_vali:
-        raise section.error("tune", "needs validation queries, which [data] lacks.")
+    if "tune_on" in section and not algorithm.tune_folds:
+        raise section.error(
+            "tune_on", "says what is cut into inner folds: give tune_folds = 5 too, or remove it."
+        )
+    if not has_vali and not algorithm.tune_folds:
+        raise section.error(
+            "tune",
+            "needs validation queries, which [data] lacks. Give tune_folds = 5 to judge candidates on folds of the "
+            "training queries.",
+        )
+    for key in ("tune_on", "tune_refit"):
+        if section.values.get(key) == PRESENT_NAMES[TRAIN_AND_VALI] and not has_vali:
+            raise section.error(
+                key, f'is "{section.values[key]}", but [data] has no validation queries. Remove it.'
+            )
     for name in algorithm.tune:
         if name in algorithm.parameters:
             raise section.error(name, "is tuned and given a value too. Keep one of the two.")
     if algorithm.tune_method == "optuna":
-        from rankwood.experiments.tuning import need_optuna
+        from rankwood.studies.searches import need_optuna
 
         need_optuna()
 
@@ -264,7 +404,7 @@ def _check_reach(section: Section, algorithm: Algorithm, name: str) -> None:
     for part in outer:
         values = values.get(part) if isinstance(values, dict) else None
         is_known = isinstance(values, dict) and ("kind" in values or is_table_of_estimators(values))
-        if not is_known:
+        if not is_known and not (algorithm.kind in FOREIGN and outer == ["params"]):
             message = f"there is no estimator '{part}' to tune. Give {part} = {{ kind = \"…\" }}."
             raise section.source.error((*section.path, "tune", *name.split(".")), message)
 
@@ -280,7 +420,9 @@ def _origin(section: Section) -> str:
     else:
         given = [name for name in _ORIGINS if name in section]
     if not given:
-        ways = "folds, or train with test, or data, or bundled, or generate"
+        ways = (
+            "folds, or train with test, or collection with path, or data, or bundled, or generate"
+        )
         raise section.error("", f"says nothing about where the data are. Give one of: {ways}.")
     if len(given) > 1:
         raise section.error(
@@ -291,7 +433,7 @@ def _origin(section: Section) -> str:
 
 
 def _refuse_what_does_not_apply(section: Section, origin: str) -> None:
-    is_cut = origin in ("data", "bundled", "generate")
+    is_cut = origin in _CUT
     for key in ("split", "seed"):
         if key in section and not is_cut:
             raise section.error(key, f"contradicts {origin}, which has its own parts. Remove it.")
@@ -299,9 +441,16 @@ def _refuse_what_does_not_apply(section: Section, origin: str) -> None:
         raise section.error("split", "contradicts folds: data are cut by one of the two.")
     if is_cut and isinstance(section.values.get("folds"), str):
         raise section.error("folds", f"contradicts {origin}: both say where the data are.")
-    for key in ("vali", "test"):
-        if key in section and origin != "train":
-            raise section.error(key, f"contradicts {origin}. It goes with train.")
+    for key, owner in (
+        ("valid", "train"),
+        ("test", "train"),
+        ("path", "collection"),
+        ("check", "collection"),
+    ):
+        if key in section and origin != owner:
+            raise section.error(key, f"contradicts {origin}. It goes with {owner}.")
+    if origin == "collection" and "path" not in section:
+        raise section.error("collection", 'has no path beside it. Give path = "FOLDER" too.')
     if origin == "train" and "test" not in section:
         raise section.error("train", 'has no test beside it. Give test = "FILE" too.')
     if origin == "train" and "folds" in section:
@@ -312,15 +461,16 @@ def _refuse_what_does_not_apply(section: Section, origin: str) -> None:
 
 def _reading_options(section: Section) -> dict[str, Any]:
     """How files are read, as ``ReadOptions`` has it; only what was said."""
-    options: dict[str, Any] = {
-        name: section.text(name) for name in ("label", "query", "doc") if name in section
-    }
-    if "drop" in section:
-        options["drop"] = tuple(section.texts("drop"))
+    options: dict[str, Any] = {name: section.text(name) for name in _COLUMNS if name in section}
+    for name in ("features", "drop"):
+        if name in section:
+            options[name] = tuple(section.texts(name))
     if "absent" in section:
         options["absent"] = section.one_of("absent", "zero", ("zero", "missing"))
     if "order" in section:
         options["order"] = section.one_of("order", "ascending", ("ascending", "any"))
+    if "overflow" in section:
+        options["overflow"] = section.one_of("overflow", "error", ("error", "missing"))
     if "strict" in section:
         options["strict"] = section.truth("strict", False)
     return options
@@ -343,7 +493,7 @@ def _sample(section: Section) -> tuple[int, ...]:
     if not is_list or not all(type(size) is int and size >= 1 for size in sizes):
         raise section.error(
             "sample",
-            "must be how many queries of train, vali and test are drawn, as [100, 50, 50].",
+            "must be how many queries of train, valid and test are drawn, as [100, 50, 50].",
         )
     return tuple(sizes)
 
@@ -362,14 +512,40 @@ def _fold_files(section: Section, folder: pathlib.Path) -> tuple[FoldSource, ...
     )
 
 
-def _file(section: Section, key: str, folder: pathlib.Path) -> str:
-    path = folder / section.text(key)
-    if not path.is_file():
-        siblings = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, siblings, n=1)
-        hint = f" Did you mean {path.with_name(near[0])}?" if near else ""
-        raise section.error(key, f"there is no file {path}.{hint}")
-    return _absolute(path)
+def _collection(section: Section, folder: pathlib.Path, common: dict[str, Any]) -> DataSource:
+    """A public collection in its folder; it says how its files are read, unless ``[data]`` does."""
+    from rankwood.data import collections
+
+    check = section.one_of("check", "error", collections.CHECKS)
+    try:
+        collection = collections.known_collection(section.text("collection"))
+    except RankwoodError as error:
+        raise section.error("collection", str(error)) from None
+    try:
+        files = collections.collection_files(collection, folder / section.text("path"), check)
+    except RankwoodError as error:
+        raise section.error("path", str(error)) from None
+    folds = tuple(
+        FoldSource(
+            name, {_FORMER_NAMES.get(part, part): _absolute(path) for part, path in paths.items()}
+        )
+        for name, paths in files.items()
+    )
+    common["reading"] = {**collection.reading, **common["reading"]}
+    has_vali = "valid" in collection.parts
+    return DataSource(folds, has_vali=has_vali, collection=(collection.name, check), **common)
+
+
+def _files(section: Section, key: str, folder: pathlib.Path) -> str:
+    """The files of a part as ``FoldSource`` has them; a list, a folder or a pattern is one data set."""
+    is_list = isinstance(section.values.get(key), list)
+    given = section.texts(key) if is_list else [section.text(key)]
+    paths = [text if "://" in text else _absolute(folder / text) for text in given]
+    try:
+        find_inputs(paths, are_reread=True)
+    except RankwoodError as error:
+        raise section.error(key, str(error)) from None
+    return "\n".join(paths)
 
 
 def _absolute(path: pathlib.Path) -> str:
@@ -378,7 +554,7 @@ def _absolute(path: pathlib.Path) -> str:
 
 def _whole(section: Section, origin: str, folder: pathlib.Path) -> dict[str, Any]:
     if origin == "data":
-        return {"data": _file(section, "data", folder)}
+        return {"data": _files(section, "data", folder)}
     if origin == "bundled":
         from rankwood.experiments.cells import BUNDLED
 
@@ -426,7 +602,7 @@ def _cut(
     if not is_list or not all(isinstance(one, int | float) and one > 0 for one in shares):
         raise section.error(
             "split",
-            "must be the shares of train, vali and test, as [0.6, 0.2, 0.2], or of train and test.",
+            "must be the shares of train, valid and test, as [0.6, 0.2, 0.2], or of train and test.",
         )
     if abs(sum(shares) - 1) > 1e-6:
         raise section.error("split", f"must sum to 1, got {sum(shares):g}.")

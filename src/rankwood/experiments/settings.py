@@ -1,7 +1,11 @@
-"""An experiment after its file was checked, and the estimators that it describes.
+"""An experiment after its file was checked, the line of each of its keys, and the estimators that it describes.
 
-The classes are plain values: other processes and other machines get them pickled. ``build`` makes an estimator from a
-kind and parameters, which may be estimators themselves::
+``Section`` reads the keys of one table, with a check of each value; ``TomlSource`` turns a path into a line, so that
+every error message can name its table and its line. A path goes from the file's root to a key, such as
+``("algorithm", 1, "tune", "learning_rate")``; a number is a list's index.
+
+The classes of a checked experiment are plain values: other processes and other machines get them pickled. ``build``
+makes an estimator from a kind and parameters, which may be estimators themselves::
 
     kind = "OrdinalRanker"                            base is an estimator with parameters of its own
     base = { kind = "RandomForest", n_trees = 300 }
@@ -12,24 +16,40 @@ kind and parameters, which may be estimators themselves::
 
 from __future__ import annotations
 
+import difflib
 import inspect
-import itertools
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rankwood._core import checks
 from rankwood._core.random import stream
 from rankwood.binning.fit import checked_parameters
-from rankwood.errors import RankwoodError
-from rankwood.experiments.toml_positions import Path, TomlSource, did_you_mean
+from rankwood.errors import ParameterError, RankwoodError
+from rankwood.experiments.foreign import FOREIGN, ForeignRanker
+from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import check_parameters
 from rankwood.rankers.save import estimators
-from rankwood.training.checkpoint import OF_THE_RUN
-from rankwood.trees.policies import MISSING_RULES
+from rankwood.studies.searches import all_candidates
+from rankwood.training.rounds import OF_THE_RUN
+from rankwood.trees.grower import MISSING_RULES
 
-Tuned = Mapping[str, Any]  # parameter -> its values, or for Optuna a range {low, high, log, step}
+Path = tuple[str | int, ...]
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
+_NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_LIST_HEADER = re.compile(rf"^\s*\[\[\s*({_NAME})\s*\]\]")
+_HEADER = re.compile(rf"^\s*\[\s*({_NAME})\s*\]\s*(?:#.*)?$")
+_KEY = re.compile(rf"^\s*({_NAME})\s*=")
+_INNER = re.compile(rf"[{{,]\s*({_NAME})\s*=")  # a key of an inline table
+Tuned = Mapping[str, Any]  # parameter -> its values, or a range {low, high, log, int, step}
+TRAIN, TRAIN_AND_VALI = "train", "train+vali"  # parts that are cut into inner folds, or fitted to
+# What records and files of version 0.1 call the validation part, and what files call it now.
+PRESENT_NAMES = {"vali": "valid", TRAIN_AND_VALI: "train+valid"}
 _MOST_SEED = 2**31
+MOST_REPETITIONS = 10_000  # of a run; each is a file per algorithm and fold
 NOTHING = "none"  # TOML has no null
 _KIND = "kind"
 _SET_BY_THE_RUN = dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment") | {
@@ -39,11 +59,177 @@ _SET_BY_THE_RUN = dict.fromkeys(OF_THE_RUN, "it is no setting of an experiment")
 
 
 @dataclass(frozen=True)
+class TomlSource:
+    """The file an experiment was read from; without a name it was given as a mapping and has no lines."""
+
+    name: str = ""
+    line_of: Mapping[Path, int] = field(default_factory=dict)
+    set_by: Mapping[Path, str] = field(default_factory=dict)  # keys that --set gave, and its text
+
+    @classmethod
+    def of(cls, name: str, text: str) -> TomlSource:
+        """The source with the line of every key of ``text``."""
+        return cls(name, find_lines(text))
+
+    def error(self, path: Path, message: str) -> ParameterError:
+        """An error about the key at ``path``, with its file and line, or the ``--set`` it is from, table and name."""
+        return ParameterError(f"{self._position(path)}{_table_and_key(path)}{message}")
+
+    def _position(self, path: Path) -> str:
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.set_by:
+                return f"--set {self.set_by[path[:length]]}: "
+            if path[:length] in self.line_of:
+                return f"{self.name}, line {self.line_of[path[:length]]}: "
+        return f"{self.name}: " if self.name else ""
+
+
+def find_lines(text: str) -> dict[Path, int]:
+    """The line where each key and each table of TOML text begins, counted from 1."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    counts: dict[Path, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _LIST_HEADER.match(line):
+            path = _within(_parts(match[1]), counts)
+            counts[path] = counts.get(path, -1) + 1
+            table = (*path, counts[path])
+            lines.setdefault(path, number)
+            lines.setdefault(table, number)
+        elif match := _HEADER.match(line):
+            table = _within(_parts(match[1]), counts)
+            lines.setdefault(table, number)
+        elif match := _KEY.match(line):
+            key = (*table, *_parts(match[1]))
+            for length in range(len(table) + 1, len(key) + 1):
+                lines.setdefault(key[:length], number)
+            for inner in _INNER.findall(line[match.end() :]):
+                lines.setdefault((*key, *_parts(inner)), number)
+    return lines
+
+
+def _parts(name: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in re.findall(_PART, name)]
+
+
+def _within(parts: Iterable[str], counts: Mapping[Path, int]) -> Path:
+    """The path of a header; a name that is a list of tables means the last of them."""
+    path: Path = ()
+    for part in parts:
+        if path in counts:
+            path = (*path, counts[path])
+        path = (*path, part)
+    return path
+
+
+def _table_and_key(path: Path) -> str:
+    """``[run] repetitions: ``, or ``[[algorithm]] number 2, tune.learning_rate: ``."""
+    if not path:
+        return ""
+    if len(path) > 1 and isinstance(path[1], int):
+        table, rest = f"[[{path[0]}]] number {path[1] + 1}", path[2:]
+    else:
+        table, rest = f"[{path[0]}]", path[1:]
+    key = ".".join(str(part + 1 if isinstance(part, int) else part) for part in rest)
+    return f"{table}{', ' if key and path[1:] != rest else ' '}{key}: " if key else f"{table}: "
+
+
+def did_you_mean(given: str, known: Iterable[str], form: str = "'{}'") -> str:
+    """A sentence that names the nearest of the known names; empty where none is near."""
+    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {form.format(near[0])}?" if near else ""
+
+
+class Section:
+    """One table of an experiment: unknown keys are refused first, the others are read one by one."""
+
+    def __init__(
+        self, source: TomlSource, path: Path, values: Any, known: Iterable[str] | None
+    ) -> None:
+        self.source = source
+        self.path = path
+        if not isinstance(values, dict):
+            raise source.error(path, f"must be a table, got {_plain(values)}.")
+        self.values: dict[str, Any] = values
+        for key in values if known is not None else ():
+            if key not in set(known or ()):
+                raise self.unknown(key, known or ())
+
+    def unknown(self, key: str, known: Iterable[str]) -> ParameterError:
+        """An error for an unknown key, with the nearest known one."""
+        names = sorted(known)
+        hint = did_you_mean(key, names)
+        return self.error(key, f"there is no such key.{hint} Known: {', '.join(names)}.")
+
+    def error(self, key: str, message: str) -> ParameterError:
+        """An error about one key of this table, or with "" about the table."""
+        return self.source.error((*self.path, key) if key else self.path, message)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def text(self, key: str, default: Any = None) -> Any:
+        """A text that is not empty."""
+        value = self.values.get(key, default)
+        if value is not default and (not isinstance(value, str) or not value.strip()):
+            raise self.error(key, f"must be text, got {_plain(value)}.")
+        return value
+
+    def texts(self, key: str, default: Iterable[str] = ()) -> list[str]:
+        """A list of texts."""
+        value = self.values.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.error(key, f"must be a list of texts, got {_plain(value)}.")
+        return value
+
+    def whole(self, key: str, default: Any, least: int = 0) -> Any:
+        """A whole number of at least ``least``."""
+        value = self.values.get(key, default)
+        if value is default:
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.error(
+                key, f"must be a whole number of at least {least}, got {_plain(value)}."
+            )
+        return value
+
+    def truth(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, f"must be true or false, got {_plain(value)}.")
+        return value
+
+    def one_of(self, key: str, default: str, known: Iterable[str]) -> str:
+        """One of the known texts."""
+        value = str(self.text(key, default))
+        names = list(known)
+        if value not in names:
+            hint = did_you_mean(value, names)
+            raise self.error(key, f"must be one of {', '.join(names)}, got '{value}'.{hint}")
+        return value
+
+
+def _plain(value: Any) -> str:
+    """A value as a message shows it: TOML's words, and not too much of it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f"'{value}'" if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+@dataclass(frozen=True)
 class FoldSource:
     """Where the parts of one fold are; without files it is cut from the whole."""
 
     name: str
-    files: Mapping[str, str] = field(default_factory=dict)  # train, vali (if there is one), test
+    # train, vali (if there is one), test; a part of several files, folders or patterns has a line for each
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def paths_of(part: str) -> list[str]:
+    """The files, folders and patterns that a part of a fold is read from."""
+    return part.split("\n")
 
 
 @dataclass(frozen=True)
@@ -59,6 +245,10 @@ class DataSource:
     sample: tuple[int, ...] = ()  # queries drawn of train, vali and test; empty: all
     has_vali: bool = True
     measure_on: str = "test"  # or "vali", for tables by which parameters are chosen
+    on_overlap: str = (
+        "warn"  # "error" or "ignore", where parts of a fold share queries or documents
+    )
+    collection: tuple[str, str] | None = None  # whose counts are checked, and how
 
 
 @dataclass(frozen=True)
@@ -70,17 +260,29 @@ class Algorithm:
     parameters: Mapping[str, Any]  # as TOML says them
     tune: Tuned = field(default_factory=dict)
     tune_method: str = "grid"
-    tune_trials: int = 20
+    tune_trials: int | None = 20  # the most that a search makes in a cell
     repetitions: int = 1
     early_exit: str | None = None  # where documents leave when the model scores
+    tune_time: float | None = None  # seconds of trials in a cell, after which none is begun
+    tune_folds: int = 0  # inner folds that candidates are judged on; 0: the validation part
+    tune_on: str = TRAIN  # what is cut into inner folds
+    tune_refit: str = TRAIN  # what the chosen model is fitted to in the end
+    is_random: bool = True  # whether another seed may give another model; else it is run once
 
     def candidates(self) -> list[dict[str, Any]]:
-        """What a grid tries: every combination of the values, the last parameter's changing fastest."""
-        names = list(self.tune)
-        return [
-            dict(zip(names, values, strict=True))
-            for values in itertools.product(*(self.tune[name] for name in names))
+        """What a grid tries."""
+        return all_candidates(self.tune)
+
+    @property
+    def n_candidates(self) -> float:
+        """How many candidates are tried in a cell, at most: infinitely many where only time limits them."""
+        sizes = [
+            len(values) if isinstance(values, list) else math.inf for values in self.tune.values()
         ]
+        if self.tune_method == "grid":
+            return math.prod(sizes)
+        most = math.inf if self.tune_trials is None else self.tune_trials
+        return most if self.tune_method == "optuna" else min(most, math.prod(sizes))
 
     def with_values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters with the tuned values ``changes``."""
@@ -97,6 +299,23 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.algorithm}, {self.fold}, repetition {self.repetition}"
+
+
+@dataclass(frozen=True)
+class CompareSettings:
+    """How algorithms are compared, besides the tests and their correction."""
+
+    test: str | None = None  # decides what is significant; the first of the tests where it is None
+    level: float = 0.05
+    margin: float | None = 0.01  # the largest difference that counts as none in practice
+    resamples: int = 10_000
+    across_measures: bool = False  # correct over measures too
+    seed: int = 0  # of what is drawn
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``compare_values`` that follow."""
+        drawn = {"n_resamples": self.resamples, "seed": self.seed}
+        return {"test": self.test, "level": self.level, **drawn}
 
 
 @dataclass(frozen=True)
@@ -117,13 +336,19 @@ class Experiment:
     threads: int | None = None
     keep_scores: bool = True
     keep_models: bool = False
+    keep_winners: bool = False  # of the models, those of the algorithm that is best in the end
     fronts: bool = False  # measure every boosted ranker by its number of trees
+    left_out: Mapping[str, str] = field(default_factory=dict)  # optional algorithms -> why
     baseline: str | tuple[str, ...] | None = None  # of several the strongest by each measure
-    tests: tuple[str, ...] = ("wilcoxon", "t")
+    tests: tuple[str, ...] = ("t", "wilcoxon")
     correction: str = "holm"
+    compare: CompareSettings = field(default_factory=CompareSettings)
     out: str | None = None
     text: str = ""  # the file as it was
     repeat: str = ""  # the command, or call, that gives the same run
+    origin: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what that command says: given, overrides, small, data
 
     @property
     def fold_names(self) -> list[str]:
@@ -151,13 +376,17 @@ class Experiment:
 
 def parameters_of(kind: str) -> list[str]:
     """The parameters of an estimator that an experiment may set."""
-    known = inspect.signature(estimators()[kind]).parameters
+    known = inspect.signature(_class_of(kind)).parameters
     return [name for name in known if name not in _SET_BY_THE_RUN]
 
 
-def check_kind(source: TomlSource, path: Path, kind: Any) -> str:
-    """``kind`` if it names an estimator, else an error with the nearest name."""
-    names = list(estimators())
+def _class_of(kind: str) -> Any:
+    return FOREIGN[kind] if kind in FOREIGN else estimators()[kind]
+
+
+def check_kind(source: TomlSource, path: Path, kind: Any, others: Iterable[str] = ()) -> str:
+    """``kind`` if it names an estimator, or one of ``others``; else an error with the nearest name."""
+    names = [*estimators(), *others]
     if not isinstance(kind, str) or kind not in names:
         hint = did_you_mean(str(kind), names)
         known = ", ".join(sorted(names))
@@ -167,7 +396,7 @@ def check_kind(source: TomlSource, path: Path, kind: Any) -> str:
 
 def build(kind: str, parameters: Mapping[str, Any]) -> Any:
     """The estimator ``kind``, unfitted, with its parameters as TOML says them."""
-    return estimators()[kind](**{name: _value(value) for name, value in parameters.items()})
+    return _class_of(kind)(**{name: _value(value) for name, value in parameters.items()})
 
 
 def checked(source: TomlSource, path: Path, kind: str, parameters: Mapping[str, Any]) -> None:
@@ -177,11 +406,14 @@ def checked(source: TomlSource, path: Path, kind: str, parameters: Mapping[str, 
         checked(source, at, inner, others)
     try:
         estimator = build(kind, parameters)
+        if isinstance(estimator, ForeignRanker):
+            return estimator.check()
         check_parameters(estimator)
         _check_what_fitting_checks(estimator)
     except (RankwoodError, TypeError) as error:
         key = _named_in(str(error), parameters)
-        raise source.error((*path, key) if key else path, str(error)) from None
+        text = str(error).removeprefix(f"{key}: ")
+        raise source.error((*path, key) if key else path, text) from None
 
 
 def _check_what_fitting_checks(estimator: Any) -> None:
@@ -203,6 +435,8 @@ def check_names(source: TomlSource, path: Path, kind: str, parameters: Mapping[s
         if name not in known:
             hint = did_you_mean(name, known)
             message = f"{kind} has no such parameter.{hint} Known: {', '.join(sorted(known))}."
+            if "params" in known:
+                message += f" What {kind} itself calls {name} stands in params = {{ … }}."
             raise source.error((*path, name), message)
     for at, inner, others in _inner_estimators(path, parameters):
         check_names(source, at, check_kind(source, (*at, _KIND), inner), others)
@@ -232,25 +466,31 @@ def with_values(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> di
         first, _, rest = name.partition(".")
         if rest:
             inner = changed.get(first, {})
-            kind = {} if is_table_of_estimators(inner) else {_KIND: inner.get(_KIND)}
-            changed[first] = {**kind, **with_values(inner, {rest: value})}
+            changed[first] = with_values(inner, {rest: value})
         else:
             changed[first] = value
     return changed
 
 
-def prepare(estimator: Any, seed: int, threads: int | None) -> Any:
-    """The estimator with the cell's seed and threads.
+def prepare(
+    estimator: Any, seed: int, threads: int | None, largest_label: float | None = None
+) -> Any:
+    """The estimator with the cell's seed and threads, and measures on the collection's scale of labels.
 
-    One that has no seed of its own hands the cell's to the estimators that it is built on.
+    One that has no seed unless it is given one hands the cell's to the estimators that it is built on too.
     """
     names = estimator.get_params(deep=False)
     settings: dict[str, Any] = {"n_threads": threads} if "n_threads" in names else {}
+    for name in ("measure", "reward"):
+        if isinstance(names.get(name), str):
+            measure = parse_measure(names[name])
+            scaled = measure.with_largest(largest_label)
+            settings |= {} if scaled == measure else {name: str(scaled)}
     if "seed" in names:
         settings["seed"] = seed
-    else:
+    if names.get("seed") is None:
         for inner in _fitted_inside(list(names.values())):
-            prepare(inner, seed, threads)
+            prepare(inner, seed, threads, largest_label)
     return estimator.set_params(**settings)
 
 
@@ -293,5 +533,5 @@ def _is_estimator(value: Any) -> bool:
 
 def _named_in(message: str, parameters: Mapping[str, Any]) -> str:
     """The parameter that a message is about: the first of ours among its words."""
-    words = message.replace("'", " ").replace("[", " ").replace("=", " ").replace(",", " ").split()
+    words = re.sub("['\\[=,:]", " ", message).split()
     return next((word for word in words if word in parameters), "")

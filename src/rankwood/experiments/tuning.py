@@ -1,119 +1,201 @@
-"""What is chosen on the validation queries: parameters, and the sizes at which the model of a cell is scored.
+"""What is chosen on queries that are not measured: parameters, and the sizes at which the model of a cell is scored.
 
-``tune`` chooses parameters, by trying all or by Optuna's search. It is not given the test part.
+``tune_cell`` chooses parameters by one of the searches of ``studies.searches``. It is not given the test part.
+Candidates are judged on the validation part (``on_validation``), or on inner folds of the training queries, perhaps
+with the validation queries (``on_folds``: nested cross-validation). A tuning that was stopped is continued by proposing
+the same candidates again: those that were finished are not fitted a second time.
 
 ``sized_scores`` scores the test part with the model whole, or at the size that validates best by each measure.
 ``[measures] size = "validated"`` takes for each measure the number of rounds that is best on the validation part, from
 one fit (Mohan 2010, §4.2). ``costs`` says what features cost, and ``early_exit`` of an algorithm where documents leave.
+
+Terms
+    candidate    values of the tuned parameters
+    trial        a candidate that was judged, as a plain mapping: number, parameters, value and seconds; the value on
+                 each inner fold (``folds``); why there is no value (``error``)
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
-from rankwood.errors import MissingExtra, ModelError
+from rankwood.errors import DataError, InputError, ModelError
 from rankwood.experiments.settings import Algorithm
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, is_minimised
 from rankwood.models.early_exit import EarlyExit
 from rankwood.models.family import ModelStages
-from rankwood.rankers.base import learns_kind, stages_of
-from rankwood.studies.best_sizes import Walk, best_stage
+from rankwood.rankers.base import learns_kind, parameters_called, stages_of
+from rankwood.studies.searches import Trial, as_numbers, candidate_search
+from rankwood.studies.sizes import Walk, best_stage
+from rankwood.studies.trials import OnFolds
+from rankwood.studies.trials import Trial as FoldTrial
 
 WHOLE, VALIDATED = "whole", "validated"
 STOPPING = ("early_stopping", "stop")  # parameters that discard rounds
 
-Fit = Callable[[Mapping[str, Any]], Any]  # parameters -> fitted estimator
+Candidate = Mapping[str, Any]  # parameter -> value
+Fit = Callable[[Candidate], Any]  # -> fitted estimator
 
 
 # Parameters.
 
 
+@dataclass(frozen=True)
+class Judged:
+    """How good a candidate is."""
+
+    value: float
+    model: Any = None  # the fitted model, where it can be used as it is
+    by_fold: tuple[float, ...] = ()  # the value on each inner fold
+
+
+Judge = Callable[[Candidate], Judged]
+
+
 @dataclass
 class Choice:
-    """The best of the models tried so far, and what every one of them reached."""
+    """The best of the candidates tried so far, and what every one of them reached."""
 
     measure: Measure
-    tried: list[dict[str, Any]] = field(default_factory=list)
+    trials: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
-    model: Any = None
+    model: Any = None  # of the best candidate; None where it was judged earlier, or on inner folds
     value: float = math.nan
+    importance: dict[str, float] = field(default_factory=dict)  # by Optuna, where it searched
 
-    def consider(self, changes: Mapping[str, Any], model: Any, value: float) -> None:
-        """Keep the model if it is better than all before it: of equals the first stays."""
-        self.tried.append({"parameters": dict(changes), "value": value})
+    def consider(self, trial: dict[str, Any], model: Any) -> None:
+        """Keep the candidate if it is better than all before it: of equals the first stays."""
+        value = trial["value"]
         is_better = value < self.value if is_minimised(self.measure) else value > self.value
-        if self.model is None or is_better or (math.isnan(self.value) and not math.isnan(value)):
-            self.best, self.model, self.value = dict(changes), model, value
+        if not self.trials or is_better or (math.isnan(self.value) and not math.isnan(value)):
+            self.best, self.model, self.value = dict(trial["parameters"]), model, value
+        self.trials.append(trial)
+
+    @property
+    def tried(self) -> list[dict[str, Any]]:
+        """The trials for the record of the cell, without their times: these differ from run to run."""
+        return [
+            {key: trial[key] for key in ("parameters", "value", "folds", "error") if key in trial}
+            for trial in self.trials
+        ]
 
 
-def tune(algorithm: Algorithm, fit: Fit, vali: Any, measure: Measure, seed: int) -> Choice:
-    """The model, among those of the parameters to be tried, that ranks the validation queries best."""
+def tune_cell(
+    algorithm: Algorithm,
+    judge: Judge,
+    measure: Measure,
+    *,
+    seeds: tuple[int, int],
+    kept: Sequence[Trial] = (),
+    tell: Callable[[Trial], None] = lambda _trial: None,
+) -> Choice:
+    """Propose, judge and compare candidates until the budget is spent or there are none left.
+
+    Parameters
+    ----------
+    seeds
+        Of random search, the same for all cells of a run, so that candidates can be compared across folds; and of
+        Optuna's sampler.
+    kept
+        The trials of an earlier attempt at this cell, in their order: these are not judged again.
+    tell
+        A function that is told of each trial as soon as it is finished.
+    """
     choice = Choice(measure)
-
-    def attempt(changes: Mapping[str, Any]) -> float:
-        model = fit(changes)
-        value = mean_value(measure, model.predict(vali), vali)
-        choice.consider(changes, model, value)
-        return value
-
-    if algorithm.tune_method == "grid":
-        for changes in algorithm.candidates():
-            attempt(changes)
-    else:
-        _search(algorithm, attempt, measure, seed)
+    with candidate_search(algorithm.tune_method, algorithm.tune, measure, *seeds) as search:
+        while _has_budget(algorithm, choice.trials):
+            candidate = search.propose()
+            if candidate is None:
+                break
+            number = len(choice.trials)
+            if number < len(kept) and kept[number]["parameters"] == candidate:
+                trial, model = as_numbers(kept[number]), None
+            else:
+                kept = kept[:number]
+                trial, model = _judged(judge, candidate, choice.trials)
+                tell(trial)
+            choice.consider(trial, model)
+            search.learn(trial["value"])
+        choice.importance = search.importance()
+    if math.isnan(choice.value) and any("error" in trial for trial in choice.trials):
+        raise InputError(
+            f"no candidate could be fitted; the last one: {choice.trials[-1].get('error')}"
+        )
     return choice
 
 
-def need_optuna() -> Any:
-    """The package, or an error that says which extra brings it."""
+def _has_budget(algorithm: Algorithm, trials: Sequence[Trial]) -> bool:
+    """Whether another candidate may be tried; the first one always."""
+    if algorithm.tune_method == "grid" or not trials:
+        return True
+    if algorithm.tune_trials is not None and len(trials) >= algorithm.tune_trials:
+        return False
+    spent = sum(trial["seconds"] for trial in trials)
+    return algorithm.tune_time is None or spent < algorithm.tune_time
+
+
+def _judged(
+    judge: Judge, candidate: Candidate, earlier: Sequence[Trial]
+) -> tuple[dict[str, Any], Any]:
+    """The trial of a candidate, and its model; a candidate that was tried before is not fitted again."""
+    trial: dict[str, Any] = {"number": len(earlier), "parameters": dict(candidate)}
+    same = next((one for one in earlier if one["parameters"] == candidate), None)
+    if same is not None:
+        return {**same, **trial, "seconds": 0.0}, None
+    start = time.perf_counter()
+    model = None
     try:
-        import optuna
-    except ImportError:
-        raise MissingExtra("optuna", "tune", 'tune_method = "optuna"') from None
-    return optuna
+        judged = judge(candidate)
+        trial["value"], model = judged.value, judged.model
+        if judged.by_fold:
+            trial["folds"] = list(judged.by_fold)
+    except InputError as error:  # what this candidate cannot learn from, others perhaps can
+        trial |= {"value": math.nan, "error": str(error)}
+    trial["seconds"] = time.perf_counter() - start
+    return trial, model
 
 
-def _search(
-    algorithm: Algorithm, attempt: Callable[[Mapping[str, Any]], float], measure: Measure, seed: int
-) -> None:
-    """Optuna's tree-structured Parzen estimator, one trial after the other, so that a seed repeats it."""
-    optuna = need_optuna()
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        study = optuna.create_study(
-            direction="minimize" if is_minimised(measure) else "maximize",
-            sampler=optuna.samplers.TPESampler(seed=seed),
+def on_validation(fit: Fit, vali: RankingData, measure: Measure) -> Judge:
+    """Judge candidates by models of the training part, on the validation part."""
+
+    def judge(candidate: Candidate) -> Judged:
+        model = fit(candidate)
+        return Judged(mean_value(measure, model.predict(vali), vali), model)
+
+    return judge
+
+
+def on_folds(build: Fit, folds: OnFolds) -> Judge:
+    """Judge candidates on each inner fold, by models of the others; ``build`` gives unfitted estimators.
+
+    The value of a candidate is the measure over the queries of all inner folds. Estimators that stop early find their
+    rounds on a fifth of the queries that they train on.
+    """
+    data, measure = folds.data, folds.measure
+    if folds.n_folds < 2:
+        raise DataError(
+            f"tune_folds needs at least two queries to cut, and there are {data.n_queries}."
         )
-        study.optimize(
-            lambda trial: attempt(_suggested(trial, algorithm.tune)),
-            n_trials=algorithm.tune_trials,
-            n_jobs=1,
-        )
-    finally:
-        optuna.logging.set_verbosity(before)
 
+    def judge(candidate: Candidate) -> Judged:
+        trial = folds.judge(FoldTrial("", dict(candidate), build(candidate)), None)
+        if not trial.is_done:
+            raise InputError(trial.outcome)
+        scores = np.asarray(trial.scores)
+        parts = [folds.fold_of_row == fold for fold in range(folds.n_folds)]
+        by_fold = (mean_value(measure, scores[rows], data.take_rows(rows)) for rows in parts)
+        return Judged(mean_value(measure, scores, data), None, tuple(by_fold))
 
-def _suggested(trial: Any, tuned: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for each parameter: one of a list, or a number of a range."""
-    values_of: dict[str, Any] = {}
-    for name, values in tuned.items():
-        if isinstance(values, list):
-            # by index: Optuna takes numbers and texts as choices, but no lists
-            values_of[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
-            continue
-        ends = (values["low"], values["high"])
-        is_whole = all(isinstance(end, int) for end in ends)
-        suggest = trial.suggest_int if is_whole else trial.suggest_float
-        options = {key: values[key] for key in ("log", "step") if key in values}
-        values_of[name] = suggest(name, *ends, **options)
-    return values_of
+    return judge
 
 
 # Sizes.
@@ -146,12 +228,7 @@ def keep_every_round(estimator: Any) -> None:
     """Switch off what would discard rounds of a model of trees: sizes are chosen among all of them."""
     if not (learns_kind(estimator, "forest") or learns_kind(estimator, "ordinal")):
         return
-    names = [
-        name
-        for name in estimator.get_params(deep=True)
-        if name.rsplit("__", maxsplit=1)[-1] in STOPPING
-    ]
-    estimator.set_params(**dict.fromkeys(names))
+    estimator.set_params(**dict.fromkeys(parameters_called(estimator, *STOPPING)))
 
 
 def sized_scores(

@@ -3,15 +3,15 @@
 The life of a measure, from text to value
 -----------------------------------------
 1. ``measure.parse_measure("ndcg@10[gain=linear]")`` reads the name, the cut-off and the options, and gives a
-   ``Measure``: a value that can be compared, hashed and printed. ``options.FORMS`` says what each name takes.
+   ``Measure``: a value that can be compared, hashed and printed. ``FORMS`` says what each name takes.
 2. ``ranking.lists_for`` checks the scores, groups documents by query (``Judgments``) and gives ``Lists``: scores and
    labels by query, in the order that the measure's rule for ties asks for.
 3. ``Lists.ranking(k)`` and ``Lists.ideal(k)`` sort by score and by label. Sorting is done in ``ranking`` only, once
    for all measures of the same scores. Equal scores keep the data's order.
 4. ``compute.query_values`` calls the function of the measure, which gives ``QueryValues``: one value per query, and
    which queries are empty. The convention ``empty=`` then sets the value of empty queries.
-5. ``compute.mean_value`` takes the weighted mean over queries; pooled measures (auc, pauc, rmse) are taken over all
-   documents together. ``rankwood.evaluate`` adds intervals.
+5. ``compute.mean_value`` takes the weighted mean over queries; pooled measures (auc, pauc, rmse without
+   ``over=queries``) are taken over all documents together. ``rankwood.evaluate`` adds intervals.
 
 Vocabulary
 ----------
@@ -27,18 +27,15 @@ listed      how many documents of a query a run has retrieved
 
 Modules
 -------
-measure       ``Measure``, its text, and the presets of other tools
-options       the options, and what each measure takes
-ranking       from scores to lists of documents, and sorting them
-gains         gains, discounts, and sums of them
-listwise      dcg, ndcg, mean_ndcg, map, p, r, mrr, judged, err, rbp
-correlation   tau
-auc           auc, pauc, rmse
-compute       which function computes which measure; mean values
+measure     ``Measure``, its text, its options, what each measure takes, and the presets of other tools
+ranking     from scores to lists of documents, and sorting them
+listwise    dcg, ndcg, mean_ndcg, map, p, r, mrr, judged, err, rbp; gains, discounts, and sums of them
+agreement   auc, pauc, tau, rmse
+compute     which function computes which measure; mean values
 
 How to add a measure
 --------------------
-1. ``options.py``: an entry in ``FORMS`` with its cut-off, meaning, an example text and its options. Presets that set
+1. ``measure.py``: an entry in ``FORMS`` with its cut-off, meaning, an example text and its options. Presets that set
    ``relevant``, ``gain`` or ``ties`` apply to it by themselves.
 2. ``listwise.py``, or a module of its own: ``name(measure, lists) -> QueryValues``; loops over documents are kernels.
 3. ``compute.py``: an entry in ``_FUNCTIONS``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
-from rankwood.data.judgments import HasJudgments, Judgments
+from rankwood._core.sums import exact_mean
+from rankwood.data.dataset import HasJudgments, Judgments
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import ParameterError
-from rankwood.measures import auc, correlation, listwise
-from rankwood.measures.auc import PooledCurve
+from rankwood.measures import agreement, listwise
+from rankwood.measures.agreement import PooledCurve
 from rankwood.measures.measure import Measure
 from rankwood.measures.ranking import Lists, QueryValues, Ranking, lists_for
 
@@ -29,10 +31,10 @@ _FUNCTIONS: Mapping[str, Callable[[Measure, Lists], QueryValues]] = {
     "judged": listwise.judged,
     "err": listwise.err,
     "rbp": listwise.rbp,
-    "tau": correlation.tau,
-    "auc": auc.query_areas,
-    "pauc": auc.query_areas,
-    "rmse": auc.query_rmse,
+    "tau": agreement.tau,
+    "auc": agreement.query_areas,
+    "pauc": agreement.query_areas,
+    "rmse": agreement.query_rmse,
 }
 
 
@@ -45,7 +47,7 @@ def query_values(measure: Measure, lists: Lists) -> QueryValues:
 def mean_value(measure: Measure, scores: Any, data: HasJudgments) -> float:
     """The measure over all queries: their weighted mean, or the value of all documents pooled."""
     judgments = data.judgments
-    if measure.name == "rmse":
+    if not measure.needs_queries:
         return _rmse(scores, judgments)
     return _value_of_lists(measure, lists_for(measure, scores, judgments), judgments)
 
@@ -63,10 +65,10 @@ def values_by_query(measure: Measure, scores: Any, data: HasJudgments, rows: Row
 
 
 def _rmse(scores: Any, judgments: Judgments) -> float:
-    """The root of the mean squared error; the only measure that needs no queries."""
+    """The root of the mean squared error of all documents; the only measure that needs no queries."""
     weights = judgments.query_weights
     of_row = None if weights is None else weights[judgments.query_of_row]
-    return float(np.sqrt(np.average((scores - judgments.labels) ** 2, weights=of_row)))
+    return math.sqrt(exact_mean((scores - judgments.labels) ** 2, of_row))
 
 
 def _value_of_lists(measure: Measure, lists: Lists, judgments: Judgments) -> float:
@@ -132,7 +134,7 @@ class RepeatedMeasure:
 
     def value(self, scores: Floats, lists: Lists | None = None) -> float:
         """The measure over all queries: their weighted mean, or the value of all documents pooled."""
-        if self.measure.name == "rmse":
+        if not self.measure.needs_queries:
             return _rmse(scores, self.judgments)
         lists = self.lists(scores) if lists is None else lists
         return _value_of_lists(self.measure, lists, self.judgments)

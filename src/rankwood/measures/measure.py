@@ -3,7 +3,10 @@
 The text is ``name``, then ``@cut-off``, then options that differ from the defaults in square
 brackets::
 
-    ndcg@10    ndcg@10[gain=linear,empty=1]    err@10[max=4]    pauc@[0,5][relevant=2]
+    ndcg@10    ndcg@10[gain=linear,empty=1]    err@10[max=4]    pauc@[0,5][relevant=2]    rmse[over=queries]
+
+auc, pauc and rmse are pooled: taken over all documents together, as other tools do. With ``over=queries`` they are
+means over queries like all other measures, under a name of their own; ``rmse[pooled]`` is the same as ``rmse``.
 
 Presets: the conventions under which other tools publish their numbers.
 
@@ -31,20 +34,195 @@ trec_eval and not here. Its document ids are compared as bytes. Needs ``doc_ids`
 yahoo: the challenge's tool is no longer published. Accounts of it give empty queries the value 1
 (Busa-Fekete et al. 2013); others used 0.5, which ``empty=0.5`` gives. ERR uses (2^y - 1)/16 for
 labels 0 to 4 (Chapelle & Chang 2011).
+
+``FORMS`` lists every measure by name: its cut-off, options with their values and defaults, meaning and example
+texts. The value of an option is kept in one canonical form, so that equal conventions are equal values: a name, a
+number, or, for a table of gains, a tuple of numbers.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import numbers
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rankwood.data.judgments import HasJudgments
+from rankwood.data.dataset import HasJudgments
 from rankwood.dtypes import Floats
 from rankwood.errors import ParameterError, UnknownName
-from rankwood.measures.options import FORMS, Form, names_with, show
+
+
+@dataclass(frozen=True)
+class Option:
+    """One convention: what it is, its default, and how its text is read."""
+
+    name: str
+    default: Any
+    read: Callable[[str, Any], Any]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a measure takes, and what it means."""
+
+    cutoff: str  # "none", "optional", "required" or "range"
+    options: Mapping[str, Option]
+    meaning: str
+    examples: tuple[str, ...]  # texts that show the measure, one for each way of computing it
+    is_minimised: bool = False  # whether less is better
+
+
+def show(value: Any) -> str:
+    """The text of an option's value, as it is parsed."""
+    if isinstance(value, tuple):
+        return "/".join(show(gain) for gain in value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(value)
+
+
+def _choice(*names: str) -> Callable[[str, Any], Any]:
+    def read(option: str, value: Any) -> Any:
+        text = show(value).strip().lower() if not isinstance(value, str) else value.strip().lower()
+        if text not in names:
+            raise UnknownName(option, text, names)
+        return text
+
+    return read
+
+
+def _number(option: str, value: Any, low: float, high: float, allowed: str) -> float:
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low < number < high:
+        raise ParameterError(f"{option} must be {allowed}, got '{value}'.")
+    return number
+
+
+def _positive(option: str, value: Any) -> float:
+    return _number(option, value, 0.0, math.inf, "a number above 0")
+
+
+def _persistence(option: str, value: Any) -> float:
+    return _number(option, value, 0.0, 1.0, "between 0 and 1, both excluded")
+
+
+def _empty(option: str, value: Any) -> float | str:
+    if isinstance(value, str) and value.strip().lower() == "skip":
+        return "skip"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if number not in (0.0, 0.5, 1.0):
+        raise ParameterError(f"{option} must be 0, 0.5, 1 or skip, got '{value}'.")
+    return abs(number)  # no -0
+
+
+def _gain(option: str, value: Any) -> str | tuple[float, ...]:
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ("exponential", "linear"):
+            return text
+        if "/" not in text:
+            raise UnknownName(option, text, ("exponential", "linear", "a table such as 0/1/3/7/15"))
+        value = text.split("/")
+    table = tuple(
+        abs(
+            _number(f"{option} of label {label}", gain, -5e-324, math.inf, "a number of at least 0")
+        )
+        for label, gain in enumerate(value)
+    )
+    if len(table) < 2:
+        raise ParameterError(f"{option} must have the gains of at least two labels, as in 0/1.")
+    if any(one > other for one, other in itertools.pairwise(table)):
+        raise ParameterError(f"{option} must not fall as labels rise, got '{show(table)}'.")
+    return table
+
+
+_GAIN = Option("gain", "exponential", _gain, "2^label - 1, the label itself, or a table")
+_DISCOUNT = Option("discount", "log2", _choice("log2", "letor"), "how a rank counts")
+_EMPTY = Option("empty", 0.0, _empty, "value of a query without relevant documents")
+_TIES = Option("ties", "data", _choice("data", "average", "docid"), "order of equal scores")
+_STRICT_TIES = Option("ties", "data", _choice("data", "docid"), "order of equal scores")
+_RELEVANT = Option("relevant", 1.0, _positive, "least label of a relevant document")
+_MAX = Option("max", None, _positive, "largest label of the scale; the data's without it")
+_SHORT = Option("short", "keep", _choice("keep", "zero"), "NDCG@k of a list shorter than k")
+_PERSISTENCE = Option("p", 0.8, _persistence, "chance that a reader goes on")
+_MAP_NORM = Option(
+    "norm", "relevant", _choice("relevant", "cutoff", "found"), "what the sum is divided by"
+)
+_OVER = Option(
+    "over",
+    "documents",
+    _choice("documents", "queries"),
+    "all documents together, or each query's own",
+)
+_P_NORM = Option("norm", "cutoff", _choice("cutoff", "retrieved"), "what hits are divided by")
+
+
+def _form(
+    cutoff: str,
+    meaning: str,
+    examples: str,
+    *options: Option,
+    is_minimised: bool = False,
+) -> Form:
+    by_name = {option.name: option for option in options}
+    return Form(cutoff, by_name, meaning, tuple(examples.split()), is_minimised)
+
+
+FORMS: Mapping[str, Form] = {
+    "dcg": _form(
+        "optional", "discounted cumulative gain", "dcg@10", _GAIN, _DISCOUNT, _EMPTY, _TIES
+    ),
+    "ndcg": _form(
+        "optional",
+        "DCG over that of the best ranking",
+        "ndcg@10 ndcg[ties=average]",
+        _GAIN,
+        _DISCOUNT,
+        _EMPTY,
+        _TIES,
+        _SHORT,
+    ),
+    "mean_ndcg": _form(
+        "none",
+        "mean of NDCG@k over all k of the query",
+        "mean_ndcg",
+        _GAIN,
+        _DISCOUNT,
+        _EMPTY,
+        _TIES,
+    ),
+    "map": _form(
+        "optional", "mean average precision", "map", _RELEVANT, _MAP_NORM, _EMPTY, _STRICT_TIES
+    ),
+    "p": _form("required", "precision", "p@10", _RELEVANT, _P_NORM, _EMPTY, _TIES),
+    "r": _form("required", "recall", "r@10", _RELEVANT, _EMPTY, _TIES),
+    "mrr": _form("optional", "mean reciprocal rank", "mrr", _RELEVANT, _EMPTY, _STRICT_TIES),
+    "err": _form("optional", "expected reciprocal rank", "err@10", _MAX, _EMPTY, _STRICT_TIES),
+    "rbp": _form(
+        "optional", "rank-biased precision", "rbp", _PERSISTENCE, _GAIN, _MAX, _EMPTY, _TIES
+    ),
+    "tau": _form("none", "Kendall's tau-b of scores and labels", "tau", _EMPTY),
+    "judged": _form("required", "share of documents with a label", "judged@10", _TIES),
+    "auc": _form("none", "area under the ROC curve", "auc", _RELEVANT, _OVER),
+    "pauc": _form("range", "part of the area under the ROC curve", "pauc@[0,5]", _RELEVANT, _OVER),
+    "rmse": _form("none", "root of the mean squared error", "rmse", _OVER, is_minimised=True),
+}
+
+
+def names_with(option: str) -> tuple[str, ...]:
+    """The measures that take an option."""
+    return tuple(name for name, form in FORMS.items() if option in form.options)
+
 
 Cutoff = int | tuple[float, float] | None
 LARGEST_CUTOFF = 2**31 - 1
@@ -137,7 +315,27 @@ class Measure:
     @property
     def is_pooled(self) -> bool:
         """Whether the value is taken over all documents together, not as a mean over queries."""
-        return self.form.is_pooled
+        return "over" in self.form.options and self["over"] == "documents"
+
+    @property
+    def over_queries(self) -> Measure:
+        """The mean over queries of the same measure: itself, or for a pooled one the form ``over=queries``."""
+        if not self.is_pooled:
+            return self
+        return Measure(self.name, self.cutoff, {**dict(self.options), "over": "queries"})
+
+    def with_largest(self, label: float | None) -> Measure:
+        """The measure with ``max=label``, where it has a scale of labels and no ``max`` of its own."""
+        if label is None or "max" not in self.form.options or self["max"] is not None:
+            return self
+        if label <= 0:  # no document is relevant: any scale gives 0
+            return self
+        return Measure(self.name, self.cutoff, {**dict(self.options), "max": label})
+
+    @property
+    def needs_queries(self) -> bool:
+        """Whether rows must have query ids; the error over all documents together is a value without them."""
+        return not (self.name == "rmse" and self.is_pooled)
 
     @property
     def conventions(self) -> dict[str, str]:
@@ -145,6 +343,7 @@ class Measure:
         texts = {
             name: "the data's largest label" if self[name] is None else show(self[name])
             for name in self.form.options
+            if not (name == "over" and self.is_pooled)  # which "pooled" says
         }
         if self.name == "tau":
             texts["variant"] = "tau-b"
@@ -249,9 +448,38 @@ def _plain(value: Any) -> str:
 # From text to measures.
 
 
-def is_minimised(measure: Measure) -> bool:
+@dataclass(frozen=True)
+class OwnMeasure:
+    """A measure that a function of (scores, data) computes; the greater, the better."""
+
+    function: Callable[[Any, Any], Any]
+    name: str
+
+    needs_queries = False
+    is_pooled = True
+
+    @classmethod
+    def of(cls, function: Callable[[Any, Any], Any]) -> OwnMeasure:
+        """A measure by the name of its function."""
+        return cls(function, str(getattr(function, "__name__", type(function).__name__)))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def value(self, scores: Any, data: Any) -> float:
+        """What the function says; an error where that is no number."""
+        answer = self.function(scores, data)
+        try:
+            return float(answer)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"measure {self.name} must give one number, got {type(answer).__name__}."
+            ) from None
+
+
+def is_minimised(measure: Measure | OwnMeasure) -> bool:
     """Whether less is better."""
-    return measure.form.is_minimised
+    return isinstance(measure, Measure) and measure.form.is_minimised
 
 
 def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
@@ -273,7 +501,7 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
     name = match["name"]
     if name not in FORMS:
         raise UnknownName("measure", name, FORMS)
-    options = preset_options(preset, name) | _split_options(text, match["options"])
+    options = preset_options(preset, name) | _split_options(text, name, match["options"])
     try:
         return Measure(name, _read_cutoff(match), tuple(options.items()))
     except UnknownName:
@@ -296,13 +524,19 @@ def _read_cutoff(match: re.Match[str]) -> Any:
     return text
 
 
-def _split_options(text: str, options: str | None) -> dict[str, str]:
+def _split_options(text: str, measure: str, options: str | None) -> dict[str, str]:
     """Option texts by name; an option given twice is refused."""
     values: dict[str, str] = {}
     if options is None:
         return values
     for part in options.split(","):
         name, equals, value = part.partition("=")
+        if part == "pooled":
+            if "over" not in FORMS[measure].options:
+                raise ParameterError(
+                    f"'{text}': {measure} is a mean over queries; only {', '.join(names_with('over'))} can be pooled."
+                )
+            name, equals, value = "over", "=", "documents"
         if not (name and equals and value):
             raise ParameterError(f"'{text}': '{part}' is not an option; write option=value.")
         if name in values:

@@ -16,7 +16,6 @@ Terms
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +25,8 @@ import numpy.typing as npt
 
 from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
-from rankwood.data.judgments import HasJudgments, Judgments
+from rankwood._core.threads import lazy
+from rankwood.data.dataset import HasJudgments, Judgments
 from rankwood.dtypes import ROW, SCORE, Array, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.measures.measure import Measure
@@ -35,14 +35,17 @@ from rankwood.measures.measure import Measure
 # order of the scores.
 LARGEST_BUFFER = 32
 
-# The least work per thread: dispatching a block costs about 30 µs, ranking this many documents or
-# processing this many short rankings about 100 µs.
+# The least work per thread: dispatching a block costs about 30 µs, ranking this many documents,
+# summing over this many ranked ones or processing this many short rankings about 100 µs.
 DOCUMENTS_PER_BLOCK = 30_000
+RANKED_PER_BLOCK = 40_000
 QUERIES_PER_BLOCK = 2_000
 
 # Up to this many values are ordered by comparing all pairs: the loop has no branches, so the compiler
 # vectorises it, and it is faster than any sort.
 RUN = 128
+
+PIECES = 16  # of a long list that threads order together; a power of two
 
 UNJUDGED = ("as_zero", "condense")
 Flags = npt.NDArray[np.bool_]
@@ -84,7 +87,7 @@ class Lists:
         """Number of lists."""
         return self.offsets.size - 1
 
-    @functools.cached_property
+    @lazy
     def largest_label(self) -> float:
         """The largest label of any document; 0 without documents."""
         return float(self.labels.max()) if self.labels.size else 0.0
@@ -96,6 +99,10 @@ class Lists:
     def ranking(self, cutoff: int | None = None) -> Ranking:
         """The retrieved documents by descending score, up to ``cutoff``."""
         return self._ranked("score", self.scores, cutoff).cut(self.listed)
+
+    def forget_rankings(self) -> None:
+        """Free the rankings made so far; they are made again when they are asked for."""
+        self._whole.clear()
 
     def ideal(self, cutoff: int | None = None) -> Ranking:
         """All documents by descending label, up to ``cutoff``: the best ranking there is."""
@@ -118,6 +125,28 @@ def order(values: Floats, offsets: Rows, n_threads: int | None = None) -> Rankin
     run_lists(order_lists, offsets, values, scratch, positions, n_threads=n_threads)
     lengths = np.diff(offsets)
     return Ranking(checks.read_only(positions), offsets[:-1], checks.read_only(lengths))
+
+
+def order_together(values: Floats, n_threads: int | None = None) -> Rows:
+    """All positions by descending value, as one list; threads share it if it is long.
+
+    They order pieces, and then merge two pieces, four, … into one. Every merge is divided by ranks, so that there is
+    work for all of them to the end.
+    """
+    everything = checks.read_only(np.array([0, values.size], np.int64))
+    if threads.resolve_threads(n_threads) == 1 or values.size < 2 * DOCUMENTS_PER_BLOCK:
+        return order(values, everything, n_threads).order
+    edges = checks.read_only(np.arange(PIECES + 1) * values.size // PIECES)
+    source: Array = np.empty(values.size, np.int64)
+    target = np.empty_like(source)
+    run_lists(order_lists, edges, values, target, source, n_threads=n_threads)
+    width = 1
+    while width < PIECES:
+        merged = (edges, width, values, source, target)
+        threads.run_blocks(merge_pieces, PIECES, *merged, n_threads=n_threads)
+        source, target = target, source
+        width *= 2
+    return checks.read_only(source)
 
 
 def top(values: Floats, offsets: Rows, cutoff: int, n_threads: int | None = None) -> Ranking:
@@ -153,10 +182,16 @@ def average_over_ties(values: Floats, lists: Lists, cutoff: int | None) -> tuple
 
 
 def run_queries(
-    kernel: Callable[..., Any], n_queries: int, *arguments: Any, n_threads: int | None
+    kernel: Callable[..., Any],
+    n_queries: int,
+    *arguments: Any,
+    n_threads: int | None,
+    n_ranked: int = 0,
 ) -> None:
-    """Run ``kernel(first, last, ...)`` over blocks of queries, if there are many on threads."""
-    threads.run_blocks(kernel, n_queries, *arguments, n_threads=n_threads, least=QUERIES_PER_BLOCK)
+    """Run ``kernel(first, last, ...)`` over blocks of queries; on threads, if these or their rankings are long."""
+    few_queries = 1 + n_queries * RANKED_PER_BLOCK // max(1, n_ranked)
+    least = min(QUERIES_PER_BLOCK, few_queries)
+    threads.run_blocks(kernel, n_queries, *arguments, n_threads=n_threads, least=least)
 
 
 def run_rankings(
@@ -164,7 +199,14 @@ def run_rankings(
 ) -> None:
     """Run ``kernel(first, last, starts, lengths, order, ...)`` over blocks of queries."""
     ranked = (ranking.starts, ranking.lengths, ranking.order)
-    run_queries(kernel, lists.n_queries, *ranked, *arguments, n_threads=lists.n_threads)
+    run_queries(
+        kernel,
+        lists.n_queries,
+        *ranked,
+        *arguments,
+        n_threads=lists.n_threads,
+        n_ranked=ranking.order.size,
+    )
 
 
 def run_lists(
@@ -214,9 +256,23 @@ def merge_runs(
     values: Array, begin: int, middle: int, end: int, source: Array, target: Array
 ) -> None:
     """Merge the ordered runs [begin, middle) and [middle, end) of ``source`` into ``target``."""
-    left = begin
-    right = middle
-    for rank in range(begin, end):
+    merge_ranks(values, begin, middle, middle, end, begin, end, source, target)
+
+
+@kernel
+def merge_ranks(
+    values: Array,
+    left: int,
+    middle: int,
+    right: int,
+    end: int,
+    first: int,
+    last: int,
+    source: Array,
+    target: Array,
+) -> None:
+    """Write the ranks ``first`` to ``last`` of two merged runs, of which [left, middle) and [right, end) are left."""
+    for rank in range(first, last):
         takes_left = right >= end or (
             left < middle and values[source[left]] >= values[source[right]]
         )
@@ -226,6 +282,45 @@ def merge_runs(
         else:
             target[rank] = source[right]
             right += 1
+
+
+@kernel
+def first_of_left(values: Array, left: Array, right: Array, n_ranks: int) -> int:
+    """How many of the first ``n_ranks`` of two merged runs come from the left one."""
+    low = max(0, n_ranks - right.size)
+    high = min(n_ranks, left.size)
+    while low < high:
+        middle = (low + high) // 2
+        if values[left[middle]] >= values[right[n_ranks - 1 - middle]]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def merge_pieces(
+    first: int, last: int, edges: Array, width: int, values: Array, source: Array, target: Array
+) -> None:
+    """Merge runs of ``width`` pieces of ``source``, two by two; write the ranks of pieces ``first`` to ``last``."""
+    for piece in range(first, last):
+        pair = piece // (2 * width) * 2 * width
+        begin = edges[pair]
+        left = source[begin : edges[pair + width]]
+        right = source[edges[pair + width] : edges[pair + 2 * width]]
+        n_before = edges[piece] - begin
+        from_left = first_of_left(values, left, right, n_before)
+        merge_ranks(
+            values,
+            begin + from_left,
+            edges[pair + width],
+            edges[pair + width] + n_before - from_left,
+            edges[pair + 2 * width],
+            edges[piece],
+            edges[piece + 1],
+            source,
+            target,
+        )
 
 
 @kernel
@@ -412,6 +507,9 @@ def lists_for(measure: Measure, scores: Any, data: HasJudgments, **options: Any)
     return group(scores, data, ties="docid" if measure.ties == "docid" else "data", **options)
 
 
+_EXACT_IN_FLOAT64 = 2**53
+
+
 def check_scores(scores: Any, n_rows: int) -> Floats:
     """Scores as float64, one per row and none of them NaN; infinite ones are fine."""
     if isinstance(scores, np.ma.MaskedArray):
@@ -428,14 +526,30 @@ def check_scores(scores: Any, n_rows: int) -> Floats:
         raise DataError(f"scores must have one dimension, got {array.ndim}. Try scores.ravel().")
     if array.size != n_rows:
         raise DataError(f"scores has {array.size:,} values, but the data have {n_rows:,} rows.")
+    _refuse_inexact(array)
     array = np.require(array, np.float64, ["C", "ALIGNED"])
-    missing = np.isnan(array)
-    if missing.any():
+    with np.errstate(invalid="ignore"):
+        has_missing = bool(np.isnan(array.min(initial=np.inf)))  # faster than a flag per row
+    if has_missing:
+        missing = np.isnan(array)
         raise DataError(
             f"scores[{int(np.argmax(missing))}] is NaN ({int(missing.sum()):,} in all). "
             "A ranking needs a number for every row; use -inf for documents that should come last."
         )
     return array
+
+
+def _refuse_inexact(array: Array) -> None:
+    """Raise for whole numbers that float64 does not hold: different scores would become equal."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or array.size == 0:
+        return
+    low, high = int(array.min()), int(array.max())
+    if max(-low, high) > _EXACT_IN_FLOAT64:
+        value = high if high > -low else low
+        raise DataError(
+            f"a score is {value:,}, beyond the whole numbers that float64 tells apart (2^53), so that different scores "
+            "would tie. Subtract an offset, or pass ranks: scipy.stats.rankdata(scores)."
+        )
 
 
 def _flags(name: str, values: Any, n_rows: int) -> Flags | None:

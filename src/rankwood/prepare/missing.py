@@ -43,15 +43,14 @@ from rankwood.binning.fit import fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
 from rankwood.dtypes import FEATURE, Array, Features, Floats, Rows
+from rankwood.engines.bags import Bags, stream_number
 from rankwood.errors import DataError, DataWarning, ParameterError
 from rankwood.models.forest import Forest
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order
 from rankwood.rankers.parameters import DeclaredEstimator, Real, Whole, parameter
-from rankwood.training.bags import Bags, stream_number
 from rankwood.training.inputs import refuse_other_than_tables, refuse_other_width, remember_features
 from rankwood.training.rounds import Callback, ProgressReporter, Rounds
-from rankwood.trees.grower import Tree, grow_tree
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.grower import FeatureChoice, Growth, Policies, Tree, grow_tree
 from rankwood.trees.row_order import as_matrix
 from rankwood.trees.workspace import Matrix
 

@@ -28,14 +28,13 @@ from sklearn.base import clone
 
 from rankwood._core import checks
 from rankwood._core.random import stream
-from rankwood.data.dataset import RankingData
-from rankwood.data.judgments import Judgments
+from rankwood.data.dataset import Judgments, RankingData
 from rankwood.data.splits import deal_folds
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.models.inputs import some_names
+from rankwood.models.validate import some_names
 from rankwood.rankers.base import Ranker
 from rankwood.rankers.save import join
 

@@ -21,12 +21,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwood._core import checks, random
 from rankwood.binning.binned import BinnedData
+from rankwood.binning.folder import refuse_codes
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.models.family import ModelStages
-from rankwood.rankers.base import Ranker, check_parameters, learned_model, stages_of
+from rankwood.rankers.base import (
+    Ranker,
+    check_parameters,
+    estimates_labels,
+    learned_model,
+    stages_of,
+)
 from rankwood.rankers.blend import Blend, named_rankers
 from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.broof.broof import BROOF
@@ -49,9 +56,8 @@ from rankwood.studies.trials import (
     space_of,
 )
 from rankwood.training.blending import HeldOut, blended, equal_shares, least_squares_shares
-from rankwood.training.checkpoint import plain, plain_parameters
 from rankwood.training.inputs import rows_that_count, weights_of_rows
-from rankwood.training.rounds import Rounds
+from rankwood.training.rounds import Rounds, plain, plain_parameters
 
 TIME_IS_UP = "the time is up"
 ALL_TRIALS = "all trials are done"
@@ -109,7 +115,8 @@ def _measure_of_queries(name: str, value: Any) -> None:
     measure_of_rankings(name, value)
     if parse_measure(value).is_pooled:
         raise ParameterError(
-            f"{value} has no value by query, which differences between rankers are judged by. Choose another measure."
+            f"{value} has no value by query, which differences between rankers are judged by. "
+            f"Choose another measure, such as {parse_measure(value).over_queries}."
         )
 
 
@@ -389,6 +396,7 @@ class AutoRanker(Ranker):
     n_threads: int | None = parameter(default=None, kw_only=True)
 
     def _learn(self, X: Any, data: RankingData, valid: RankingData | None) -> None:  # noqa: N803
+        refuse_codes(data, valid)  # folds are cut out of them, and linear rankers are tried
         clock = Clock(seconds_of(self.time))
         binned = X if isinstance(X, BinnedData) else None
         if (present := rows_that_count(weights_of_rows(data))) is not None:
@@ -493,7 +501,7 @@ class AutoRanker(Ranker):
         for name, ranker in self._named():
             own = ranker.get_params(deep=False)
             changes: dict[str, Any] = {"progress": None, "checkpoint": None, "warm_start": False}
-            if "seed" in own and own["seed"] == type(ranker)().seed:
+            if own.get("seed") is not None and own["seed"] == type(ranker)().seed:
                 changes["seed"] = self.seed
             if self.n_threads is not None:
                 changes["n_threads"] = self.n_threads
@@ -554,6 +562,10 @@ class AutoRanker(Ranker):
 
     def _standing_for(self) -> Any:
         return self.ranker_
+
+    @property
+    def _estimates_labels(self) -> bool:
+        return estimates_labels(self.ranker_)
 
     def _remember(self, data: RankingData, seconds: float) -> None:
         """Record the training in this ranker, and in the chosen one with all trials, so that they can be repeated."""

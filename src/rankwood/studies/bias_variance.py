@@ -13,6 +13,7 @@ Terms
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -176,15 +177,8 @@ def resample(data: RankingData, generator: np.random.Generator) -> RankingData:
     times = np.bincount(drawn, minlength=data.n_queries)
     chosen = np.flatnonzero(times)
     sample = data.take_queries(chosen)
-    return RankingData(
-        sample.features,
-        sample.labels,
-        sample.query_ids,
-        sample.doc_ids,
-        sample.row_weights,
-        times[chosen] * data.judgments.query_weights_or_ones[chosen],
-        sample.feature_names,
-    )
+    weights = times[chosen] * data.judgments.query_weights_or_ones[chosen]
+    return dataclasses.replace(sample, query_weights=weights)
 
 
 def _by_layer(trained: list[Layers]) -> list[list[Floats]]:

@@ -24,7 +24,8 @@ from rankwood._core.checks import read_only
 from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.engines.bags import Bags, OutOfBag
+from rankwood.errors import DataError, ModelError, ParameterError, warn_of_former_name
 from rankwood.evaluation.plots import PlotLine, line_plot
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.compute import mean_value
@@ -33,16 +34,24 @@ from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
 from rankwood.models.linear import LinearModel
 from rankwood.rankers.adarank import AdaRank
-from rankwood.rankers.base import Ranker, learned_model
+from rankwood.rankers.base import Ranker, learned_model, parameters_called
 from rankwood.rankers.forests import ForestRanker, bags_of
-from rankwood.studies.fits import estimators_by_name, fitted, folds_of, parts_of
-from rankwood.training.bags import Bags, OutOfBag
+from rankwood.studies.fits import (
+    all_parts,
+    estimators_by_name,
+    fitted,
+    folds_of,
+    on_scale,
+    parts_of,
+)
+from rankwood.training.histories import deciding_history, deciding_measure
 from rankwood.training.rounds import BEST, Callback, ProgressReporter, check_listeners
 
 __all__ = ["Convergence", "Curve", "convergence"]
 
-PARTS = ("train", "oob", "vali", "test")  # the order of columns
-_DASHES = {"test": 0, "vali": 1, "train": 2, "oob": 3}
+PARTS = ("train", "oob", "valid", "test")  # the order of columns
+_FORMER_PART = "vali"
+_DASHES = {"test": 0, "valid": 1, "train": 2, "oob": 3}
 _LINES_SHOWN = 20
 _OUT_OF_BAG = "oob"
 _MOST_STAGES = 100  # of a curve, by default
@@ -126,16 +135,26 @@ class Convergence(Result):
         return {"measure": self.measure, "curves": curves, "notes": list(self.notes)}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the curves: a colour per model, a line style per part; the path's ending names the format."""
+        """Draw the curves: a colour per model, a line style per part; the path's ending names the format.
+
+        Bands are of the test part alone, where there is one: those of all parts would hide each other.
+        """
         names = self.names
+        banded = {curve.part for curve in self.curves}
+        banded = banded & {"test"} or banded
         lines = {
             f"{c.name}, {c.part}": PlotLine(
-                c.at, c.values, *_band(c), group=names.index(c.name), dashes=_DASHES.get(c.part, 0)
+                c.at,
+                c.values,
+                *(_band(c) if c.part in banded else (None, None)),
+                group=names.index(c.name),
+                dashes=_DASHES.get(c.part, 0),
             )
             for c in self.curves
         }
         units = list(dict.fromkeys(f"{curve.unit}s" for curve in self.curves))
-        line_plot(path, lines, " or ".join(units), self.measure)
+        bands = "bands: one standard\ndeviation over folds"
+        line_plot(path, lines, " or ".join(units), self.measure, bands=bands)
 
     def tables(self) -> dict[str, list[dict[str, str]]]:
         """For each model a row per stage as texts, at most 20, and the stage where each part is best."""
@@ -188,7 +207,7 @@ def convergence(
         layers, an AdaRank by its first features; for others only the values that their fit recorded are shown. With
         folds, rankers that are not fitted: each is fitted in each fold, with a seed of its own.
     data
-        By part: ``{"train": …, "vali": …, "test": …}``, some of them. With "train", the data a forest was fitted to,
+        By part: ``{"train": …, "valid": …, "test": …}``, some of them. With "train", the data a forest was fitted to,
         the part "oob" is added: the measure of each row by trees that have not seen it. A BROOF has recorded its own.
         Or folds, as ``read_folds`` and ``make_folds`` give them: curves are then means over folds, and a fold whose
         ranker has stopped keeps its last value.
@@ -209,6 +228,7 @@ def convergence(
         return _of_folds(models, data, wanted, every, n_threads, progress)
     named = _checked_models(models)
     parts = _checked_parts(data)
+    wanted = on_scale(wanted, parts.values())
     reporter = ProgressReporter(len(named) * max(1, len(parts)), progress, (), unit="curve")
     curves: list[Curve] = []
     notes: list[str] = []
@@ -234,6 +254,7 @@ def _of_folds(
     """The curves of rankers that are fitted in every fold, as means over the folds."""
     named = estimators_by_name(models)
     folds = folds_of(data, None, None)
+    measure = on_scale(measure, all_parts(folds))
     threads = resolve_threads(n_threads)
     reporter = ProgressReporter(len(folds) * len(named), progress, (), unit="fit")
     steps = dict.fromkeys(named, every)
@@ -241,7 +262,7 @@ def _of_folds(
     notes: dict[str, None] = {}
     for number in range(len(folds)):
         fold = parts_of(folds[number])
-        given = {"train": fold.train, "vali": fold.valid, "test": fold.test}
+        given = {"train": fold.train, "valid": fold.valid, "test": fold.test}
         parts = {part: each for part, each in given.items() if each is not None}
         for index, (name, estimator) in enumerate(named.items()):
             model = fitted(with_all_rounds(estimator), fold.train, fold.valid, number, threads)
@@ -371,6 +392,9 @@ def _checked_parts(data: Any) -> dict[str, RankingData]:
             "data must be by part, such as {'train': train, 'test': test}, or folds; "
             f"got {type(data).__name__}."
         )
+    if _FORMER_PART in data and "valid" not in data:
+        warn_of_former_name("convergence", _FORMER_PART, "valid")
+        data = {"valid" if part == _FORMER_PART else part: each for part, each in data.items()}
     for part, each in data.items():
         if part == _OUT_OF_BAG:
             raise ParameterError("the part 'oob' is found from 'train'; give yours another name.")
@@ -465,21 +489,21 @@ def _stored(model: Any) -> Any:
 
 
 def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
-    """The values that a fit recorded after each round, by part (vali, oob, train), if they are of this measure."""
-    if parse_measure(getattr(model, "measure", None) or "ndcg@10") != measure:
+    """The values that a fit recorded after each round, by part (valid, oob, train), if they are of this measure."""
+    if deciding_measure(getattr(model, "measure", None) or "ndcg@10") != measure:
         return {}
     values_of_part: dict[str, Floats] = {}
-    history = getattr(model, "history_", None) or []
+    history = deciding_history(getattr(model, "history_", None))
     # A record per round; rounds that were not kept have none.
     if history and isinstance(history[0], dict):
-        for name, part in (("valid", "vali"), ("oob", "oob")):
-            values = [record.get(name) for record in history]
+        for part in ("valid", "oob"):
+            values = [record.get(part) for record in history]
             if any(value is not None for value in values):
                 values_of_part[part] = np.array(
                     [math.nan if v is None else v for v in values], np.float64
                 )
     elif history:
-        values_of_part["vali"] = np.array(history, np.float64)
+        values_of_part["valid"] = np.array(history, np.float64)
     if isinstance(model, AdaRank) and getattr(model, "train_history_", None):
         values_of_part["train"] = np.array(model.train_history_, np.float64)
     return values_of_part
@@ -488,11 +512,8 @@ def recorded(model: Any, measure: Measure) -> dict[str, Floats]:
 def with_all_rounds(estimator: Any) -> Any:
     """A clone that keeps the rounds after the best one too, unless ``early_stopping`` was set to a number."""
     whole = clone(estimator)
-    names = [
-        name
-        for name, value in whole.get_params(deep=True).items()
-        if name.rsplit("__", maxsplit=1)[-1] == "early_stopping" and value == BEST
-    ]
+    stopping = parameters_called(whole, "early_stopping")
+    names = [name for name, value in stopping.items() if value == BEST]
     return whole.set_params(**dict.fromkeys(names))
 
 

@@ -16,22 +16,23 @@ from rankwood._core.threads import resolve_threads
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import rows_of_queries
 from rankwood.dtypes import Floats, Rows
-from rankwood.errors import DataError, InputError, ParameterError, UnknownName
+from rankwood.errors import DataError, InputError, ParameterError, UnknownName, counted
 from rankwood.evaluation.plots import PlotLine, line_plot
 from rankwood.evaluation.results import Result, Tables, show_number
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.studies.fits import (
     FoldParts,
+    all_parts,
     digest_of_folds,
     estimators_by_name,
     fitted,
     folds_of,
     measure_fits,
+    on_scale,
     parts_of,
 )
-from rankwood.training.checkpoint import CheckpointFile, plain
-from rankwood.training.rounds import Callback, check_listeners
+from rankwood.training.rounds import Callback, CheckpointFile, check_listeners, plain
 
 __all__ = ["TENTHS", "LearningCurve", "learning_curve"]
 
@@ -103,7 +104,9 @@ class LearningCurve(Result):
             mean, deviation = self[name], self.deviations(name)
             x = np.array(self.n_queries)
             lines[name] = PlotLine(x, mean, mean - deviation, mean + deviation, group, group)
-        line_plot(path, lines, "training queries", self.measure)
+        has_spread = self.repetitions * self.n_folds > 1
+        bands = "bands: one standard deviation\nover repetitions and folds" if has_spread else ""
+        line_plot(path, lines, "training queries", self.measure, bands=bands)
 
     def table(self) -> list[dict[str, str]]:
         """A row per share as texts: the mean of each algorithm ± its standard deviation."""
@@ -120,9 +123,13 @@ class LearningCurve(Result):
     def notes(self) -> list[str]:
         """What was measured, and how often."""
         folds = f" in each of {self.n_folds} folds" if self.n_folds > 1 else ""
-        return [
-            f"{self.measure} on test data; {self.repetitions} repetitions{folds}, each with its own nested samples"
-        ]
+        often = f"{counted(self.repetitions, 'repetition')}{folds}"
+        notes = [f"{self.measure} on test data; {often}, each with its own nested samples"]
+        if self.repetitions * self.n_folds > 1:
+            notes.append(
+                "±: one standard deviation over repetitions and folds; it is no interval of the mean"
+            )
+        return notes
 
     def _tables(self) -> Tables:
         return {"": self.table()}
@@ -165,10 +172,8 @@ def learning_curve(
         Of the training queries, in (0, 1], ascending; a share has at least one query.
     repetitions
         How often the queries are shuffled, in each fold; the estimators' seeds differ too.
-    seed
-        Same data, seed and version: same result, for any number of threads.
-    n_threads
-        How many fits run side by side.
+    seed, n_threads
+        Same data, seed and version: same result, however many fits run side by side.
     progress
         A function that is told after each fit.
     checkpoint
@@ -182,6 +187,7 @@ def learning_curve(
     check_listeners(progress, ())
     threads = resolve_threads(n_threads)
     folds = folds_of(data, test, valid)
+    wanted = on_scale(wanted, all_parts(folds))
     counts: dict[int, list[int]] = {}  # queries of each share, by fold
 
     def fits_of_fold(number: int) -> Callable[[int], float]:

@@ -30,7 +30,7 @@ from rankwood.evaluation.paired_tests import (
 )
 from rankwood.evaluation.results import Result, Tables, show_interval, show_number
 from rankwood.measures.measure import Measure, parse_measure
-from rankwood.models.inputs import features_in_order
+from rankwood.models.validate import features_in_order
 from rankwood.prepare.missing import TREATMENTS, PredictMissing, described, treated
 from rankwood.training.rounds import Callback, ProgressReporter, check_listeners
 
@@ -75,7 +75,8 @@ def compare_missing(
         A function that is called after every fit: see ``Progress``.
 
     p values are those of paired t tests over the queries against "learned", corrected by Holm for the number of
-    treatments. Measures of all documents together (auc, rmse) have none, and no interval of the difference.
+    treatments. Measures of all documents together (auc, rmse) have none, and no interval of the difference; those with
+    ``over=queries`` do.
     """
     parsed = parse_measure(measure)
     names = _checked_treatments(treatments)

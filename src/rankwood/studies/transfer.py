@@ -20,12 +20,13 @@ from sklearn.base import clone
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats, Rows
+from rankwood.engines.bags import UNITS
 from rankwood.errors import DataError, ParameterError
 from rankwood.evaluation.paired_tests import paired_t_test
 from rankwood.evaluation.results import Result, Tables
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
-from rankwood.models.inputs import features_in_order, some_names
+from rankwood.models.validate import features_in_order, some_names
 from rankwood.prepare.transfer import (
     KINDS,
     CommonColumns,
@@ -38,10 +39,9 @@ from rankwood.prepare.transfer import (
     shown_reasons,
     take_columns,
 )
-from rankwood.rankers.base import Ranker
+from rankwood.rankers.base import Ranker, parameters_called
 from rankwood.rankers.forests import RandomForest
 from rankwood.rankers.save import join
-from rankwood.training.bags import UNITS
 
 DOMAIN_TREES = 100  # of each domain forest: more change the order of documents little
 DOMAIN_LEAVES = 100  # of each of their trees
@@ -380,7 +380,8 @@ class TransferReport(Result):
         Of Student's paired t test over the queries: how likely differences as large as these are by chance. NaN where
         fewer than two queries have a value.
     differences
-        The difference of each query's own value, NaN where it has none.
+        The difference of each query's own value, NaN where it has none. Of a measure of all documents together (auc,
+        rmse) they are those of ``measure.over_queries``, and a verdict needs both to agree.
     verdict
         "helps", "harms", or "no clear difference" if the p value is not below ``level``.
     all_features
@@ -424,6 +425,7 @@ class TransferReport(Result):
             "with": self.with_transfer,
             "difference": self.difference,
             "p_value": self.p_value,
+            "tested": str(self.measure.over_queries),
             "queries": self.n_queries,
             "verdict": self.verdict,
             "without_with_all_features": self.all_features,
@@ -442,7 +444,13 @@ class TransferReport(Result):
         return {self._title: rows}
 
     def _footnotes(self) -> list[str]:
-        return [f"{_shown(self.p_value)}, paired t test over queries", *self._verdict_lines()]
+        return [f"{_shown(self.p_value)}, {self._test}", *self._verdict_lines()]
+
+    @property
+    def _test(self) -> str:
+        """The test, and what was tested where that has another name than the measure."""
+        tested = f" of {self.measure.over_queries}" if self.measure.is_pooled else ""
+        return f"paired t test over queries{tested}"
 
     def _verdict_lines(self) -> list[str]:
         """The verdict; and the value of the target by itself, where it has features that the source lacks."""
@@ -463,7 +471,7 @@ class TransferReport(Result):
         lines = [
             f"without  {self.without:.4f}",
             f"with     {self.with_transfer:.4f}",
-            f"change  {self.difference:+.4f}  ({_shown(self.p_value)}, paired t test over queries)",
+            f"change  {self.difference:+.4f}  ({_shown(self.p_value)}, {self._test})",
             *self._verdict_lines(),
         ]
         return "\n".join([self._title, *(f"  {line}" for line in lines)])
@@ -573,8 +581,8 @@ def scores_of_parts(
 
 def _needs_validation(model: Ranker) -> bool:
     """Whether the ranker, or one that it is built on, stops early or fits its weights by validation data."""
-    values = model.get_params(deep=True).items()
-    stops = any(name.endswith("early_stopping") and value is not None for name, value in values)
+    stopping = parameters_called(model, "early_stopping")
+    stops = any(value is not None for value in stopping.values())
     return stops or getattr(model, "fitted_on", "train") != "train"
 
 

@@ -7,7 +7,6 @@ every measure on validation and test data. Similarities are computed once, and a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import checks
+from rankwood._core.threads import lazy
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import ParameterError
@@ -257,7 +257,7 @@ class _Study:
     reporter: ProgressReporter
     n_fitted: int = 0
 
-    @functools.cached_property
+    @lazy
     def alone(self) -> Scores:
         """By the ranker of the target alone, with all of its features."""
         return self._scores(self.pair.target, self.parts)

@@ -13,19 +13,19 @@ Terms
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
 from rankwood._core import checks, random
+from rankwood._core.threads import lazy
 from rankwood.binning.binned import BinnedData
 from rankwood.data.dataset import RankingData
 from rankwood.data.splits import deal_folds, rows_of_queries
@@ -42,7 +42,7 @@ from rankwood.evaluation.results import (
     write_page,
 )
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
-from rankwood.rankers.base import chosen_parameters
+from rankwood.rankers.base import chosen_parameters, parameters_called
 from rankwood.training.inputs import bins_of
 from rankwood.training.rounds import Progress
 
@@ -103,19 +103,19 @@ SPACES: dict[str, dict[str, Sequence[Any]]] = {
 }
 
 
-def seconds_of(value: Any) -> float | None:
-    """The parameter ``time`` in seconds: a number, or a text such as "90s", "10m" or "1h"; None is no limit."""
+def seconds_of(value: Any, name: str = "time") -> float | None:
+    """The parameter ``name`` in seconds: a number, or a text such as "90s", "10m" or "1h"; None is no limit."""
     if value is None:
         return None
     seconds = math.nan
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)\s*", value)
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", value.strip())
         seconds = float(found[1]) * _SECONDS[found[2]] if found else math.nan
     elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
         seconds = float(value)
     if not 0 < seconds < math.inf:
         raise ParameterError(
-            "time must be a number of seconds above 0, or a text such as '90s', '10m' or '1h', "
+            f"{name} must be a number of seconds above 0, or a text such as '90s', '10m' or '1h', "
             f"got {checks.plain(value)}."
         )
     return seconds
@@ -214,9 +214,14 @@ class TrainingPart:
 
     def fit(self, ranker: Any, valid: RankingData | None, limit: Limit) -> Any:
         """A copy of ``ranker``, fitted to the data within the limit."""
-        model = clone(ranker).set_params(callbacks=(limit,))
+        model = clone(ranker)
+        hears = "callbacks" in model.get_params(
+            deep=False
+        )  # estimators of other libraries have none
+        if hears:
+            model.set_params(callbacks=(limit,))
         model.fit(self._table(model), valid=valid)
-        return model.set_params(callbacks=())
+        return model.set_params(callbacks=()) if hears else model
 
     def _table(self, ranker: Any) -> Any:
         max_bins = getattr(ranker, "max_bins", None)
@@ -249,7 +254,8 @@ class StoppedPart:
 
     def fit(self, ranker: Any, limit: Limit) -> Any:
         """A copy of ``ranker``, fitted to all the data within the limit."""
-        stopping = _stopping_parameters(ranker)
+        asked = parameters_called(ranker, "early_stopping")
+        stopping = [name for name, value in asked.items() if value is not None]
         if stopping and self._most is not None:
             first = self._most.fit(ranker, self._apart, limit)
             known = ranker.get_params(deep=False)
@@ -258,15 +264,6 @@ class StoppedPart:
         elif stopping:
             ranker = clone(ranker).set_params(**dict.fromkeys(stopping))
         return self.whole.fit(ranker, None, limit)
-
-
-def _stopping_parameters(ranker: Any) -> list[str]:
-    """Parameters that ask for early stopping on validation data, those of a base among them."""
-    return [
-        name
-        for name, value in ranker.get_params(deep=True).items()
-        if name.rpartition("__")[2] == "early_stopping" and value is not None
-    ]
 
 
 class Judging:
@@ -292,6 +289,11 @@ class Judging:
     def __init__(self, measure: Measure, seed: int) -> None:
         self.measure = measure
         self._seed = seed
+
+    @property
+    def trained_on(self) -> RankingData:
+        """The training data, all of them."""
+        raise NotImplementedError
 
     def judge(self, trial: Trial, seconds: float | None) -> Trial:
         """Fit and measure the setting of a trial; the outcome says why where that is not possible."""
@@ -366,6 +368,11 @@ class OnValidation(Judging):
         self.model_of_row = np.zeros_like(self.fold_of_row)
         self.judged_on = ON_VALIDATION
 
+    @property
+    def trained_on(self) -> RankingData:
+        """The training data."""
+        return self._train.data
+
     def train(self, trial: Trial) -> Any:
         """The setting fitted to the training data, stopped on the validation data."""
         return trial.fitted or self._train.fit(trial.ranker, self.data, Limit(None))
@@ -398,13 +405,18 @@ class OnFolds(Judging):
         self._all = StoppedPart(data, n_threads, seed, binned)
         self._n_threads = n_threads
 
-    @functools.cached_property
+    @lazy
     def _parts(self) -> list[StoppedPart]:
         """The training data of each fold."""
         return [
             StoppedPart(self.data.take_rows(self.fold_of_row != fold), self._n_threads, self._seed)
             for fold in range(self.n_folds)
         ]
+
+    @property
+    def trained_on(self) -> RankingData:
+        """The training data, which are the held-out data by folds."""
+        return self.data
 
     def train(self, trial: Trial) -> Any:
         """The setting fitted to all the data, with as many rounds as the models of the folds have in the middle."""
@@ -416,7 +428,7 @@ class OnFolds(Judging):
         for fold, part in enumerate(self._parts):
             rows = self.fold_of_row == fold
             models.append(part.fit(trial.ranker, limit))
-            scores[rows] = models[-1].predict(self.data.features[rows])
+            scores[rows] = models[-1].predict(self.data.take_rows(rows))
             limit.look_ahead(fold + 1, self.n_folds)
         trial.scores, trial.settled = scores, _settled(models)
 
@@ -495,6 +507,8 @@ class AutoReport(Result):
     stopped_because: str
     trials: list[dict[str, Any]] = field(repr=False)
 
+    title: ClassVar[str] = "What AutoRanker tried"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
         return {
@@ -508,7 +522,7 @@ class AutoReport(Result):
         """Write a page with all trials, below a chart (SVG) where there is one; it needs no network."""
         n_trials = len(self.trials)
         body = tables_as_html({"": self._rows(n_trials)}, self._notes(n_trials))
-        write_page(path, "What AutoRanker tried", chart + body)
+        write_page(path, self.title, chart + body)
 
     def _rows(self, most: int) -> Table:
         return [

@@ -6,6 +6,7 @@ in the cache on disk. ``warm_up_scoring`` does the same for scoring and explaini
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import jit
+from rankwood._core.checks import read_only
 
 
 def warm_up(progress: Callable[[str], None] | None = None) -> int:
     """Compile all kernels by using the library on a few rows; returns how many kernels there are.
 
-    A test fails if a kernel stays uncompiled, so every new kernel needs a call here.
+    A test fails if a kernel stays uncompiled, so every new kernel needs a call here. A second process helps.
     """
+    jit.compile_ahead(TREES)
     for name, step in _steps():
         if progress is not None:
             progress(name)
@@ -28,12 +31,40 @@ def warm_up(progress: Callable[[str], None] | None = None) -> int:
     return len(jit.kernels())
 
 
+def compile_task(task: str) -> None:
+    """Compile the kernels of a task in a process that was started for it, and leave a mark that they are on disk."""
+    jit.end_with_parent()
+    TASKS[task]()
+    mark = jit.task_mark(task)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def _grow_one_tree() -> None:
+    """Compile the growing of a tree and nothing that comes before: the caller compiles that at the same time."""
+    from rankwood.binning.bins import Bins
+    from rankwood.trees.grower import Policies, grow_tree
+    from rankwood.trees.row_order import as_matrix
+
+    bins = Bins(
+        np.array([0.5], np.float32), offsets=np.array([0, 1]), has_missing=np.zeros(1, bool)
+    )
+    matrix = as_matrix(np.arange(12, dtype=np.uint8)[None] % 2, bins)
+    grow_tree(matrix, np.arange(12.0), Policies(), n_threads=1)
+
+
+TREES = "trees"
+TASKS: dict[str, Callable[[], None]] = {TREES: _grow_one_tree}
+
+
 def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "reading and writing LETOR text", _read_and_write
     yield "measures", _measure
     yield "forests", _grow_forests
+    yield "trees in parts", _grow_in_parts
     yield "boosted trees", _boost
     yield "boosting on pairs", _boost_on_pairs
+    yield "click logs", _train_on_clicks
     yield "linear rankers", _train_linear
     yield "scoring", _score
     yield "bias and variance", _compare_pairs
@@ -42,6 +73,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], None]]]:
 def _read_and_write() -> None:
     from rankwood.data.letor.text import read_letor, write_letor
     from rankwood.data.synthetic import make_ranking
+    from rankwood.errors import DataError
 
     data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0, doc_ids=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -50,18 +82,24 @@ def _read_and_write() -> None:
             write_letor(data, path, skip_zeros=skip_zeros)
             for order in ("ascending", "any"):
                 read_letor(path, order=order, cache=False)
+        path.write_text("high qid:1 1:0.5\n")
+        with contextlib.suppress(DataError):  # an error names the word that it is about
+            read_letor(path, cache=False)
 
 
 def _measure() -> None:
     from rankwood.data.synthetic import make_ranking
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.measures.measure import MEASURES, parse_measure
+    from rankwood.measures.ranking import DOCUMENTS_PER_BLOCK, order_together
 
     data = make_ranking(n_queries=3, docs_per_query=4, n_features=5, seed=0, doc_ids=True)
     scores = data.features[:, 0]
     for text in MEASURES:
         parse_measure(text).per_query(scores, data)
     evaluate(scores, data, MEASURES, n_bootstrap=2)
+    long_list = read_only(np.zeros(2 * DOCUMENTS_PER_BLOCK))  # threads order it together
+    order_together(long_list, n_threads=2)
 
 
 def _few_rows() -> Any:
@@ -77,8 +115,7 @@ def _grow_forests() -> None:
     from rankwood.models.early_exit import EarlyExit
     from rankwood.rankers.deep_forest.deep_forest import DeepForest
     from rankwood.rankers.forests import CompletelyRandomForest, ExtraTrees, RandomForest
-    from rankwood.trees.grower import grow_tree
-    from rankwood.trees.policies import Policies
+    from rankwood.trees.grower import Policies, grow_tree
     from rankwood.trees.row_order import as_matrix
 
     data = _few_rows()
@@ -101,10 +138,29 @@ def _grow_forests() -> None:
     DeepForest(n_forests=2, n_trees=2, max_layers=2, patience=None).fit(data).predict(data)
 
 
+def _grow_in_parts() -> None:
+    """What the workers and the client of a cluster do."""
+    from rankwood.binning.binned import bin_data
+    from rankwood.trees.grower import Growth, Policies
+    from rankwood.trees.leader import TreeLeader, grow_together
+    from rankwood.trees.packing import DrawnRows, TargetRows, choose_units, whole_targets
+    from rankwood.trees.parts import PartTree, TreePlan, without_rows
+    from rankwood.trees.row_order import as_matrix
+
+    binned = bin_data(_few_rows())
+    matrix, n_rows = as_matrix(binned.codes, binned.bins), binned.n_rows
+    for rule, weights in (("best", np.linspace(0.5, 1.5, n_rows)), ("completely_random", None)):
+        policies = Policies(Growth(min_leaf=1), thresholds=rule)
+        whole = whole_targets(TargetRows.of(binned.data.labels, weights), n_rows, centre=True)
+        drawn = DrawnRows.of(np.arange(n_rows) % 2, whole)
+        plan = TreePlan(policies, 0, choose_units(whole.scales, drawn.sizes()), whole.scales)
+        parts = [PartTree(matrix, plan, drawn, 0, 1)]
+        grow_together(TreeLeader(without_rows(matrix), plan), parts, reaches_all=True)
+
+
 def _boost() -> None:
     from rankwood.rankers.adaboost import AdaBoost
-    from rankwood.rankers.averaged import AveragedGBRT
-    from rankwood.rankers.boosted import GBRT, LambdaMART
+    from rankwood.rankers.boosted import GBRT, AveragedGBRT, LambdaMART
     from rankwood.rankers.broof.broof import BROOF
     from rankwood.rankers.initialized import InitializedGBRT
     from rankwood.rankers.ordinal import OrdinalRanker
@@ -112,6 +168,7 @@ def _boost() -> None:
 
     data = _few_rows()
     GBRT(1, min_leaf=1, subsample=0.5).fit(data, valid=data)
+    GBRT(2, min_leaf=1, features_per_tree=2, interactions=[[0]], dropout=1.0, l1=0.1).fit(data)
     for target in ("ndcg", "map", "mrr", "err"):
         LambdaMART(1, min_leaf=1, target=target).fit(data)
     for loss in ("median", "height"):
@@ -125,9 +182,17 @@ def _boost() -> None:
             BoostingTree(base, budget=2, search=search).fit(data, valid=data)
 
 
+def _train_on_clicks() -> None:
+    from rankwood.data.dataset import RankingData
+    from rankwood.rankers.boosted import LambdaMART
+
+    lists, clicks = np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 0.0, 1.0])
+    log = RankingData(np.eye(4, dtype=np.float32), clicks, lists, positions=np.array([1, 2, 1, 2]))
+    LambdaMART(1, min_leaf=1, position_bias="joint", n_threads=1).fit(log)
+
+
 def _boost_on_pairs() -> None:
-    from rankwood.losses.ndcgboost import ndcgboost_loss
-    from rankwood.losses.pairs import graded_lists
+    from rankwood.losses.pairs import graded_lists, ndcgboost_loss
     from rankwood.rankers.pairs import NDCGBoost, RankBoost
 
     data = _few_rows()
@@ -161,8 +226,9 @@ def _compare_pairs() -> None:
 
 
 def warm_up_scoring() -> None:
-    """Compile the kernels of scoring and explaining: score and explain one row by a tiny model of each kind."""
+    """Compile the kernels of scoring, explaining and reading requests, by a tiny model of each kind and one row."""
     from rankwood.models.forest import Forest
+    from rankwood.models.json_text import NamedColumns
     from rankwood.models.linear import LinearModel
     from rankwood.models.neural import NeuralModel
     from rankwood.models.validate import are_nodes_sound
@@ -184,3 +250,4 @@ def warm_up_scoring() -> None:
     LinearModel(np.ones(1), np.zeros(1), np.ones(1)).predict(document)
     one, unit = np.ones(1), np.ones(1, np.float32)
     NeuralModel(np.ones(2, np.int64), unit, unit, one, one, np.zeros(1, np.uint8)).predict(document)
+    NamedColumns.of(["1"]).warm_up()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rankwood.experiments.report.writing import FORMATS, write_report
+from rankwood.experiments.report.files import FORMATS, write_report
 
 __all__ = ["FORMATS", "write_report"]

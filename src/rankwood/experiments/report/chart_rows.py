@@ -1,4 +1,4 @@
-"""Charts with a row or a panel per algorithm: means with intervals, folds, and differences from the baseline.
+"""Charts with a row or a panel per algorithm: differences and means with intervals, folds, differences by query.
 
 ``Rows`` lays out the rows, with names beside them on a wide sheet and above them on a narrow one. The chart of
 differences has a panel per algorithm, with its queries from the largest gain to the largest loss.
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwood.dtypes import Floats
+from rankwood.evaluation.paired_tests import Interval
+from rankwood.evaluation.significance import Comparison
 from rankwood.experiments.report import formatting
 from rankwood.experiments.report.drawing import (
     SIZE,
@@ -30,6 +32,7 @@ from rankwood.experiments.report.tables import Column, Table, name_cell, number_
 
 _HEAD, _FOOT = 14.0, 46.0
 _VALUE_ROOM = 92.0  # right of the plot, for the mean and its marks
+_DIFFERENCE_ROOM = 112.0  # for a difference, which has a sign too
 NARROW_BELOW = 560.0  # pixels: names stand above their rows, not beside
 _RADIUS = 7.5  # of a fold's mark
 _KEY_LINE = 16.0  # height of a line of the folds' key
@@ -78,7 +81,8 @@ class Rows:
         for tick in scale.ticks(4 if self.is_narrow else 8):
             x = scale(tick)
             sheet.line(x, self.top - 4, x, self.bottom + 4, "grid")
-            sheet.text(x, self.bottom + 18, tick_text(tick), "middle", role="muted", size=11)
+            shown = tick_text(tick).replace("-", "−")
+            sheet.text(x, self.bottom + 18, shown, "middle", role="muted", size=11)
         sheet.line(self.left, self.bottom + 4, self.right, self.bottom + 4, "axis")
         middle = (self.left + self.right) / 2
         sheet.text(middle, self.bottom + 38, title, "middle", role="muted")
@@ -96,11 +100,86 @@ class Rows:
             sheet.text(self.right + 12, y + 4, value, is_bold=is_bold)
 
 
+def intervals_chart(findings: Findings, measure: str, width: float) -> Drawing:
+    """A row per algorithm other than the baseline, the best first: its difference with the interval, around 0."""
+    comparison = findings.comparisons[measure]
+    assert comparison is not None
+    names = _compared(findings, measure)
+    pairs = [comparison[name] for name in names]
+    rows = Rows.of(names, width, 28.0, _DIFFERENCE_ROOM)
+    ends = [0.0, *(end for pair in pairs for end in (pair.center, *pair.interval))]
+    scale = Scale(*value_range(ends), rows.left + 8, rows.right - 8)
+    what = formatting.what_differs(comparison)
+    title = f"{what} in {measure} from {comparison.baseline}, {comparison.interval_title}s"
+    sheet = Drawing(width, rows.height, title, _describe_intervals(comparison, names))
+    rows.draw_axis(sheet, scale, f"{measure}, less that of {shorten(comparison.baseline)}")
+    sheet.line(scale(0.0), rows.top - 4, scale(0.0), rows.bottom + 4, "muted", width=1.5)
+    for row, pair in enumerate(pairs):
+        is_significant = comparison.is_significant(pair.name)
+        value = f"{formatting.signed(pair.center)} {comparison.marks(pair.name)}".strip()
+        rows.draw_name(sheet, row, is_significant, value)
+        if math.isfinite(pair.center):
+            is_gain = (pair.center < 0.0) == is_lower_better(measure)
+            role = "muted" if not is_significant else "better" if is_gain else "worse"
+            hint = f"{formatting.signed(pair.center)} ({formatting.interval(pair.interval, formatting.signed)})"
+            style = (role, is_significant, hint)
+            _draw_interval(sheet, scale, rows.middle(row), pair.center, pair.interval, *style)
+    return sheet
+
+
+def _draw_interval(
+    sheet: Drawing,
+    scale: Scale,
+    y: float,
+    value: float,
+    interval: Interval,
+    role: str,
+    is_filled: bool,
+    hint: str,
+    shape: str = "circle",
+) -> None:
+    """An interval as a line with ends, and the value as a mark on it."""
+    if not any(math.isnan(end) for end in interval):
+        low, high = (scale(end) for end in interval)
+        sheet.line(low, y, high, y, role, width=2.0)
+        for end in (low, high):
+            sheet.line(end, y - 4, end, y + 4, role, width=2.0)
+    sheet.add(Mark(scale(value), y, shape, role, SIZE * 0.42, is_filled, hint))
+
+
+def _describe_intervals(comparison: Comparison, names: list[str]) -> str:
+    lines = []
+    for name in names[:25]:
+        pair = comparison[name]
+        bounds = formatting.interval(pair.interval, formatting.signed)
+        verdict = "significant" if comparison.is_significant(name) else "not significant"
+        lines.append(f"{name} {formatting.signed(pair.center)} ({bounds}), {verdict}")
+    return f"{formatting.what_differs(comparison)}s from {comparison.baseline}: {'; '.join(lines)}."
+
+
+def intervals_table(findings: Findings, measure: str) -> Table:
+    """The numbers of the chart."""
+    comparison = findings.comparisons[measure]
+    assert comparison is not None
+    what = formatting.what_differs(comparison)
+    names = (what.lower(), "from", "to", f"p, {formatting.SHORT_TEST_NAMES[comparison.test]}")
+    columns = [Column("algorithm", is_number=False), *map(Column, names)]
+    rows = []
+    for name in _compared(findings, measure):
+        pair = comparison[name]
+        ends = [pair.center, *pair.interval]
+        p = pair.adjusted[comparison.test]
+        cells = [*(number_cell(formatting.signed(end), end) for end in ends)]
+        rows.append([name_cell(name), *cells, number_cell(formatting.p_text(p), p)])
+    title = f"{what} in {measure} from {formatting.brief(comparison.baseline)}"
+    return Table(f"intervals-{measure}", title, columns, rows)
+
+
 def means_chart(findings: Findings, measure: str, width: float) -> Drawing:
     """A row per algorithm, the best first; the interval as a line, the mean as a mark."""
     names = findings.ranked(measure)
     standings = [findings.standings[name, measure] for name in names]
-    sheet, rows, scale = _sheet_of_means(names, standings, measure, width)
+    sheet, rows, scale = _sheet_of_means(names, standings, measure, width, findings.confidence)
     comparison = findings.comparisons[measure]
     baseline = comparison.baseline if comparison else None
     if baseline is not None:
@@ -126,14 +205,24 @@ def trials_chart(
     return sheet
 
 
+def means_title(standings: list[Standing], measure: str, confidence: str) -> str:
+    """What the chart of means shows: no intervals where there are none, as of measures of all documents together."""
+    has_intervals = any(math.isfinite(standing.interval[0]) for standing in standings)
+    return f"Mean {measure} with {confidence} intervals" if has_intervals else measure
+
+
 def _sheet_of_means(
-    names: list[str], standings: list[Standing], measure: str, width: float
+    names: list[str],
+    standings: list[Standing],
+    measure: str,
+    width: float,
+    confidence: str = "95 %",
 ) -> tuple[Drawing, Rows, Scale]:
     """A drawing with its axis, where its rows stand, and where values on them."""
     rows = Rows.of(names, width, 28.0, _VALUE_ROOM)
     ends = [end for each in standings for end in (each.mean, *each.interval)]
     scale = Scale(*value_range(ends), rows.left + 8, rows.right - 8)
-    sheet = Drawing(width, rows.height, f"Mean {measure} with 95 % intervals", "")
+    sheet = Drawing(width, rows.height, means_title(standings, measure, confidence), "")
     sheet.description = _describe_means(names, standings, measure)
     rows.draw_axis(sheet, scale, measure)
     return sheet, rows, scale
@@ -144,15 +233,9 @@ def _draw_standing(
 ) -> None:
     is_filled = standing.is_best or standing.is_tied_with_best
     role = "accent" if is_filled else "muted"
-    if not any(math.isnan(end) for end in standing.interval):
-        low, high = (scale(end) for end in standing.interval)
-        sheet.line(low, y, high, y, role, width=2.0)
-        for end in (low, high):
-            sheet.line(end, y - 4, end, y + 4, role, width=2.0)
     shape = "square" if is_baseline else "diamond" if standing.is_best else "circle"
     hint = f"{formatting.number(standing.mean)} ({formatting.interval(standing.interval)})"
-    size = SIZE * 0.42
-    sheet.add(Mark(scale(standing.mean), y, shape, role, size, is_filled, hint))
+    _draw_interval(sheet, scale, y, standing.mean, standing.interval, role, is_filled, hint, shape)
 
 
 def _describe_means(names: list[str], standings: list[Standing], measure: str) -> str:
@@ -287,10 +370,11 @@ def differences_chart(findings: Findings, width: float) -> Drawing:
     return sheet
 
 
-def _compared(findings: Findings) -> list[str]:
-    comparison = findings.comparison
+def _compared(findings: Findings, measure: str | None = None) -> list[str]:
+    """The algorithms that were compared with the baseline by a measure, the best first."""
+    comparison = findings.comparisons[measure or findings.primary]
     known = {pair.name for pair in comparison.pairs} if comparison else set()
-    return [name for name in findings.ranked() if name in known]
+    return [name for name in findings.ranked(measure) if name in known]
 
 
 def _panel(

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rankwood.dtypes import Floats
 from rankwood.errors import InputError
-from rankwood.evaluation.paired_tests import NO_INTERVAL, Interval, Resampling
-from rankwood.evaluation.significance import Comparison, compare_values
+from rankwood.evaluation.paired_tests import (
+    NO_INTERVAL,
+    Interval,
+    Resampling,
+    VarianceComponents,
+    variance_components,
+)
+from rankwood.evaluation.significance import Comparison, compare_values, corrected_across
 from rankwood.experiments.results import CellRecord, RunResults
 from rankwood.measures.measure import parse_measure
 
-_CONFIDENCE = 0.95
-_N_BOOTSTRAP = 1000
-_SEED = 0
-_TESTS = ("wilcoxon", "t")  # where the run names none
+_TESTS = ("t", "wilcoxon")  # where the run names none
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Standing:
     is_best: bool = False
     is_tied_with_best: bool = False
     is_partial: bool = False  # cells failed, so others have values of more queries
+    n_missing: int = 0  # repetitions of folds that failed or were not run yet
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +101,44 @@ class Findings:
         return float(np.median(times)) if times else math.nan
 
     def by_fold(self, algorithm: str, measure: str) -> list[float]:
-        """The mean over the queries of each fold; NaN where none has a value."""
+        """The mean over the queries of each fold, or over its cells where it has none of its own; NaN without."""
         values, known = self.values[algorithm, measure], self._fold_of_query
+        if np.isnan(values).all() or self.results.folds_share_queries:  # a value by cell
+            return [_mean_of_cells(self.results, algorithm, measure, f) for f in self.results.folds]
         return [mean_of(values[known == index]) for index in range(len(self.results.folds))]
 
+    def is_of_all_documents(self, measure: str) -> bool:
+        """Whether no algorithm has values by query, since the measure is taken over all documents together."""
+        return not any(self.standings[name, measure].n_queries for name in self.results.algorithms)
+
     @property
-    def _fold_of_query(self) -> Floats:
+    def confidence(self) -> str:
+        """Of all intervals: 1 less the level, as text."""
+        return f"{100 * (1 - self.results.compare.level):g} %"
+
+    def by_repetition(self, algorithm: str, measure: str) -> Floats:
+        """The mean over all queries of each repetition that has values of all queries the algorithm has values of."""
+        values = self.results.values_by_repetition[algorithm, measure]
+        known = values[:, ~np.isnan(values).all(axis=0)]
+        means: Floats = (
+            known[~np.isnan(known).any(axis=1)].mean(axis=1) if known.size else np.zeros(0)
+        )
+        return means
+
+    def components(self, algorithm: str, measure: str) -> VarianceComponents:
+        """How much of the variance of a value is between queries, between seeds, and neither."""
+        values = self.results.values_by_repetition[algorithm, measure]
+        return variance_components(values, self._fold_of_query)
+
+    @property
+    def _fold_of_query(self) -> Any:
         index_of_fold = {fold: index for index, fold in enumerate(self.results.folds)}
         return np.array([index_of_fold.get(fold, -1) for fold, _ in self.results.queries])
 
     @property
     def n_repetitions(self) -> int:
         """How often each algorithm was fitted on a fold, at most."""
-        return max((len(array) for array in self.results.values_by_repetition.values()), default=0)
+        return self.results.n_repetitions
 
 
 def find(results: RunResults) -> Findings:
@@ -119,10 +149,10 @@ def find(results: RunResults) -> Findings:
         for measure in results.measures
     }
     standings: dict[tuple[str, str], Standing] = {}
-    comparisons: dict[str, Comparison | None] = {}
+    comparisons = compared(results, values)
     for measure in results.measures:
         by_name = {name: values[name, measure] for name in results.algorithms}
-        comparisons[measure] = comparison = _compare(results, measure, by_name)
+        comparison = comparisons[measure]
         plain = _plain_standings(results, measure, by_name)
         best, tied = _best_of(results, measure, by_name, comparison)
         if best is None:
@@ -151,7 +181,37 @@ def mean_of(values: Floats) -> float:
     return float(known.mean()) if known.size else math.nan
 
 
-def _compare(results: RunResults, measure: str, by_name: Mapping[str, Floats]) -> Comparison | None:
+def compared(
+    results: RunResults,
+    values: Mapping[tuple[str, str], Floats],
+    *,
+    with_margin: bool = True,
+) -> dict[str, Comparison | None]:
+    """The comparison by each measure, as the run's settings say; None where there are not two to compare.
+
+    ``with_margin``: the measure that decides has the tests of equivalence too.
+    """
+    found = {
+        measure: _compare(
+            results,
+            measure,
+            {name: values[name, measure] for name in results.algorithms},
+            results.compare.margin if with_margin and measure == results.primary else None,
+        )
+        for measure in results.measures
+    }
+    if not results.compare.across_measures:
+        return found
+    known = {measure: each for measure, each in found.items() if each is not None}
+    return {**found, **corrected_across(known)}
+
+
+def _compare(
+    results: RunResults,
+    measure: str,
+    by_name: Mapping[str, Floats],
+    margin: float | None = None,
+) -> Comparison | None:
     """Every algorithm that has values against the baseline; against the best where the baseline has none."""
     known = {name: values for name, values in by_name.items() if not np.isnan(values).all()}
     if len(known) < 2:
@@ -161,7 +221,8 @@ def _compare(results: RunResults, measure: str, by_name: Mapping[str, Floats]) -
         results.baseline_among(known),
         tests=tuple(results.tests) or _TESTS,
         correction=results.correction,
-        seed=_SEED,
+        margin=margin,
+        **results.compare.options(),
         higher_is_better=not is_lower_better(measure),
     )
 
@@ -173,7 +234,10 @@ def _plain_standings(
     names = list(by_name)
     values = np.stack([by_name[name] for name in names], axis=1) if names else np.empty((0, 0))
     is_known = ~np.isnan(values)
-    resampling = Resampling.of(len(values), _N_BOOTSTRAP, _CONFIDENCE, _SEED)
+    confidence = 1.0 - results.compare.level
+    resampling = Resampling.of(
+        len(values), results.compare.resamples, confidence, results.compare.seed
+    )
     intervals = [NO_INTERVAL] * len(names)
     if is_known.any():
         known = np.where(is_known, values, 0.0)
@@ -185,16 +249,32 @@ def _plain_standings(
             mean = _mean_of_cells(results, name, measure)
         interval = intervals[index] if n_known > 1 else NO_INTERVAL
         is_partial = 0 < n_known < int(is_known.sum(axis=0).max())
-        standings[name] = Standing(mean, interval, n_known, is_partial=is_partial)
+        n_missing = missing_cells(results, name)
+        standings[name] = Standing(
+            mean, interval, n_known, is_partial=is_partial, n_missing=n_missing
+        )
     return standings
 
 
-def _mean_of_cells(results: RunResults, algorithm: str, measure: str) -> float:
-    """The mean over cells of a measure that has no values by query, such as an area over all documents."""
+def missing_cells(results: RunResults, algorithm: str) -> int:
+    """How many of the cells that an algorithm was to have are not finished."""
+    own = [cell for cell in results.cells if cell.algorithm == algorithm]
+    listed = results.record.get("configuration", {})
+    planned = listed.get("algorithms", []) if isinstance(listed, Mapping) else []
+    wanted = next((one["repetitions"] for one in planned if one.get("name") == algorithm), 0)
+    most = max([int(wanted), *(cell.repetition for cell in own)])
+    return most * len(results.folds) - sum(cell.status == "done" for cell in own) if own else 0
+
+
+def _mean_of_cells(
+    results: RunResults, algorithm: str, measure: str, fold: str | None = None
+) -> float:
+    """The mean over cells, of a fold or of all, of a measure that has no values by query, such as a pooled area."""
     means = [
         cell.means[measure]
         for cell in results.cells
         if cell.algorithm == algorithm and cell.status == "done" and measure in cell.means
+        if fold in (None, cell.fold)
     ]
     return mean_of(np.array(means, np.float64))
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from rankwood.errors import InputError
+from rankwood.evaluation.significance import ALL_PAIRS, Comparison, PairResult
 from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.findings import Findings, is_lower_better
-from rankwood.measures.measure import Measure, parse_measure
-from rankwood.measures.options import FORMS
+from rankwood.measures.measure import FORMS, Measure, parse_measure
 
 TEST_NAMES = {
     "wilcoxon": "Wilcoxon's signed-rank test",
@@ -17,11 +17,7 @@ TEST_NAMES = {
     "randomization": "Fisher's randomisation test",
 }
 SHORT_TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "t test", "randomization": "randomisation"}
-_CORRECTIONS = {
-    "holm": "after Holm's correction",
-    "bonferroni": "after Bonferroni's correction",
-    "none": "without correction for several comparisons",
-}
+_CORRECTIONS = {"holm": "after Holm's correction", "bonferroni": "after Bonferroni's correction"}
 # The meaning of conventions whose names do not say it.
 _CONVENTIONS = {
     ("gain", "exponential"): "a label counts 2^label − 1",
@@ -38,7 +34,12 @@ _CONVENTIONS = {
     ("norm", "cutoff"): "divided by the cut-off",
     ("norm", "found"): "divided by the number of relevant documents found",
     ("norm", "retrieved"): "divided by the number of documents retrieved",
-    ("pooled", "over documents"): "taken over the documents of all queries together",
+    (
+        "pooled",
+        "over documents",
+    ): "taken over the documents of all queries together, fold by fold: there are no values "
+    "by query and no tests, which the form with over=queries has",
+    ("over", "queries"): "the mean over queries of each query's own value",
 }
 _CONVENTION_SENTENCES = {
     "empty": "queries without relevant documents count {}",
@@ -51,9 +52,41 @@ _CONVENTION_SENTENCES = {
 }
 
 
-def correction_text(correction: str) -> str:
-    """How p values were adjusted."""
-    return _CORRECTIONS.get(correction, correction)
+def correction_text(comparison: Comparison) -> str:
+    """How p values against the baseline were adjusted, and over how many comparisons."""
+    if comparison.correction == "none":
+        return "without correction for several comparisons"
+    over = f"over {count(comparison.n_compared, 'comparison')}"
+    if comparison.n_measures > 1:
+        over += f" by {comparison.n_measures} measures"
+    if comparison.family == ALL_PAIRS:
+        return f"corrected {over}, those of all pairs"
+    return f"{_CORRECTIONS[comparison.correction]} {over}"
+
+
+def interval_text(comparison: Comparison, pair: PairResult) -> str:
+    """The interval of a difference with its name; nothing where there is none."""
+    bounds = interval(pair.interval, signed)
+    of_median = "" if pair.median is None else f"Hodges-Lehmann median {signed(pair.median)}, "
+    return f"{of_median}{comparison.interval_title} {bounds}" if bounds else ""
+
+
+def what_differs(comparison: Comparison) -> str:
+    """What charts show of the differences: what the intervals are of."""
+    return "Median difference" if comparison.test == "wilcoxon" else "Difference"
+
+
+def interval_beside(pair: PairResult) -> str:
+    """The interval of a difference, after the median that it is of where it is not of the mean."""
+    bounds = interval(pair.interval, signed)
+    of_median = "" if pair.median is None else f"median {signed(pair.median)}, "
+    return f"{of_median}{bounds}" if bounds else ""
+
+
+def pairs_text(comparison: Comparison) -> str:
+    """What differences from the best are corrected over."""
+    across = f" by {comparison.n_measures} measures" if comparison.n_measures > 1 else ""
+    return f"{count(comparison.n_pairs, 'pair')}{across}"
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -142,6 +175,10 @@ def summary(findings: Findings) -> str:
         sentences += [_baseline_sentence(findings, best), _tie_sentence(findings, best)]
     elif len(results.algorithms) == 1:
         sentences.append("There is no second algorithm to compare it with.")
+    left_out = results.record.get("left_out")
+    if left_out:
+        reasons = [f"{name} ({str(why).partition(': ')[0]})" for name, why in left_out.items()]
+        sentences.append(f"Left out: {listed(reasons)}.")
     if n_failed:
         sentences.append(f"{count(n_failed, 'cell')} of {len(results.cells):,} failed; see below.")
     return " ".join(sentence for sentence in sentences if sentence)
@@ -155,7 +192,7 @@ def _first_message(findings: Findings) -> str:
 def _best_sentence(findings: Findings, best: str) -> str:
     results, standing = findings.results, findings.standings[best, findings.primary]
     bounds = interval(standing.interval)
-    value = number(standing.mean) + (f", 95 % interval {bounds}" if bounds else "")
+    value = number(standing.mean) + (f", {findings.confidence} interval {bounds}" if bounds else "")
     over = f"over {count(len(results.queries), 'query')}"
     if len(results.folds) > 1:
         over += f" in {count(len(results.folds), 'fold')}"
@@ -172,23 +209,33 @@ def _baseline_sentence(findings: Findings, best: str) -> str:
     comparison = findings.comparison
     if comparison is None or comparison.baseline == best:
         return f"It is what the others are compared with{_why_best(findings)}."
-    pair, test = comparison[best], comparison.tests[0]
-    is_significant = pair.adjusted[test] < comparison.level
-    verdict = "is significant" if is_significant else "may be chance"
-    bounds = interval(pair.interval, signed)
-    between = f", 95 % interval {bounds}" if bounds else ""
+    pair, test = comparison[best], comparison.test
+    verdict = "is significant" if comparison.is_significant(best) else "may be chance"
+    bounds = interval_text(comparison, pair)
+    between = f", {bounds}" if bounds else ""
     p = p_text(pair.adjusted[test])
     p_part = "" if p == "–" else f": p {p if p.startswith('<') else '= ' + p} by {TEST_NAMES[test]}"
     if p == "–":
         return (
             f"There are too few queries to test the difference from {brief(comparison.baseline)}."
         )
-    tail = "" if len(comparison.pairs) < 2 else f" {_CORRECTIONS[comparison.correction]}"
+    tail = "" if comparison.n_compared < 2 else f" {correction_text(comparison)}"
     which = "strongest baseline" if comparison.candidates else "baseline"
     return (
         f"The difference from the {which} {brief(comparison.baseline)} ({signed(pair.difference)}{between}) "
-        f"{verdict}{p_part}{tail}."
+        f"{verdict}{p_part}{tail}{_why_both(comparison, pair)}."
     )
+
+
+def _why_both(comparison: Comparison, pair: PairResult) -> str:
+    """Why the verdict and the interval beside it are both right, where they seem to disagree."""
+    low, high = pair.interval
+    is_significant = comparison.is_significant(pair.name)
+    if is_significant and low <= 0.0 <= high:
+        return "; the interval ends at 0, because opposite differences count half in this test"
+    if not is_significant and (low > 0.0 or high < 0.0):
+        return "; the interval excludes 0, because it is that of this comparison without correction"
+    return ""
 
 
 def _why_best(findings: Findings) -> str:
@@ -211,15 +258,16 @@ def _tie_sentence(findings: Findings, best: str) -> str:
     others = [name for name in standings if name not in (best, comparison.baseline)]
     tied = [name for name in others if standings[name].is_tied_with_best]
     if tied:
-        verb = "does" if len(tied) == 1 else "do"
-        return f"{listed([brief(name) for name in tied])} {verb} not differ significantly from it."
+        verb = "is" if len(tied) == 1 else "are"
+        names = listed([brief(name) for name in tied])
+        return f"{names} {verb} not shown to differ from it, over all pairs of algorithms."
     is_known = all(
         not standings[name].is_partial and math.isfinite(standings[name].mean) for name in others
     )
     if not others or not is_known:
         return ""
     verb = "The other is" if len(others) == 1 else "All others are"
-    return f"{verb} significantly worse."
+    return f"{verb} significantly worse than it, over all pairs of algorithms."
 
 
 def sentences(*texts: str) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -27,22 +27,26 @@ from rankwood.experiments.report import formatting
 from rankwood.experiments.report.charts import NARROW, WIDE, Chart, charts_of
 from rankwood.experiments.report.drawing import shorten
 from rankwood.experiments.report.findings import Findings, is_lower_better
-from rankwood.experiments.report.html import (
+from rankwood.experiments.report.render import (
     Markup,
     clean,
     data_block,
     element,
     html_table,
+    inline_svg,
     join,
     named,
 )
-from rankwood.experiments.report.render import inline_svg
 from rankwood.experiments.report.tables import (
+    importance_table,
     pairs_table,
     parameters_table,
+    practical_table,
     results_table,
     shown,
+    spread_table,
     times_by_algorithm,
+    tuning_table,
     weights_table,
 )
 
@@ -70,7 +74,7 @@ _LONGEST_ID = 120  # letters of a query's id
 _LONGEST_NAME = 48  # letters of a document's name
 COMMAND_KEYS = ("repeat", "commands", "command", "how_to_repeat")
 _LATER = ("configuration", "config", "toml")  # long: shown on demand
-_ELSEWHERE = ("format", "name", "measures", "conventions")  # in parts of their own
+_ELSEWHERE = ("format", "name", "measures", "conventions", "lost_workers")  # in parts of their own
 _LONGEST = 20_000  # letters of a configuration
 
 
@@ -127,10 +131,16 @@ def _body(findings: Findings) -> list[Markup]:
 
 def _parts(findings: Findings, charts: list[Chart], explorer: Markup | None) -> dict[str, Markup]:
     """The parts that have something to show, in their order."""
-    means = [chart for chart in charts if chart.key.startswith("means")]
+    means = [chart for chart in charts if chart.key.startswith(("intervals", "means"))]
     differences = [chart for chart in charts if chart.key == "differences"]
     others = [chart for chart in charts if chart not in means + differences]
     record = findings.results.record
+    repeated = element(
+        "details",
+        element("summary", "Commands, configuration, versions, machine"),
+        *repeat_part(record),
+        class_="printed",
+    )
     parts = {
         "results": results_part(findings, means),
         "comparisons": comparison_part(findings, differences),
@@ -141,7 +151,7 @@ def _parts(findings: Findings, charts: list[Chart], explorer: Markup | None) -> 
         "parameters": parameters_part(findings),
         "times": times_part(findings),
         "conventions": conventions_part(findings),
-        "repeat": section("repeat", "How to repeat", join(*repeat_part(record))),
+        "repeat": section("repeat", "How to repeat", repeated),
     }
     return {key: part for key, part in parts.items() if part is not None}
 
@@ -172,19 +182,23 @@ def summary_part(findings: Findings) -> Markup:
     if n_failed:
         shown.append(element("li", element("b", f"{n_failed:,}"), " failed", class_="failed"))
     paragraph = element("p", formatting.summary(findings), class_="lead")
-    return join(paragraph, element("ul", *shown, class_="facts"))
+    notes = (element("p", note, class_="note") for note in results.notes)
+    return join(paragraph, *notes, element("ul", *shown, class_="facts"))
 
 
 def results_part(findings: Findings, charts: list[Chart]) -> Markup:
-    """The table of results, and the means as a chart."""
-    others = [figure(chart) for chart in charts[1:]]
-    more = element("summary", "The same chart for the other measures")
+    """The table of results, differences from the baseline and means as charts, and the spread over seeds."""
+    first = [chart for chart in charts if chart.key in ("intervals", "means")]
+    others = [figure(chart) for chart in charts if chart not in first]
+    more = element("summary", "The same charts for the other measures")
+    spread = spread_table(findings, findings.primary)
     return section(
         "results",
         "Results",
         html_table(results_table(findings)),
-        *(figure(chart) for chart in charts[:1]),
+        *map(figure, first),
         element("details", more, *others) if others else None,
+        html_table(spread) if spread else None,
     )
 
 
@@ -198,6 +212,7 @@ def comparison_part(findings: Findings, charts: list[Chart]) -> Markup | None:
         html_table(table, identifier=f"comparisons-{index}")
         for index, (_, table) in enumerate(known)
     ]
+    practical = practical_table(findings)
     more = element("summary", "The same table for the other measures")
     return section(
         "comparisons",
@@ -205,6 +220,7 @@ def comparison_part(findings: Findings, charts: list[Chart]) -> Markup | None:
         if findings.baseline
         else "Comparisons",
         first,
+        html_table(practical) if practical else None,
         element("details", more, *others) if others else None,
         *map(figure, charts),
     )
@@ -247,12 +263,17 @@ def explorer_part(findings: Findings, data: ExplorerData) -> Markup | None:
     if data.n_rankings:
         limits.append(
             f"Rankings are kept for the {formatting.count(data.n_rankings, 'query')} that changed most by "
-            f"{findings.primary}, of the first repetition, as far as one of the algorithms ranks a document among "
-            f"the first {data.content['depth']}."
+            f"{findings.primary}, as far as one of the algorithms ranks a document among the first "
+            f"{data.content['depth']}."
         )
+        if findings.n_repetitions > 1:
+            limits.append(
+                "Values and rankings here are those of repetition 1, so that they belong together; the tables above "
+                f"have means over {findings.n_repetitions} repetitions."
+            )
     else:
         limits.append("This run kept no rankings, so there are only values.")
-    left_out = findings.results.measures[len(data.measures) :]
+    left_out = _measures_by_query(findings)[len(data.measures) :]
     if left_out:
         limits.append(f"Left out to keep the page small: {formatting.listed(left_out)}.")
     return section(
@@ -290,14 +311,15 @@ def failures_part(findings: Findings) -> Markup | None:
 
 
 def warnings_part(findings: Findings) -> Markup | None:
-    """What the cells warned of, each warning once."""
+    """What the cells warned of, each warning once, and workers that were lost."""
     cells_of_text: dict[str, list[str]] = {}
+    lost = [str(text) for text in findings.results.record.get("lost_workers", [])]
     for cell in findings.results.cells:
         for text in cell.warnings:
             cells_of_text.setdefault(text, []).append(f"{cell.algorithm} on {cell.fold}")
-    if not cells_of_text:
+    if not cells_of_text and not lost:
         return None
-    items = []
+    items = [element("li", text[:1000]) for text in lost[:_MOST_FAILURES]]
     for text, where in list(cells_of_text.items())[:_MOST_FAILURES]:
         count, some = (
             formatting.count(len(where), "cell"),
@@ -309,7 +331,8 @@ def warnings_part(findings: Findings) -> Markup | None:
 
 def parameters_part(findings: Findings) -> Markup | None:
     """The parameters of each algorithm, as fitted, and the weights that it learned for what its score is made of."""
-    tables = [table for table in (parameters_table(findings), weights_table(findings)) if table]
+    makers = (parameters_table, tuning_table, importance_table, weights_table)
+    tables = [table for table in (make(findings) for make in makers) if table]
     if not tables:
         return None
     return section("parameters", "Parameters", *(html_table(table) for table in tables))
@@ -357,6 +380,7 @@ class ExplorerData:
 def explorer_data(findings: Findings) -> ExplorerData:
     """Values by query of every algorithm, and the rankings of the queries that changed most."""
     results = findings.results
+    findings = replace(findings, values=_explored_values(findings))
     changed = queries_by_change(findings)
     kept = _affordable(findings, changed)
     measures = _affordable_measures(findings, len(kept))
@@ -385,8 +409,29 @@ def explorer_data(findings: Findings) -> ExplorerData:
         "first": findings.baseline or results.algorithms[0],
         "second": _second(findings),
         "depth": DEPTH,
+        "greatest": _greatest_label(rankings),
     }
     return ExplorerData(content, len(kept), len(rankings), measures)
+
+
+def _explored_values(findings: Findings) -> Mapping[tuple[str, str], Floats]:
+    """The values that belong to the rankings, which are kept of the first repetition; means where none are kept."""
+    results = findings.results
+    starts = {fold: number for number, (fold, _) in reversed(list(enumerate(results.queries)))}
+    has_rankings = any(
+        results.rankings(name, number) is not None
+        for name in results.algorithms
+        for number in starts.values()
+    )
+    if findings.n_repetitions < 2 or not has_rankings:
+        return findings.values
+    return {key: values[0] for key, values in results.values_by_repetition.items()}
+
+
+def _greatest_label(rankings: Mapping[int, Mapping[str, Any]]) -> float:
+    """Of all documents that are shown; colours are shares of it, so that a label has one colour in all queries."""
+    labels = [label for one in rankings.values() for label in one["labels"] if label is not None]
+    return max(labels, default=0)
 
 
 def _second(findings: Findings) -> str:
@@ -427,7 +472,14 @@ def _affordable(findings: Findings, changed: Any) -> Any:
 def _affordable_measures(findings: Findings, n_queries: int) -> list[str]:
     """The measure that decides, and as many others as fit, by the run's order."""
     per_measure = max(2.7 * len(findings.results.algorithms) * n_queries, 1.0)
-    return findings.results.measures[: max(1, int(_BYTES_FOR_VALUES / per_measure))]
+    return _measures_by_query(findings)[: max(1, int(_BYTES_FOR_VALUES / per_measure))]
+
+
+def _measures_by_query(findings: Findings) -> list[str]:
+    """The measures that have values by query, which pooled ones have not; the primary one where none has."""
+    names, measures = findings.results.algorithms, findings.results.measures
+    known = [m for m in measures if any(np.isfinite(findings.values[n, m]).any() for n in names)]
+    return known or measures[:1]
 
 
 def packed(values: Floats) -> dict[str, Any]:

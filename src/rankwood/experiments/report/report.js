@@ -267,8 +267,8 @@
         this.side(kept, Number(own.value), against ? Number(against.value) : null, place === 1));
       const rest = kept.n > this.data.depth ? ` The first ${this.data.depth} of ${count(kept.n)} documents are shown.` : "";
       const moves = this.isAlone ? "" : " An arrow right is the rank the second algorithm gives; ▲ and ▼ tell by how many ranks a " +
-        "document stands higher or lower than in the first.";
-      return [make("div", { class: "sides" }, ...lists), make("p", { class: "legend" }, `Boxes are labels; larger is more relevant.${moves}${rest}`)];
+        "document stands higher or lower than in the first, in colour for relevant documents.";
+      return [make("div", { class: "sides" }, ...lists), make("p", { class: "legend" }, `Boxes are labels; the stronger the colour, the more relevant, by one scale for all queries.${moves}${rest}`)];
     }
 
     side(kept, own, against, isSecond) {
@@ -278,27 +278,30 @@
         box.append(make("p", {}, "No ranking: its cell failed."));
         return box;
       }
-      const most = Math.max(...kept.labels.map((label) => label ?? 0));
       const others = against === null ? null : kept.ranks[against];
       const order = ranks.map((rank, document) => [rank, document]).filter(([rank]) => rank <= this.data.depth);
       order.sort(([a], [b]) => a - b);
       const items = order.map(([rank, document]) => {
         const label = kept.labels[document];
-        const kind = label !== null && label > 0 ? (label >= most ? "grade top" : "grade some") : "grade";
+        /* One label, one colour, whatever the query: four shades up to the greatest label of the page. */
+        const shade = label !== null && label > 0 ? Math.ceil((4 * label) / this.data.greatest) : 0;
+        const kind = shade ? `grade shade${shade}` : "grade";
         return make("li", {}, make("span", { class: "rank" }, String(rank)),
           make("span", { class: kind, title: `label ${label ?? "unknown"}` }, label === null ? "?" : String(label)),
           make("bdi", { class: "name", title: kept.names[document] }, kept.names[document]),
-          others ? this.move(rank, others[document], isSecond) : "");
+          others ? this.move(rank, others[document], isSecond, label > 0) : "");
       });
       box.append(make("ol", {}, ...items));
       return box;
     }
 
-    move(rank, other, isSecond) {
+    move(rank, other, isSecond, isRelevant) {
       if (!isSecond) return make("span", { class: "move" }, rank === other ? "=" : `→ ${other}`);
       const rise = other - rank;
       if (!rise) return make("span", { class: "move" }, "=");
-      return make("span", { class: `move ${rise > 0 ? "up" : "down"}` }, `${rise > 0 ? "▲" : "▼"} ${Math.abs(rise)}`);
+      /* It is good that a relevant document rises; of the others a move has no colour. */
+      const kind = isRelevant ? `move ${rise > 0 ? "up" : "down"}` : "move";
+      return make("span", { class: kind }, `${rise > 0 ? "▲" : "▼"} ${Math.abs(rise)}`);
     }
   }
 

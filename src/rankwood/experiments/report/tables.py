@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from rankwood.evaluation.significance import MARKS, Comparison, PairResult
+from rankwood.evaluation.significance import (
+    INTERVAL_NAMES,
+    MARKS,
+    NO_SHARES,
+    POWER,
+    Comparison,
+    PairResult,
+)
 from rankwood.experiments.report import formatting
-from rankwood.experiments.report.findings import Findings, is_lower_better
+from rankwood.experiments.report.findings import Findings, Standing, is_lower_better
 from rankwood.experiments.results import CellRecord
+from rankwood.studies.searches import importance_of, mean_values
 
-_NOT_SHOWN = ("seed", "n_threads", "callbacks")  # how a cell was run, not what was fitted
+_MOST_CANDIDATES = 20  # of an algorithm; the others are in a file
+_NOT_SHOWN = ("seed", "n_threads", "device", "callbacks")  # how a cell was run, not what was fitted
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class Table:
 
 
 _ALGORITHM = Column("algorithm", is_number=False)
+_EMPTY = (TableCell(""), TableCell(""))  # of a baseline: it has no interval and no p value
 
 
 def name_cell(name: str, detail: str = "") -> TableCell:
@@ -85,15 +95,22 @@ def _standing_cell(findings: Findings, name: str, measure: str, with_interval: b
         formatting.number(standing.mean),
         standing.mean,
         detail=formatting.interval(standing.interval) if with_interval else "",
-        marks=standing.marks + ("†" if standing.is_partial else ""),
+        marks=standing.marks + _missing_mark(standing),
         is_best=standing.is_best,
         is_tied=standing.is_tied_with_best and not standing.is_best,
     )
 
 
+def _missing_mark(standing: Standing) -> str:
+    return "†" if standing.is_partial else "‡" if standing.n_missing else ""
+
+
 def result_notes(findings: Findings) -> list[str]:
     """What the marks of the results mean."""
-    notes = ["Below each mean: its 95 % interval over resampled queries."]
+    resamples = findings.results.compare.resamples
+    notes = [
+        f"Below each mean: its {findings.confidence} interval, from {resamples:,} resamples of the queries."
+    ]
     comparisons = {measure: each for measure, each in findings.comparisons.items() if each}
     if comparisons:
         notes += _comparison_notes(comparisons)
@@ -102,9 +119,25 @@ def result_notes(findings: Findings) -> list[str]:
             "†: cells failed, so this mean is over fewer queries than the others and cannot be set beside them; such "
             "an algorithm is not called the best, and tests use the queries that both have."
         )
+    missing = {
+        name: findings.standings[name, findings.primary].n_missing
+        for name in findings.results.algorithms
+    }
+    if any(missing.values()):
+        counts = [f"{formatting.brief(name)} {count:,}" for name, count in missing.items() if count]
+        notes.append(
+            f"‡ (or †): repetitions of folds are missing, failed or not run yet ({formatting.listed(counts)}); values "
+            "are means of the repetitions there are."
+        )
     lower = [measure for measure in findings.results.measures if is_lower_better(measure)]
     if lower:
         notes.append(f"Lower is better: {formatting.listed(lower)}.")
+    once = [formatting.brief(name) for name in findings.results.once]
+    if once and findings.n_repetitions > 1:
+        notes.append(
+            f"Not random, and so run once in each fold, not in {findings.n_repetitions} repetitions: "
+            f"{formatting.listed(once)}."
+        )
     return notes
 
 
@@ -113,9 +146,8 @@ def _comparison_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
     marks = ", ".join(
         f"{MARKS[test]} by {formatting.TEST_NAMES[test]}" for test in comparison.tests
     )
-    level = f"{comparison.level:g}"
-    correction, baseline = (
-        formatting.correction_text(comparison.correction),
+    decides, baseline = (
+        formatting.TEST_NAMES[comparison.test],
         formatting.brief(comparison.baseline),
     )
     if comparison.candidates:
@@ -126,10 +158,12 @@ def _comparison_notes(comparisons: Mapping[str, Comparison]) -> list[str]:
         ]
         baseline = f"that is the strongest of {names} by the measure ({formatting.listed(chosen)})"
     return [
-        f"Marks: differs significantly (p < {level}, {correction}) from the baseline {baseline}, better or worse: "
-        f"{marks}.",
-        f"Bold: the best mean. Underlined: does not differ significantly from the best, by "
-        f"{formatting.TEST_NAMES[comparison.tests[0]]}.",
+        f"What is called significant is decided by {decides}: p < {comparison.level:g}, "
+        f"{formatting.correction_text(comparison)}.",
+        f"Marks: differs from the baseline {baseline}, better or worse: {marks}.",
+        f"Bold: the best mean. Underlined: not shown to differ from the best by {decides}, corrected over all "
+        f"{formatting.pairs_text(comparison)}, since the best is picked by its mean. Not shown to "
+        "differ does not mean equal.",
     ]
 
 
@@ -141,16 +175,12 @@ def pairs_table(findings: Findings, measure: str, *, with_raw: bool = True) -> T
     columns = [
         _ALGORITHM,
         Column("difference", hint="its mean less that of the baseline, over the queries both have"),
-        Column(
-            "effect size",
-            hint="Cohen's d: mean difference in standard deviations of the differences",
-        ),
+        Column("d_z", hint="the mean difference in standard deviations of the differences"),
     ]
     for test in comparison.tests:
-        short = formatting.SHORT_TEST_NAMES[test]
-        columns.append(
-            Column(f"p, {short}", hint=formatting.correction_text(comparison.correction))
-        )
+        decides = " (decides)" if test == comparison.test and len(comparison.tests) > 1 else ""
+        name = f"p, {formatting.SHORT_TEST_NAMES[test]}{decides}"
+        columns.append(Column(name, hint=formatting.correction_text(comparison)))
     hint = "queries on which it is better than the baseline, equal, and worse; sorted by the first"
     columns += [Column("better / equal / worse", hint=hint), Column("queries")]
     order = {name: index for index, name in enumerate(findings.ranked(measure))}
@@ -166,7 +196,7 @@ def _pair_row(comparison: Comparison, pair: PairResult) -> list[TableCell]:
         number_cell(
             formatting.signed(pair.difference),
             pair.difference,
-            detail=formatting.interval(pair.interval, formatting.signed),
+            detail=formatting.interval_beside(pair),
             marks=comparison.marks(pair.name),
         ),
         number_cell(_two_decimals(pair.effect_size), pair.effect_size),
@@ -196,13 +226,129 @@ def _two_decimals(value: float) -> str:
 
 def _pair_notes(comparison: Comparison, with_raw: bool) -> list[str]:
     return [
-        f"p values are two-sided and {formatting.correction_text(comparison.correction)}, over "
-        f"{formatting.count(len(comparison.pairs), 'comparison')}. Bold: below {comparison.level:g}.",
+        f"Below each difference: its {comparison.interval_title}, {INTERVAL_NAMES[comparison.test]}, for each "
+        "comparison by itself.",
+        f"p values are two-sided, {formatting.correction_text(comparison)}. Bold: below {comparison.level:g}. "
+        f"{formatting.sentences(formatting.TEST_NAMES[comparison.test] + ' decides')}",
         *(["Raw: the p value as the test gives it, without that correction."] if with_raw else []),
-        "Effect size: the mean difference in standard deviations of the differences (Cohen's d); 0.2 is usually "
-        "called small, 0.5 middling, 0.8 large.",
+        "d_z: the mean difference in standard deviations of the differences. It is no Cohen's d of two groups, whose "
+        "names for small and large do not apply to it.",
         *comparison.notes,
     ]
+
+
+def paper_table(findings: Findings, measure: str) -> Table | None:
+    """The comparisons by one measure in a column of a paper: mean, difference, interval, p of the test that decides."""
+    comparison = findings.comparisons[measure]
+    if comparison is None:
+        return None
+    columns = [_ALGORITHM, Column("mean"), Column("difference"), Column(comparison.interval_title)]
+    if comparison.test == "wilcoxon":
+        columns[-1] = Column(f"median, {comparison.interval_title}")
+    columns.append(Column("p"))
+    rows = []
+    for name in findings.ranked(measure):
+        cells = [name_cell(name), _standing_cell(findings, name, measure, with_interval=False)]
+        if name == comparison.baseline or name not in comparison.means:
+            rows.append(
+                [*cells, TableCell("baseline" if name == comparison.baseline else "–"), *_EMPTY]
+            )
+            continue
+        pair = comparison[name]
+        p = formatting.p_text(pair.adjusted[comparison.test])
+        bounds = formatting.interval(pair.interval, formatting.signed).replace(" to ", ", ")
+        median = "" if pair.median is None else f"{formatting.signed(pair.median)} "
+        cells += [
+            TableCell(formatting.signed(pair.difference)),
+            TableCell(f"{median}[{bounds}]" if bounds else "–"),
+        ]
+        rows.append([*cells, TableCell(p, is_best=comparison.is_significant(name))])
+    title = f"{measure}: each algorithm against {formatting.brief(comparison.baseline)}"
+    signs = [f"{MARKS[test]} {formatting.SHORT_TEST_NAMES[test]}" for test in comparison.tests]
+    notes = [
+        f"{formatting.count(len(findings.results.queries), 'query')}; p of {formatting.TEST_NAMES[comparison.test]}, "
+        f"{formatting.correction_text(comparison)}, bold below {comparison.level:g}.",
+        f"Significant by: {', '.join(signs)}. Bold mean: the best; underlined: not shown to differ from it, corrected "
+        "over all pairs.",
+        f"Intervals: {INTERVAL_NAMES[comparison.test]}, for each comparison by itself.",
+    ]
+    return Table("paper", title, columns, rows, [*notes, *comparison.notes])
+
+
+def practical_table(findings: Findings) -> Table | None:
+    """How small differences are, by the measure that decides; None where there is nothing to compare."""
+    comparison = findings.comparison
+    if comparison is None:
+        return None
+    columns = [_ALGORITHM, Column("difference"), Column("detectable"), Column("equivalent within")]
+    margin = comparison.margin
+    if margin is not None:
+        names = ("p, equivalence", "P(worse)", "P(equal)", "P(better)")
+        columns += [Column(name) for name in names]
+    order = {name: index for index, name in enumerate(findings.ranked())}
+    rows = []
+    for pair in sorted(comparison.pairs, key=lambda pair: order[pair.name]):
+        numbers = [pair.detectable, pair.equivalent_within]
+        cells = [number_cell(formatting.number(value), value) for value in numbers]
+        if margin is not None:
+            p = math.nan if pair.equivalence_p is None else pair.equivalence_p
+            cells.append(number_cell(formatting.p_text(p), p, is_best=p < comparison.level))
+            shares = pair.bayes or NO_SHARES
+            shares = shares[::-1] if is_lower_better(findings.primary) else shares
+            cells += [number_cell(formatting.number(share, 2), share) for share in shares]
+        difference = number_cell(formatting.signed(pair.difference), pair.difference)
+        rows.append([name_cell(pair.name), difference, *cells])
+    title = f"{findings.primary}: how small a difference from {formatting.brief(comparison.baseline)} could be"
+    return Table("practical", title, columns, rows, _practical_notes(comparison))
+
+
+def _practical_notes(comparison: Comparison) -> list[str]:
+    level = comparison.level
+    notes = [
+        f"Detectable: the true difference that a t test would find with a probability of {100 * POWER:g} %, with as "
+        f"many queries, which differ as much as these, at the level {level:g} divided by the number of comparisons.",
+        "Equivalent within: the smallest margin for which two one-sided t tests (TOST) call the two equivalent, at the "
+        f"level {level:g}.",
+    ]
+    if comparison.margin is not None:
+        notes.append(
+            f"Differences of less than {comparison.margin:g} count as none (margin in [compare]). p, equivalence: of "
+            "TOST with this margin, uncorrected; bold where the two are equivalent. P: by the Bayesian signed-rank "
+            "test, the probabilities that queries are mostly worse by more than the margin, within it, better by more."
+        )
+    return notes
+
+
+def spread_table(findings: Findings, measure: str) -> Table | None:
+    """How values vary from seed to seed, and by how much queries and seeds move them; None without repetitions."""
+    if findings.n_repetitions < 2:
+        return None
+    columns = [_ALGORITHM, Column("repetitions"), Column("SD of the mean")]
+    columns += [Column(f"SD, {part}") for part in ("query", "seed", "query × seed")]
+    rows = []
+    for name in findings.ranked(measure):
+        means = findings.by_repetition(name, measure)
+        deviation = float(means.std(ddof=1)) if means.size > 1 else math.nan
+        parts = findings.components(name, measure)
+        numbers = [deviation, *map(math.sqrt, (parts.query, parts.seed, parts.query_by_seed))]
+        shares = ["", *("" if math.isnan(s) else f"{100 * s:.0f} %" for s in parts.shares)]
+        cells = [
+            number_cell(formatting.number(value), value, detail=share)
+            for value, share in zip(numbers, shares, strict=True)
+        ]
+        repetitions = len(means)
+        rows.append([name_cell(name), number_cell(f"{repetitions:,}", repetitions), *cells])
+    if all(math.isnan(row[2].order) for row in rows):  # type: ignore[arg-type]
+        return None
+    notes = [
+        "Repetitions: those with values of all queries. SD of the mean: the standard deviation over these repetitions "
+        "of the mean over all queries, which tells how much another seed would move a table of results.",
+        "The other columns are variance components of a single value, as standard deviations, and below each its share "
+        "of the variance: from query to query, from seed to seed (one fit per fold and repetition), and what a seed "
+        "does to some queries and not to others. They come from an analysis of variance within folds; a negative "
+        "estimate is 0.",
+    ]
+    return Table("spread", f"{measure}: spread over seeds", columns, rows, notes)
 
 
 def times_by_algorithm(findings: Findings) -> Table | None:
@@ -272,6 +418,105 @@ def parameters_table(findings: Findings) -> Table | None:
     ]
     notes = notes if len(columns) == 3 else []
     return Table("parameters", "Parameters of the fitted algorithms", columns, rows, notes)
+
+
+def tuning_table(findings: Findings) -> Table | None:
+    """The candidates of each tuned algorithm with their values, the best first; None where nothing was tuned."""
+    sign = 1.0 if is_lower_better(findings.primary) else -1.0
+    rows, n_left_out = [], 0
+    for name, cells in _tuned_cells(findings).items():
+        candidates = mean_values([cell.tuned for cell in cells])
+        candidates.sort(key=lambda one: sign * float(np.mean(one[1])))
+        n_left_out += max(0, len(candidates) - _MOST_CANDIDATES)
+        for parameters, values in candidates[:_MOST_CANDIDATES]:
+            n_chosen = sum(cell.chosen == parameters for cell in cells)
+            mean = float(np.mean(values))
+            rows.append(
+                [
+                    name_cell(name),
+                    TableCell(shown(parameters)),
+                    number_cell(formatting.number(mean), mean),
+                    TableCell(formatting.interval((min(values), max(values)))),
+                    number_cell(f"{len(values):,}", len(values)),
+                    number_cell(f"{n_chosen:,}", n_chosen),
+                ]
+            )
+    if not rows:
+        return None
+    columns = [
+        _ALGORITHM,
+        Column("candidate", is_number=False),
+        Column(findings.primary),
+        Column("lowest to highest"),
+        Column("cells"),
+        Column("chosen in"),
+    ]
+    notes = [
+        f"Mean of {findings.primary} over the cells that tried a candidate; {_judged_on(findings)}. The value of a "
+        "candidate that was chosen is a little too good, since it was chosen by it."
+    ]
+    if n_left_out:
+        count = formatting.count(n_left_out, "candidate")
+        notes.append(f"The best {_MOST_CANDIDATES} of each algorithm; {count} more in tuning.csv.")
+    return Table("tuning", "Candidates of the tuning", columns, rows, notes)
+
+
+def _tuned_cells(findings: Findings) -> dict[str, list[CellRecord]]:
+    """The finished cells with trials of each algorithm that was tuned."""
+    found: dict[str, list[CellRecord]] = {}
+    for cell in findings.results.cells:
+        if cell.tuned and cell.status == "done":
+            found.setdefault(cell.algorithm, []).append(cell)
+    return found
+
+
+def _judged_on(findings: Findings) -> str:
+    """On which queries candidates were judged, in words."""
+    algorithms = findings.results.record.get("configuration", {}).get("algorithms", [])
+    parts = {"train": "training queries", "train+vali": "training and validation queries"}
+    inner = [
+        f"{one['name']} on {one['tune_folds']} inner folds of the {parts[one.get('tune_on', 'train')]}"
+        for one in algorithms
+        if one.get("tune_folds")
+    ]
+    words = "candidates were judged on the validation queries"
+    return f"{words}, but {formatting.listed(inner)}" if inner else words
+
+
+def importance_table(findings: Findings) -> Table | None:
+    """The share of each tuned parameter in the variance of the candidates' values; None where it is unknown."""
+    rows, is_known = [], False
+    is_by_optuna = any(cell.importance for cell in findings.results.cells)
+    for name, cells in _tuned_cells(findings).items():
+        shares = importance_of([cell.tuned for cell in cells])
+        if len(shares) < 2:  # a single parameter explains all there is
+            continue
+        for parameter, share in shares.items():
+            known = [cell.importance[parameter] for cell in cells if parameter in cell.importance]
+            others = [float(np.mean(known)) if known else math.nan] if is_by_optuna else []
+            is_known |= any(not math.isnan(one) for one in (share, *others))
+            numbers = [number_cell(_percent(one), one) for one in (share, *others)]
+            rows.append([name_cell(name), name_cell(parameter), *numbers])
+    if not is_known:
+        return None
+    columns = [_ALGORITHM, Column("parameter", is_number=False), Column("importance")]
+    notes = [
+        "Importance: the share of the variance between candidates that the parameter explains by itself (ε² of a "
+        "one-way analysis of variance of their values less the mean of the cell; numbers of a range in five groups). "
+        "What only several parameters together explain belongs to none, so that shares need not sum to 100 %. A "
+        "share tells of the values that were tried, and few candidates tell little."
+    ]
+    if is_by_optuna:
+        columns.append(Column("fANOVA"))
+        notes.append(
+            "fANOVA: Optuna's functional analysis of variance by a random forest, the mean over cells; these shares "
+            "sum to 100 %."
+        )
+    return Table("importance", "Importance of the tuned parameters", columns, rows, notes)
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{share:.0%}".replace("%", " %")
 
 
 def weights_table(findings: Findings) -> Table | None:

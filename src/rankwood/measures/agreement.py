@@ -1,10 +1,13 @@
-"""Measures pooled over documents: the area under the ROC curve, a part of it, and RMSE.
+"""How far scores agree with labels: the area under the ROC curve, a part of it, Kendall's tau, RMSE.
 
-AUC is the chance that a relevant document scores higher than another one, ties counting half, over
-all documents of all queries together. PAUC@[a,b] is the area under the ROC curve between
-false-positive rates of a % and b %, not rescaled: a random order gives (b² - a²) / 2, which is
-0.00125 for [0,5]. RMSE is the root of the mean squared error. The per-query arrays hold each
-query's own area or RMSE; NaN where a query has only one kind of document.
+AUC and RMSE are pooled over documents, unless they say ``over=queries``. AUC is the chance that a relevant document
+scores higher than another one, ties counting half, over all documents of all queries together. PAUC@[a,b] is the area
+under the ROC curve between false-positive rates of a % and b %, not rescaled: a random order gives (b² - a²) / 2,
+which is 0.00125 for [0,5]. RMSE is the root of the mean squared error. The per-query arrays hold each query's own area
+or RMSE, whose mean is the value with ``over=queries``; NaN for a query with one kind of document.
+
+Tau is tau-b, which corrects for ties on either side: (right pairs - wrong pairs) / √(pairs untied in score · pairs
+untied in label). It needs at least two different scores and two different labels; a query without them is empty.
 """
 
 from __future__ import annotations
@@ -18,7 +21,14 @@ from rankwood._core.jit import kernel
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.measures.listwise import relevant_counts
 from rankwood.measures.measure import Measure
-from rankwood.measures.ranking import Lists, QueryValues, order, run_queries
+from rankwood.measures.ranking import (
+    Lists,
+    QueryValues,
+    order,
+    order_together,
+    run_lists,
+    run_queries,
+)
 
 
 def query_areas(measure: Measure, lists: Lists) -> QueryValues:
@@ -45,6 +55,7 @@ def query_areas(measure: Measure, lists: Lists) -> QueryValues:
         high,
         areas,
         n_threads=lists.n_threads,
+        n_ranked=positions.size,
     )
     return QueryValues(areas, positives == 0)
 
@@ -83,9 +94,8 @@ class PooledCurve:
         number[chosen] = np.arange(chosen.size)
         queries = np.repeat(number, np.diff(lists.offsets))
         positions = np.flatnonzero(queries >= 0)
-        everything = checks.read_only(np.array([0, positions.size], np.int64))
         scores = checks.read_only(lists.scores[positions])
-        by_score = order(scores, everything, lists.n_threads).order
+        by_score = order_together(scores, lists.n_threads)
         positions = positions[by_score]
         queries = queries[positions]
         relevance = (lists.labels[positions] >= threshold).astype(np.float64)
@@ -239,3 +249,105 @@ def areas_of_resamples(
             low,
             high,
         )
+
+
+def tau(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one form for all measures
+    """Tau-b of each query's scores and labels."""
+    by_label = lists.ideal().order
+    scores = checks.read_only(lists.scores[by_label])
+    labels = lists.labels[by_label]
+    # A stable sort by score of documents sorted by label: equal scores are ordered by descending label.
+    by_score = order(scores, lists.offsets, lists.n_threads).order
+    ranked_labels = labels[by_score]
+    taus = np.empty(lists.n_queries, np.float64)
+    run_lists(
+        kendall_taus,
+        lists.offsets,
+        checks.read_only(scores[by_score]),
+        checks.read_only(ranked_labels),
+        checks.read_only(labels),
+        ranked_labels.copy(),
+        np.empty_like(ranked_labels),
+        taus,
+        n_threads=lists.n_threads,
+    )
+    return QueryValues(np.clip(taus, -1.0, 1.0), np.isnan(taus))
+
+
+# Kernels: wrong and tied pairs in n log n steps (Knight 1966).
+
+
+@kernel
+def count_inversions(values: Array, begin: int, end: int, scratch: Array) -> int:
+    """Pairs with the lower value first; sorts ``values[begin:end]`` by descending value."""
+    inversions = 0
+    width = 1
+    while width < end - begin:
+        for start in range(begin, end, 2 * width):
+            middle = min(start + width, end)
+            stop = min(start + 2 * width, end)
+            left = start
+            right = middle
+            for rank in range(start, stop):
+                if right >= stop or (left < middle and values[left] >= values[right]):
+                    scratch[rank] = values[left]
+                    left += 1
+                else:
+                    scratch[rank] = values[right]
+                    right += 1
+                    inversions += middle - left  # all that remain on the left are lower
+        for rank in range(begin, end):
+            values[rank] = scratch[rank]
+        width *= 2
+    return inversions
+
+
+@kernel
+def count_ties(values: Array, others: Array, begin: int, end: int) -> int:
+    """Pairs equal in ``values`` and in ``others``, which are sorted so that equal ones meet."""
+    ties = 0
+    run = 0
+    for rank in range(begin + 1, end):
+        if values[rank] == values[rank - 1] and others[rank] == others[rank - 1]:
+            run += 1
+            ties += run
+        else:
+            run = 0
+    return ties
+
+
+@kernel
+def kendall_taus(
+    first: int,
+    last: int,
+    offsets: Array,
+    ranked_scores: Array,
+    ranked_labels: Array,
+    sorted_labels: Array,
+    labels: Array,
+    scratch: Array,
+    taus: Array,
+) -> None:
+    """Tau-b of each list, NaN where all scores or all labels are equal.
+
+    ``ranked_`` arrays are ordered by descending score, equal scores by descending label;
+    ``sorted_labels`` by descending label. ``labels`` starts as a copy of ``ranked_labels`` and gets
+    sorted.
+    """
+    for query in range(first, last):
+        begin = offsets[query]
+        end = offsets[query + 1]
+        size = end - begin
+        pairs = size * (size - 1) // 2
+        tied_scores = count_ties(ranked_scores, ranked_scores, begin, end)
+        tied_both = count_ties(ranked_scores, ranked_labels, begin, end)
+        wrong = count_inversions(labels, begin, end, scratch)
+        tied_labels = count_ties(sorted_labels, sorted_labels, begin, end)
+        untied_scores = float(pairs - tied_scores)
+        untied_labels = float(pairs - tied_labels)
+        agreement = float(pairs - tied_scores - tied_labels + tied_both - 2 * wrong)
+        if untied_scores > 0.0 and untied_labels > 0.0:
+            # Two roots, since the product may exceed what a float holds exactly.
+            taus[query] = agreement / untied_scores**0.5 / untied_labels**0.5
+        else:
+            taus[query] = float("nan")
