@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from rankwood.data.chess.features import move_features
+from rankwood.data.chess.positions import move_features
 from rankwood.datasets import board_svg, board_text, move_text
 from rankwood.errors import DataError, ParameterError
 

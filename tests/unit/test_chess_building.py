@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.data.chess.building import Partial, read_opening
+from rankwood.data.chess.building import ChessEngine, Effort, Partial, find_engine, read_opening
 from rankwood.data.chess.collection import ChessPosition, description_path, read_description
-from rankwood.data.chess.engine import Effort, Engine, find_engine
 from rankwood.datasets import build_chess
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError, UnknownName
 
@@ -195,7 +194,7 @@ def test_an_engine_that_is_killed_is_started_again(built, tmp_path, caplog):
 def test_scores_do_not_depend_on_what_was_asked_before():
     one, other = chess.Board(), chess.Board("r3k2r/8/8/3q4/8/8/8/R3K2R w KQkq - 0 1")
     effort = Effort(nodes=3000)
-    with Engine(find_engine("stockfish")) as engine:
+    with ChessEngine(find_engine("stockfish")) as engine:
         first = engine.scores(one, effort)
         engine.scores(other, effort)
         assert engine.scores(one, effort) == first
@@ -208,7 +207,7 @@ def test_scores_do_not_depend_on_what_was_asked_before():
 @needs_engine
 def test_a_mate_is_worth_a_hundred_pawns():
     board = chess.Board("6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1")  # Ra8 mates
-    with Engine(find_engine("stockfish")) as engine:
+    with ChessEngine(find_engine("stockfish")) as engine:
         scores = engine.scores(board, Effort(nodes=5000))
     assert scores["a1a8"] == 10_000
     assert max(scores.values()) == 10_000

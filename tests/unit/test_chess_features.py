@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwood.data.chess.features import (
+from rankwood.data.chess.positions import (
     FEATURE_NAMES,
     MATE,
     SQUARES,

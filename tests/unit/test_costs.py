@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import rankwood as rw
-from rankwood.data.costs import feature_costs, read_costs
+from rankwood.data.features import feature_costs, read_costs
 from rankwood.data.synthetic import make_feature_costs
+from rankwood.engines.bags import Bags, stream_number
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models.forest import cost_of_trees, count_features, first_uses
-from rankwood.training import checkpoint
-from rankwood.training.bags import Bags, stream_number
 from rankwood.training.inputs import root_impurity, training_set
-from rankwood.trees.grower import grow_tree
-from rankwood.trees.policies import FeatureChoice, Growth, Policies
+from rankwood.trees.grower import FeatureChoice, Growth, Policies, grow_tree
 from tests.reference import early_exit as slow
 
 NAMES = ("bm25", "page rank", "3")
@@ -363,7 +361,7 @@ def test_a_stopped_fit_knows_which_features_are_used(
         if news.iteration == moment:
             raise Stopped("now")
 
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("rankwood.training.rounds.SECONDS_BETWEEN", 0.0)
     options = {"feature_costs": costs, "checkpoint": tmp_path / "checkpoint"}
     with pytest.raises(Stopped, match="now"):
         make(name, **options, callbacks=[stop]).fit(data)

@@ -33,12 +33,12 @@ def test_both_openings_together():
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_the_parts_are_the_whole_by_position(opening):
     whole = rw.datasets.chess(opening)
-    parts = [rw.datasets.chess(opening, part) for part in ("train", "vali", "test")]
+    parts = [rw.datasets.chess(opening, part) for part in ("train", "valid", "test")]
     assert [part.n_queries for part in parts] == [312, 104, 104]
     queries = [query for part in parts for query in part.queries.tolist()]
     assert queries == whole.queries.tolist()
     assert sum(part.n_documents for part in parts) == whole.n_documents
-    both = rw.datasets.chess(part="vali")
+    both = rw.datasets.chess(part="valid")
     assert set(parts[1].queries.tolist()) < set(both.queries.tolist())
     assert both.n_queries == 208
 
@@ -87,8 +87,8 @@ def test_every_legal_move_is_there_and_no_game_is_over():
 def test_names_nobody_knows():
     with pytest.raises(UnknownName, match=r"opening 'B85' is not known. Did you mean 'B84'"):
         rw.datasets.chess("B85")
-    with pytest.raises(UnknownName, match=r"part 'valid' is not known. Did you mean 'vali'"):
-        rw.datasets.chess(part="valid")
+    with pytest.raises(UnknownName, match=r"part 'vald' is not known. Did you mean 'valid'"):
+        rw.datasets.chess(part="vald")
     with pytest.raises(UnknownName, match="opening 'None' is not known"):
         rw.datasets.chess_provenance(None)
 
@@ -117,10 +117,10 @@ def test_the_files_are_small_and_those_that_were_described():
 def test_the_collection_can_be_built_again(opening, tmp_path):
     """Its first positions, by the same engine; another version would judge otherwise."""
     pytest.importorskip("chess")
-    from rankwood.data.chess.engine import Engine, find_engine
+    from rankwood.data.chess.building import ChessEngine, find_engine
 
     try:
-        with Engine(find_engine("stockfish")) as engine:
+        with ChessEngine(find_engine("stockfish")) as engine:
             name = engine.name
     except rw.errors.ParameterError:
         pytest.skip("stockfish is not installed")

@@ -130,6 +130,19 @@ def test_options_reach_the_reader(tmp_path: Path) -> None:
     assert read_folds(tmp_path, n_features=9)[0].train.n_features == 9
 
 
+def test_links_to_one_folder_are_folds_with_names_of_their_own(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "links").mkdir()
+    for number in (1, 2):
+        (tmp_path / "links" / f"Fold{number}").symlink_to(collection / "Fold3")
+    assert read_folds(tmp_path / "links").names == ("Fold1", "Fold2")
+    (tmp_path / "alone").symlink_to(collection / "Fold3")
+    assert read_folds(tmp_path / "alone").names == ("alone",)
+    monkeypatch.chdir(collection / "Fold3")  # a path without a name is called as its folder is
+    assert read_folds(".").names == ("Fold3",)
+
+
 def test_a_missing_folder_with_the_nearest_name(collection: Path) -> None:
     with pytest.raises(DataError, match=r"there is no folder .*MQ2\. Did you mean .*MQ\?"):
         read_folds(collection.with_name("MQ2"))
@@ -151,7 +164,7 @@ def test_a_folder_without_folds_says_what_is_there(tmp_path: Path) -> None:
 def test_a_missing_part_is_named_before_anything_is_read(collection: Path) -> None:
     (collection / "Fold3" / "vali.txt").unlink()
     with pytest.raises(
-        DataError, match=r"Fold3 has no file for the vali part.*found test.txt, train"
+        DataError, match=r"Fold3 has no file for the valid part.*found test.txt, train"
     ):
         read_folds(collection)
 
@@ -237,4 +250,4 @@ def test_mq2008(mq2008: Path) -> None:
 
 
 def test_the_message_about_the_layout_names_what_is_read() -> None:
-    assert all(f"{part}.txt" in folds_module._LAYOUT for part in Fold._fields)
+    assert all(f"{name}.txt" in folds_module._LAYOUT for name in ("train", "vali", "test"))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from rankwood._core import memory
+from rankwood.data import sources
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
 from rankwood.errors import DataError, DataWarning
@@ -259,13 +259,13 @@ def test_a_subclass_of_a_frame_is_a_frame():
 
 
 def test_memory_is_the_machines_or_the_containers(monkeypatch, tmp_path):
-    assert 1 << 20 < memory.memory_of_machine() <= memory.UNKNOWN
+    assert 1 << 20 < sources.memory_of_machine() <= sources.UNKNOWN_MEMORY
     (tmp_path / "memory.max").write_text("12345\n")
-    monkeypatch.setattr(memory, "_CONTAINER_LIMIT", tmp_path / "memory.max")
-    assert memory.memory_of_machine() == 12345
+    monkeypatch.setattr(sources, "_CONTAINER_LIMIT", tmp_path / "memory.max")
+    assert sources.memory_of_machine() == 12345
     (tmp_path / "memory.max").write_text("max\n")
-    monkeypatch.delattr(memory.os, "sysconf")
-    assert memory.memory_of_machine() == memory.UNKNOWN
+    monkeypatch.delattr(sources.os, "sysconf")
+    assert sources.memory_of_machine() == sources.UNKNOWN_MEMORY
 
 
 def test_arrays_import_no_frame_library():
@@ -278,3 +278,38 @@ def test_arrays_import_no_frame_library():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert outcome.stdout.strip() == ""
+
+
+def damaged_csr(name, place, value):
+    matrix = scipy.sparse.csr_matrix(np.eye(4))
+    getattr(matrix, name)[place] = value
+    return matrix
+
+
+def damaged_coo(place, value):
+    matrix = scipy.sparse.coo_matrix(np.eye(4))
+    matrix.coords[place][0] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        damaged_csr("indices", 1, 10**6),
+        damaged_csr("indices", 1, -5),
+        damaged_csr("indptr", 1, 10**8),
+        damaged_csr("indptr", 2, -7),
+        damaged_coo(0, 10**6),
+        damaged_coo(1, -3),
+    ],
+)
+def test_a_malformed_sparse_matrix_is_refused_before_scipy_follows_it(matrix):
+    with pytest.raises(DataError, match="features are a malformed sparse matrix"):
+        RankingData(matrix, np.zeros(4))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
+def test_sparse_matrices_of_every_kind(kind):
+    dense = np.diag([1.0, 2.0, 3.0, 0.0]).astype(np.float32)
+    data = RankingData(scipy.sparse.csr_matrix(dense).asformat(kind), np.zeros(4))
+    assert np.array_equal(data.features, dense)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.data.judgments import Judgments
+from rankwood.data.dataset import Judgments
 from rankwood.errors import DataError
 from rankwood.measures.compute import mean_value
 

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 CASES = {
     "1 qid:1 7:1 4:2": (
         ", line 3, column 13: feature id 4 comes after 7. "
-        "Ids in a row must ascend; sort them, or pass order='any'."
+        "Ids in a row must ascend; sort them, or pass order='any' (--any-order)."
     ),
     "1 qid:1 4:1 4:2": (
         ", line 3, column 13: feature id 4 appears twice in the row. Each may appear once."
@@ -78,11 +78,11 @@ CASES = {
     ),
     "1 qid:1 1:1e39": (
         ", line 3, column 11: value '1e39' is beyond float32's range of ±3.4e38. "
-        "Rescale the feature."
+        'Rescale the feature, or read such values as missing: overflow="missing" (--overflow-missing).'
     ),
     "1 qid:1 1:-3.4028236e38": (
         ", line 3, column 11: value '-3.4028236e38' is beyond float32's range of ±3.4e38. "
-        "Rescale the feature."
+        'Rescale the feature, or read such values as missing: overflow="missing" (--overflow-missing).'
     ),
     "1 qid:1 title": (
         ", line 3, column 9: 'title' is not a feature. Expected id:value, as in 7:0.25."

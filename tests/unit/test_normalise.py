@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankwood.data import normalise
 from rankwood.data.dataset import RankingData
+from rankwood.data.features import normalise_per_query
 from rankwood.data.folds import read_folds
-from rankwood.data.normalise import normalise_per_query
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import UnknownName
 
@@ -37,7 +36,7 @@ def shuffled(data: RankingData) -> RankingData:
 @pytest.mark.parametrize("method", ["minmax", "zscore"])
 @pytest.mark.parametrize("block", [1, 1 << 16])
 def test_equals_the_slow_twin(method: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(normalise, "_BLOCK_VALUES", block)
+    monkeypatch.setattr("rankwood.data.features._BLOCK_VALUES", block)
     data = shuffled(make_ranking(20, 6, 12, missing=0.3, seed=1))
     result = normalise_per_query(data, method)
     np.testing.assert_allclose(result.features, slow(data, method), rtol=1e-6, atol=1e-6)

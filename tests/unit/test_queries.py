@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwood.data.judgments import group_rows
+from rankwood.data.dataset import group_rows
 from tests.reference import queries as reference
 
 

@@ -194,8 +194,11 @@ def test_a_missing_file_and_its_neighbour(tmp_path):
 
 
 def test_a_directory(tmp_path):
-    with pytest.raises(DataError, match=r"is a directory\. Pass a file in it\."):
-        read_letor(tmp_path)
+    with (
+        pytest.raises(DataError, match=r"is a directory\. Pass a file in it\."),
+        open_source(tmp_path),
+    ):
+        pass
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

@@ -7,7 +7,15 @@ import pytest
 
 from rankwood.data import splits
 from rankwood.data.dataset import RankingData
-from rankwood.data.splits import deal_folds, duplicates, sample_queries, shared, split_queries
+from rankwood.data.splits import (
+    PartContent,
+    deal_folds,
+    duplicates,
+    sample_queries,
+    shared,
+    shared_content,
+    split_queries,
+)
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import DataError, ParameterError
 
@@ -128,6 +136,89 @@ def test_without_document_ids_documents_are_unknown(data: RankingData) -> None:
     assert overlap.n_documents is None
     assert overlap.n_rows == 30
     assert overlap.queries == ("0", "1", "2", "3", "4")
+
+
+def test_the_content_of_a_query_is_its_documents_in_any_order_and_width() -> None:
+    data = make_ranking(6, 5, 4)
+    content = PartContent.of(data)
+    assert np.unique(content.queries).size == 6
+    assert content.largest_label == data.labels.max()
+    order = np.random.default_rng(0).permutation(data.n_documents)
+    shuffled = PartContent.of(data.take_rows(order))
+    of_id = dict(zip(content.ids.tolist(), content.queries.tolist(), strict=True))
+    assert dict(zip(shuffled.ids.tolist(), shuffled.queries.tolist(), strict=True)) == of_id
+    for filler in (0.0, np.nan):
+        wide = np.full((data.n_documents, 7), filler, np.float32)
+        wide[:, :4] = data.features
+        widened = PartContent.of(RankingData(wide, data.labels, data.query_ids))
+        assert np.array_equal(widened.queries, content.queries)
+    labels = data.labels.copy()
+    labels[0] += 1
+    changed = PartContent.of(RankingData(data.features, labels, data.query_ids)).queries
+    assert (changed != content.queries).sum() == 1
+    assert np.array_equal(
+        PartContent.of(RankingData(data.features, labels, data.query_ids)).rows, content.rows
+    )
+    fewer = PartContent.of(data.take_rows(np.arange(1, data.n_documents)))
+    assert fewer.queries[0] != content.queries[0]
+
+
+def test_parts_share_what_was_put_into_both() -> None:
+    rng = np.random.default_rng(1)
+    data = make_ranking(60, 8, 6, seed=2)
+    one, other = split_queries(data, (0.5, 0.5))
+    assert shared_content(PartContent.of(other), PartContent.of(one)).warnings("a", "b") == []
+    assert shared_content(PartContent.of(other), PartContent.of(one)).reused_ids == ()
+    for _ in range(5):
+        chosen = rng.permutation(other.n_queries)[:9]
+        ids = other.queries[chosen].astype(str).tolist()
+        same, renamed = (
+            np.isin(other.query_of_row, chosen[part]) for part in (slice(5), slice(5, 9))
+        )
+        joined = RankingData(
+            np.concatenate([one.features, other.features[same], other.features[renamed]]),
+            np.concatenate([one.labels, other.labels[same], other.labels[renamed]]),
+            np.concatenate([one.query_ids, other.query_ids[same], other.query_ids[renamed] + 900]),
+        )
+        found = shared_content(PartContent.of(other), PartContent.of(joined))
+        assert sorted(found.queries) == sorted(ids[:5])
+        assert sorted(found.renamed) == sorted(ids[5:])
+        assert (found.reused_ids, found.n_rows) == ((), 0)
+
+
+def test_equal_ids_of_other_queries_are_no_overlap() -> None:
+    one, other = make_ranking(10, 8, 6, seed=1), make_ranking(12, 8, 6, seed=2)
+    found = shared_content(PartContent.of(other), PartContent.of(one))
+    assert found.warnings("test", "train") == []
+    assert len(found.reused_ids) == 10
+    assert (
+        "10 ids of queries are in both test and train, with other documents"
+        in found.notes("test", "train")[0]
+    )
+
+
+@pytest.mark.parametrize(("n_features", "levels"), [(1, 2), (2, 10), (4, 6), (5, 10), (20, 2)])
+def test_documents_that_are_alike_by_chance_are_no_overlap(n_features: int, levels: int) -> None:
+    # Few features of few values: many rows of any two queries are equal.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        features = rng.integers(levels, size=(2000, n_features)).astype(np.float32)
+        ids = np.repeat(np.arange(200), 10)
+        data = RankingData(features, rng.integers(3, size=2000), ids)
+        one, other = split_queries(data, (0.7, 0.3), seed=seed)
+        assert (
+            shared_content(PartContent.of(other), PartContent.of(one)).warnings("test", "train")
+            == []
+        )
+
+
+def test_parts_without_queries_or_rows_share_rows_or_nothing() -> None:
+    data = make_ranking(6, 5, 4)
+    bare = RankingData(data.features, data.labels)
+    assert shared_content(PartContent.of(bare), PartContent.of(data)).n_rows == data.n_documents
+    none = data.take_rows(np.zeros(0, np.int64))
+    assert shared_content(PartContent.of(none), PartContent.of(data)).warnings("a", "b") == []
+    assert shared_content(PartContent.of(data), PartContent.of(none)).warnings("a", "b") == []
 
 
 def test_rows_are_equal_by_value() -> None:

@@ -15,15 +15,19 @@ The life of a file, from bytes to ``RankingData``
 
 A table takes the same way: ``tables.files.open_table`` yields Arrow record batches of a Parquet, Arrow or CSV file;
 ``tables.ranking`` decides which column is what, converts features to float32 and makes ``RankingData``. Frames and
-arrays in memory go through ``frames``. ``reading.read_data`` chooses the reader by the file's name, and
-``reading.read_parts`` reads files larger than memory in parts of whole queries.
+arrays in memory go through ``frames``. ``sources.find_inputs`` lists the files of a pattern, a folder or a list, each
+of which is read so; ``dataset.stacked`` joins them. ``reading.read_data`` chooses the reader by the names of the files,
+and ``streams.read_parts`` reads files larger than memory in parts of whole queries.
 
 Modules
 -------
 ``dataset``
-    ``RankingData``: features, labels, query ids, and optional document ids, weights and names.
+    ``RankingData``: features, labels, query ids, and optional document ids, weights and names. ``Judgments``: the same
+    without features.
 ``reading``
-    One interface to all files, by name; reading in parts.
+    One interface to all files, by name; the columns of a model.
+``streams``
+    Many files as one stream of rows, in parts of whole queries.
 ``letor``
     LETOR / SVMlight text: ``text`` (read and write), ``blocks`` (one block), ``parse`` (kernels), ``write`` (lines).
 ``tables``
@@ -31,13 +35,15 @@ Modules
 ``frames``
     pandas, polars and Arrow tables, sparse matrices and arrays in memory.
 ``sources``
-    Bytes of files, pipes and standard streams, compressed or not.
+    Which files there are; bytes of files, pipes, standard streams and other file systems, compressed or not.
 ``cache``
     Binary copies of parsed files.
 ``trec``, ``scores``
     TREC runs and qrels; files of scores.
-``folds``, ``splits``, ``normalise``, ``summary``, ``costs``
-    Cross-validation folds; splits by query and overlap of data sets; normalisation per query; counts; feature costs.
+``folds``, ``collections``
+    Cross-validation folds; the public collections, with the counts they should have.
+``splits``, ``features``
+    Splits by query, counts, and overlap of data sets; normalisation of features per query, and their costs.
 ``synthetic``, ``chess``
     Generated data; chess positions with moves labelled by an engine.
 
@@ -63,5 +69,5 @@ How to add a reader
 3. If it should be public, list it in ``rankwood/__init__.py``.
 
 A new table format is a smaller step: a function in ``tables.files`` that returns a ``TableSource``, and its suffix in
-``tables.files.table_format`` and ``reading.TABLE_SUFFIXES``.
+``tables.files.table_format`` and ``sources.TABLE_SUFFIXES``.
 """

@@ -5,13 +5,15 @@ long as the file is the one that was parsed:
 
 ==============================  ====================================================
 size differs                    the file is read again
-size, time and inode equal      the sample hash decides: 64 blocks of 4 KiB
-only time or inode differs      the full hash decides; if equal, the record is updated
+size, times and inode equal     the sample hash decides: 64 blocks of 4 KiB
+only a time or inode differs    the full hash decides; if equal, the record is updated
 ``verify=True``                 the full hash decides, and the entry's own files are hashed too
 ==============================  ====================================================
 
-A file that was edited in place, to the same size, with its time restored, between the sampled blocks, is therefore
-not recognised as changed unless ``verify=True``; only reading all of it could tell.
+Times are that of the last change of the content and that of the last change of the file, which no program can set
+back. The entry's own arrays are compared with their checksums when they are opened, so that damage on the disk is
+noticed before anything computes with it; arrays of more than 2 GiB are compared while they are in use, and damage is
+then a warning.
 
 Problems with the cache (damage, a full or read-only disk, another process writing) are never errors: the file is
 parsed as if there were no cache, and the log says why.
@@ -25,8 +27,8 @@ The files of an entry are arrays as ``.npy`` without pickle, and a JSON record o
                              (query_ids.text.npy, a line feed after each) and each row's index
             …                among them (query_ids.codes.npy)
 
-The sample hash detects a truncated, swapped or rewritten file in a millisecond. A single flipped byte in a large file
-is detected by the full hash only.
+The sample hash detects a truncated, swapped or rewritten file in a millisecond; the checksum any flipped bit, at the
+speed of the memory.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -49,11 +53,11 @@ import numpy as np
 from rankwood._core.files import atomic_path, user_cache_folder
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array
-from rankwood.errors import ParameterError
+from rankwood.errors import DataWarning, ParameterError
 
 CACHE_FROM_BYTES = 8 << 20  # smaller files parse in milliseconds
 
-_FORMAT = 1  # version of entries; raise it if their files or the results of parsers change
+_FORMAT = 2  # version of entries; raise it if their files or the results of parsers change
 _DEFAULT_LIMIT_GB = 20.0
 _ABANDONED_AFTER_SECONDS = 3600  # an unfinished folder this old has no living writer
 _UNFINISHED = ".part-"
@@ -64,6 +68,7 @@ RECORD = "record.json"
 _SAMPLE_BLOCKS = 64
 _BLOCK_BYTES = 4096
 _CHUNK_BYTES = 1 << 22
+_CHECKED_AT_ONCE = 1 << 31  # bytes of an array; larger ones would be read from the disk twice
 _IDS = ("query_ids", "doc_ids")
 _NUMBERS = {"features": "<f4", "labels": "<f8", "row_weights": "<f8", "query_weights": "<f8"}
 
@@ -293,17 +298,18 @@ class Damaged(Exception):
 
 
 class Identity(NamedTuple):
-    """Size, time and inode of a file."""
+    """Size, times and inode of a file."""
 
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int
 
 
 def identity_of(path: Path) -> Identity:
-    """Size, time of the last change and inode of a file."""
+    """Size, times of the last changes and inode of a file."""
     status = path.stat()
-    return Identity(status.st_size, status.st_mtime_ns, status.st_ino)
+    return Identity(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 def sample_hash(path: Path) -> str:
@@ -332,17 +338,35 @@ def full_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
+def checksum(array: Array) -> str:
+    """A checksum of an array's bytes: the exclusive or of the words of each block, and of each place in blocks, hashed.
+
+    Any flipped bit changes it, and so do words or blocks in another order. It runs at the speed of the memory, and is
+    no defence against someone who looks for another array with the same sum.
+    """
+    flat = array.reshape(-1).view(np.uint8)
+    n_whole = flat.size // _BLOCK_BYTES * _BLOCK_BYTES
+    digest = hashlib.sha256(flat[n_whole:].tobytes())
+    blocks = flat[:n_whole].view(np.uint64).reshape(-1, _BLOCK_BYTES // 8)
+    step = _CHUNK_BYTES // _BLOCK_BYTES
+    for first in range(0, len(blocks), step):
+        chunk = blocks[first : first + step]
+        digest.update(np.bitwise_xor.reduce(chunk, axis=1).data)
+        digest.update(np.bitwise_xor.reduce(chunk, axis=0).data)
+    return digest.hexdigest()
+
+
+def write_record(folder: Path, record: dict[str, Any], name: str = RECORD) -> None:
     """Write the record and its own hash, replacing an older one atomically."""
     body = {key: value for key, value in record.items() if key != "digest"}
-    with atomic_path(folder / RECORD) as path:
+    with atomic_path(folder / name) as path:
         path.write_text(json.dumps({**body, "digest": _digest(body)}, indent=1), encoding="utf-8")
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path, name: str = RECORD) -> dict[str, Any]:
     """The record as it was written, or ``Damaged``."""
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json.loads((folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Damaged(f"its record cannot be read ({type(error).__name__})") from None
     if not isinstance(record, dict) or record.pop("digest", None) != _digest(record):
@@ -363,6 +387,7 @@ def save_arrays(folder: Path, data: RankingData) -> dict[str, Any]:
         described[name] = {
             "dtype": array.dtype.str,
             "shape": list(array.shape),
+            "checksum": checksum(np.ascontiguousarray(array)),
             "sample": sample_hash(path),
             "sha256": full_hash(path),
         }
@@ -433,4 +458,20 @@ def _open_array(path: Path, described: dict[str, Any], verify: bool) -> Array:
     array: Array = np.load(path, mmap_mode=mode, allow_pickle=False)
     if array.dtype.str != described["dtype"] or list(array.shape) != described["shape"]:
         raise Damaged(f"{path.name} has another dtype or shape than recorded")
+    if array.nbytes > _CHECKED_AT_ONCE:
+        threading.Thread(target=_watch, args=(path, array, described), daemon=True).start()
+    elif checksum(array) != described["checksum"]:
+        raise Damaged(f"{path.name} was changed")
     return array
+
+
+def _watch(path: Path, array: Array, described: dict[str, Any]) -> None:
+    """Compare a large array with its checksum while it is in use already; remove a damaged entry."""
+    if checksum(array) != described["checksum"]:
+        _discard(path.parent)
+        warnings.warn(
+            f"{path} was damaged on the disk, and what was computed from it since it was opened is wrong. It has been "
+            "removed: read the data again.",
+            DataWarning,
+            stacklevel=2,
+        )

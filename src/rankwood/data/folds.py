@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import os
@@ -24,19 +25,14 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.text import read_letor
-from rankwood.data.reading import TABLE_SUFFIXES, is_table, uncompressed_name
+from rankwood.data.sources import PART_NAMES, TABLE_SUFFIXES, is_table, uncompressed_name
 from rankwood.data.splits import rows_of_queries, shuffled_queries
 from rankwood.data.tables.ranking import read_table
 from rankwood.dtypes import Rows
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError, ParameterError, warn_of_former_name
 
 _FOLD = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE)
 _TEXT_SUFFIXES = (".txt", ".dat", ".letor", ".svm", ".svmlight", ".libsvm", "")
-_NAMES = {  # names of the parts' files, lower case and without suffixes
-    "train": ("train", "training", "trainset", "trainingset"),
-    "vali": ("vali", "valid", "validation", "valiset", "validset", "validationset", "dev"),
-    "test": ("test", "testing", "testset", "testingset"),
-}
 _LAYOUT = (
     "Fold1, Fold2, … with train.txt, vali.txt and test.txt each (or these three files directly)"
 )
@@ -47,8 +43,14 @@ class Fold(NamedTuple):
     """The three parts of one fold."""
 
     train: RankingData
-    vali: RankingData
+    valid: RankingData
     test: RankingData
+
+    @property
+    def vali(self) -> RankingData:
+        """The former name of ``valid``."""
+        warn_of_former_name("Fold", "vali", "valid")
+        return self.valid
 
 
 class Folds(Sequence[Fold]):
@@ -85,7 +87,7 @@ def read_folds(
 ) -> Folds:
     """The folds of a collection in LETOR's layout; each is read on access.
 
-    ``train, vali, test = read_folds("MQ2008")[0]`` reads three files. Parts may also be called
+    ``train, valid, test = read_folds("MQ2008")[0]`` reads three files. Parts may also be called
     trainingset, validation, validationset, valid, testset and the like, in any case; they may be
     compressed, and may be tables (Parquet, CSV, Arrow). A folder that holds the three files itself
     is one fold.
@@ -130,17 +132,22 @@ def fold_files(
 ) -> dict[str, list[Path]]:
     """The training, validation and test file of each fold, by the fold's name; nothing is read."""
     root = Path(folder)
-    _refuse_missing_folder(root)
-    known = _NAMES if names is None else _checked_names(names)
-    folders = _fold_folders(root) or [root]
-    files = {fold: _files_of_parts(fold, known) for fold in folders}
+    refuse_missing_folder(root)
+    known = PART_NAMES if names is None else _checked_names(names)
+    folders = fold_folders(root) or [root]
+    files = {fold: files_of_parts(fold, known) for fold in folders}
     if folders == [root] and not any(files[root].values()):
-        raise DataError(f"{root} holds no folds. Expected {_LAYOUT}; found {_listing(root)}.")
+        raise DataError(f"{root} holds no folds. Expected {_LAYOUT}; found {listing(root)}.")
     for fold, parts in files.items():
-        _refuse_incomplete(fold, parts, known)
+        refuse_incomplete(fold, parts, known)
     return {
-        fold.resolve().name: [paths[0] for paths in parts.values()] for fold, parts in files.items()
+        folder_name(fold): [paths[0] for paths in parts.values()] for fold, parts in files.items()
     }
+
+
+def folder_name(folder: Path) -> str:
+    """The name that a folder is called by; a link keeps its own, so that two links to one folder are two folds."""
+    return Path(os.path.abspath(folder)).name  # Path.absolute() leaves .. as it is
 
 
 def same_width(parts: Sequence[RankingData], absent: str) -> list[RankingData]:
@@ -176,12 +183,12 @@ def _widened(data: RankingData, width: int, filler: float) -> RankingData:
         return data
     features = np.full((data.n_documents, width), filler, np.float32)
     features[:, : data.n_features] = data.features
-    return RankingData(
-        features, data.labels, data.query_ids, data.doc_ids, data.row_weights, data.query_weights
-    )
+    widened = dataclasses.replace(data, features=features, feature_names=None)
+    return widened.with_absent(data.absent)
 
 
-def _refuse_missing_folder(root: Path) -> None:
+def refuse_missing_folder(root: Path) -> None:
+    """Raise if there is no such folder, with the name of one that is spelt much like it."""
     if root.is_dir():
         return
     if root.exists():
@@ -193,15 +200,15 @@ def _refuse_missing_folder(root: Path) -> None:
 
 
 def _checked_names(names: Any) -> dict[str, tuple[str, ...]]:
-    is_triple = isinstance(names, tuple | list) and len(names) == len(_NAMES)
+    is_triple = isinstance(names, tuple | list) and len(names) == len(PART_NAMES)
     if not is_triple or not all(isinstance(name, str) and name for name in names):
         raise ParameterError(
             f"names must be three texts, of the training, validation and test files, got {names!r}."
         )
-    return {part: (name.lower(),) for part, name in zip(_NAMES, names, strict=True)}
+    return {part: (name.lower(),) for part, name in zip(PART_NAMES, names, strict=True)}
 
 
-def _fold_folders(root: Path) -> list[Path]:
+def fold_folders(root: Path) -> list[Path]:
     """The folders named Fold1, fold-2, … by their number."""
     folder_of: dict[int, Path] = {}
     for path in sorted(root.iterdir()):
@@ -217,7 +224,7 @@ def _fold_folders(root: Path) -> list[Path]:
     return [folder_of[number] for number in sorted(folder_of)]
 
 
-def _files_of_parts(folder: Path, known: dict[str, tuple[str, ...]]) -> dict[str, list[Path]]:
+def files_of_parts(folder: Path, known: dict[str, tuple[str, ...]]) -> dict[str, list[Path]]:
     """The candidate files of each part."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     return {
@@ -232,9 +239,10 @@ def _is_called(path: Path, names: tuple[str, ...]) -> bool:
     )
 
 
-def _refuse_incomplete(
+def refuse_incomplete(
     folder: Path, parts: dict[str, list[Path]], known: dict[str, tuple[str, ...]]
 ) -> None:
+    """Raise if a part has no file, or more than one."""
     for part, paths in parts.items():
         if len(paths) > 1:
             listed = " and ".join(path.name for path in paths)
@@ -245,11 +253,12 @@ def _refuse_incomplete(
         if not paths:
             raise DataError(
                 f"{folder} has no file for the {part} part, such as {known[part][0]}.txt; found "
-                f"{_listing(folder)}. If it has another name, pass names=(train, vali, test)."
+                f"{listing(folder)}. If it has another name, pass names=(train, valid, test)."
             )
 
 
-def _listing(folder: Path) -> str:
+def listing(folder: Path) -> str:
+    """The first names in a folder, for a message."""
     names = sorted(path.name for path in folder.iterdir())
     more = f", … ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more if names else "nothing"

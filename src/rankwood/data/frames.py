@@ -7,7 +7,8 @@ converts other columns with Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,11 +16,26 @@ import numpy as np
 
 from rankwood import dtypes
 from rankwood._core import checks
-from rankwood._core.memory import memory_of_machine
-from rankwood.dtypes import Array, Features
+from rankwood.data.sources import memory_of_machine
+from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError
 
+_PANDAS_INDEX = re.compile(
+    r"__index_level_\d+__"
+)  # columns that pandas adds to files and Arrow tables
 _BLOCK_VALUES = 1 << 20  # 4 MB of float32: a block stays in the cache while its columns are written
+
+
+class FeaturesElsewhere:
+    """The base of what stands for features that are not in memory: it has their shape, and raises for their values."""
+
+
+class RowsElsewhere(FeaturesElsewhere):
+    """The same for rows on other machines, which score themselves."""
+
+    def predict(self, forest: Any, first_trees: int | None) -> Floats:
+        """The scores of the rows by a forest."""
+        raise NotImplementedError
 
 
 def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
@@ -28,6 +44,8 @@ def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
     Missing values (NaN, None, NA, Arrow nulls) become NaN, truth values 0 and 1. A float32 array
     that is already row-major is used without a copy.
     """
+    if isinstance(features, FeaturesElsewhere):
+        return features, None  # type: ignore[return-value]
     if _comes_from(features, "scipy"):
         matrix, names = _from_sparse(features), None
     elif (frame := as_frame(features)) is not None:
@@ -80,9 +98,16 @@ def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
     # A frame without rows is visited once too, to check the types of its columns.
     for first in range(0, max(1, frame.n_rows), step):
         last = min(first + step, frame.n_rows)
+        unusable: list[UnusableColumn] = []
         for feature, name in enumerate(names):
-            piece = frame.numbers(name, first, last)
+            try:
+                piece = frame.numbers(name, first, last)
+            except NotAFeatureError as error:
+                unusable += error.columns
+                continue
             narrowing.write(piece[:, None], first, feature, matrix[first:last])
+        if unusable:
+            raise NotAFeatureError(unusable)
     narrowing.warn(lambda feature: f"column '{names[feature]}'")
     return matrix
 
@@ -101,7 +126,7 @@ class Frame(Protocol):
         ...
 
     def numbers(self, name: str, first: int, last: int) -> Array:
-        """Rows ``first`` to ``last`` of a column of numbers, NaN where one is missing."""
+        """Rows ``first`` to ``last`` of a column of numbers, as the function ``numbers`` gives them."""
         ...
 
     def identifiers(self, name: str) -> Array:
@@ -121,7 +146,7 @@ class ArrowFrame:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return tuple(self.table.column_names)
+        return without_index(self.table.column_names)
 
     @property
     def n_rows(self) -> int:
@@ -141,10 +166,11 @@ class PandasFrame:
     """A pandas frame; numpy columns are used directly, others are converted by Arrow."""
 
     def __init__(self, frame: Any) -> None:
-        self.names = tuple(str(name) for name in frame.columns)
+        names = [str(name) for name in frame.columns]
+        self.names = without_index(names)
         self.n_rows = len(frame)
-        refuse_twins(self.names)
-        self._series = {name: frame.iloc[:, column] for column, name in enumerate(self.names)}
+        refuse_twins(names)
+        self._series = {name: frame.iloc[:, column] for column, name in enumerate(names)}
 
     def numbers(self, name: str, first: int, last: int) -> Array:
         """Rows ``first`` to ``last`` of a column of numbers, NaN where one is missing."""
@@ -184,6 +210,11 @@ def _series_to_arrow(name: str, series: Any) -> Any:
             f"column '{name}' holds Python objects that are not all numbers "
             f"({', '.join(kinds[:5])}). Convert it to one type of number, or leave the column out."
         ) from None
+
+
+def without_index(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of columns without those that hold a pandas index."""
+    return tuple(name for name in names if not _PANDAS_INDEX.fullmatch(name))
 
 
 def refuse_twins(names: Sequence[str]) -> None:
@@ -247,7 +278,7 @@ def _from_sparse(features: Any) -> Features:
         raise DataError(f"features must have two dimensions (rows, features), got {features!r}.")
     n_rows, n_features = features.shape
     refuse_what_memory_cannot_hold(n_rows, n_features)
-    by_row = features.tocsr()
+    by_row = _checked_sparse(features).tocsr()
     matrix = np.empty((n_rows, n_features), dtypes.FEATURE)
     narrowing = checks.Narrowing(checks.value_in_array)
     step = max(1, _BLOCK_VALUES // max(1, n_features))
@@ -259,23 +290,62 @@ def _from_sparse(features: Any) -> Features:
     return matrix
 
 
+def _checked_sparse(features: Any) -> Any:
+    """The matrix, if its indices lie within its shape: scipy follows them without a look and may end the process."""
+    try:
+        if hasattr(features, "check_format"):  # by row, by column or by block
+            features.check_format(full_check=True)
+        elif hasattr(features, "coords") and features.nnz:  # a list of places
+            for axis, (places, size) in enumerate(
+                zip(features.coords, features.shape, strict=True)
+            ):
+                if len(places) != len(features.data) or places.min() < 0 or places.max() >= size:
+                    raise ValueError(f"an index of axis {axis} is outside of the matrix")
+    except (ValueError, IndexError, TypeError) as error:
+        raise DataError(
+            f"features are a malformed sparse matrix: {error}. Build it again, or pass features.toarray()."
+        ) from None
+    return features
+
+
 # Arrow columns as numbers or identifiers.
 
 
 def numbers(name: str, column: Any) -> Array:
-    """The values of an Arrow column, NaN where one is missing; truth values are 0 and 1."""
+    """The values of an Arrow column; truth values are 0 and 1.
+
+    Missing values are NaN; whole numbers of which some are missing are a masked array, since float64 would not hold
+    those from 2^53 on.
+    """
     import pyarrow as pa
 
     kind = column.type
     types = pa.types
     if types.is_null(kind):
         return np.full(len(column), np.nan, np.float32)
+    unusable = unusable_column(name, kind)
+    if unusable is not None:
+        raise NotAFeatureError([unusable])
     if types.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif types.is_decimal(kind):
         column = column.cast(pa.float64())
-    elif not (types.is_integer(kind) or types.is_floating(kind)):
-        raise not_a_feature(name, kind)
+    if types.is_integer(column.type) and column.null_count:
+        values, is_missing = column.fill_null(0), column.is_null()
+        return np.ma.MaskedArray(_to_numpy(values), _to_numpy(is_missing))
+    return _to_numpy(column)
+
+
+def floats(values: Array) -> Array:
+    """Numbers as float64, NaN where they are masked."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+    return values.astype(np.float64)
+
+
+def _to_numpy(column: Any) -> Array:
+    import pyarrow as pa
+
     if isinstance(column, pa.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -331,32 +401,54 @@ def _objects(values: list[Any]) -> Array:
     return array
 
 
+@dataclass(frozen=True)
+class UnusableColumn:
+    """A column that holds no numbers: what it holds, and what can be done about it."""
+
+    name: str
+    content: str  # "text (large_string)"
+    remedy: str
+
+
 class NotAFeatureError(DataError):
-    """The type of a column does not allow it to be a feature."""
+    """Columns do not hold numbers, and so cannot be features."""
 
-    def __init__(self, column: str, message: str) -> None:
-        self.column = column
-        super().__init__(message)
+    def __init__(self, columns: Sequence[UnusableColumn]) -> None:
+        self.columns = tuple(columns)
+        first = self.columns[0]
+        if len(self.columns) == 1:
+            said = f"column '{first.name}' holds {first.content}. {first.remedy}, or leave the column out."
+        else:
+            listed = ", ".join(f"'{column.name}' {column.content}" for column in self.columns)
+            said = (
+                f"{len(self.columns):,} columns cannot be features, since they do not hold numbers: {listed}. Turn "
+                "them into numbers, or leave them out."
+            )
+        super().__init__(said)
 
 
-def not_a_feature(name: str, kind: Any) -> NotAFeatureError:
-    """The error for a column of ``kind``, an Arrow type that is not numeric."""
+def unusable_column(name: str, kind: Any) -> UnusableColumn | None:
+    """What is to be said of a column of ``kind``, an Arrow type; None where it is one of numbers."""
     import pyarrow as pa
 
     types = pa.types
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return None
+    if types.is_boolean(kind) or types.is_null(kind):
+        return None
     if types.is_dictionary(kind):
-        what = "holds categories"
+        content = "categories"
         remedy = "Encode them as numbers (one 0/1 column each, or their mean label in other data)"
     elif types.is_temporal(kind):
-        what = f"holds dates or times ({kind})"
+        content = f"dates or times ({kind})"
         remedy = "Convert them to numbers that mean something, such as an age in days"
     elif types.is_nested(kind):
-        what = f"holds lists or records ({kind})"
+        content = f"lists or records ({kind})"
         remedy = "Give each of their numbers a column of its own"
     elif isinstance(kind, pa.BaseExtensionType):
-        what = f"holds values of the type {kind}"
+        content = f"values of the type {kind}"
         remedy = "Convert them to plain numbers"
     else:
-        what = f"holds text ({kind})" if "string" in str(kind) else f"holds bytes ({kind})"
+        content = f"text ({kind})" if "string" in str(kind) else f"bytes ({kind})"
         remedy = "Encode it as numbers"
-    return NotAFeatureError(name, f"column '{name}' {what}. {remedy}, or leave the column out.")
+    return UnusableColumn(name, content, remedy)

@@ -1,59 +1,42 @@
-"""``read_data``, ``write_data`` and ``read_parts``: one interface to all kinds of files, chosen by the file's name.
+"""``read_data`` and ``write_data``: one interface to all kinds of files, chosen by the file's name.
 
-``read_parts`` reads files larger than memory in parts of whole queries, so that each part can be ranked on its own.
-
-Terms
-    chunk     consecutive rows of a file, as the reader of its format yields them
-    run       consecutive rows of a chunk with the same query id
-    part      chunks that hold whole queries
+Data for a model (``ReadOptions.model``) are read as the model's own columns: of a table those with the names of its
+features, whatever else there is; of LETOR text those with its numbers.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
-from rankwood._core import checks, threads
-from rankwood.data import frames
 from rankwood.data.dataset import RankingData
-from rankwood.data.letor.blocks import Block, Destination
-from rankwood.data.letor.text import (
-    BlockReader,
-    first_return,
-    join_blocks,
-    make_grammar,
-    read_letor,
-    refuse_nothing,
-    write_letor,
+from rankwood.data.letor.text import read_letor, with_positions, write_letor
+from rankwood.data.sources import (
+    InputFile,
+    Paths,
+    display_name,
+    find_inputs,
+    is_regular_file,
+    is_table,
+    open_source,
 )
-from rankwood.data.sources import PathLike, is_regular_file, open_source
 from rankwood.data.tables import files
-from rankwood.data.tables.files import TableSource
-from rankwood.data.tables.ranking import (
-    Collector,
-    given_roles,
-    narrowing_of,
-    read_table,
-    roles_of_file,
-    write_table,
-)
-from rankwood.dtypes import ROW, Rows
-from rankwood.errors import DataError, DataWarning, ParameterError
+from rankwood.data.tables.ranking import TableFiles, given_roles, read_files, write_table
+from rankwood.dtypes import FEATURE, Features
+from rankwood.errors import DataError, DataWarning, ParameterError, named
 
-TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
-COMPRESSION_SUFFIXES = (".gz", ".zst", ".bz2")
 _HEAD_BYTES = 4096
-_TABLE_OPTIONS = ("label", "query", "doc", "drop", "strict")
 _LETOR_OPTIONS = (
     "n_features",
     "absent",
     "order",
+    "overflow",
     "strict",
     "cache",
     "verify",
@@ -61,7 +44,18 @@ _LETOR_OPTIONS = (
     "progress",
 )
 
-N_ROWS = 200_000
+
+@dataclass(frozen=True)
+class ModelFeatures:
+    """The features that a model takes: how many, and their names if they have any."""
+
+    n_features: int
+    names: tuple[str, ...] | None = None
+
+    @property
+    def are_numbered(self) -> bool:
+        """Whether the names are numbers of features of LETOR text."""
+        return self.names is not None and all(_is_number(name) for name in self.names)
 
 
 @dataclass(frozen=True)
@@ -69,16 +63,22 @@ class ReadOptions:
     """Options of reading. The first group is for tables, the second for LETOR text, the third for both."""
 
     label: str | None = "label"  # None: the table has no labels, or they are ignored
-    query: str = "qid"
+    query: str | None = "qid"
     doc: str | None = None
-    drop: tuple[str, ...] = ()
+    row_weight: str | None = None
+    query_weight: str | None = None
 
     absent: Literal["zero", "missing"] = "zero"
     order: Literal["ascending", "any"] = "ascending"
     n_features: int | None = None
+    overflow: Literal["error", "missing"] = "error"
     cache: bool | None = None
     verify: bool = False
 
+    features: Sequence[str] | None = None  # names of columns, or numbers of features of LETOR text
+    drop: tuple[str, ...] = ()
+    model: ModelFeatures | None = None  # takes its own features, unless ``features`` says which
+    position: str | None = None  # a column of a table, or the number of a feature of LETOR text
     strict: bool = False
     n_threads: int | None = None
     progress: Callable[[int, int | None], None] | None = None
@@ -87,12 +87,170 @@ class ReadOptions:
         """The options of these names, as arguments of a reader."""
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def wanted_model(self) -> ModelFeatures | None:
+        """The model whose features are wanted; None where they are named."""
+        return self.model if self.features is None else None
 
-def read_data(path: str | os.PathLike[str], options: ReadOptions = ReadOptions()) -> RankingData:  # noqa: B008 - frozen
-    """Ranking data from a table or LETOR text, by the file's name; ``-`` reads LETOR text from standard input."""
-    if is_table(path):
-        return read_table(path, **options.chosen(_TABLE_OPTIONS))
-    return read_letor(path, **options.chosen(_LETOR_OPTIONS))
+
+def read_data(paths: Paths, options: ReadOptions = ReadOptions()) -> RankingData:
+    """Ranking data from tables or LETOR text, by the names of the files; ``-`` reads LETOR text from standard input."""
+    inputs = find_inputs(paths)
+    if is_table(inputs[0].path):
+        return read_files(tables_of(inputs, options), options.strict)
+    columns = LetorColumns(inputs, without_position(inputs, options))
+    data = read_letor(inputs, **options.chosen(_LETOR_OPTIONS))
+    columns.check(data.n_features)
+    features, judgments = columns.of(data.features), data.judgments
+    if options.position is not None:
+        name = str(display_name(inputs[0].path))
+        judgments = with_positions(data, options.position, name).judgments
+    if features is data.features:
+        return data
+    chosen = RankingData.from_judgments(features, judgments, columns.names(data.n_features))
+    return chosen.with_absent(data.absent)
+
+
+def tables_of(inputs: Sequence[InputFile], options: ReadOptions) -> TableFiles:
+    """Table files, with the columns that the options say."""
+    given = given_roles(
+        options.label,
+        options.query,
+        options.doc,
+        options.row_weight,
+        options.query_weight,
+        options.position,
+    )
+    model = options.wanted_model
+    if model is None:
+        return TableFiles(inputs, given, options.features, options.drop)
+    if model.names is None:
+        return TableFiles(inputs, given, None, options.drop, model.n_features)
+    return TableFiles(inputs, given, model.names, (), model.n_features)
+
+
+class LetorColumns:
+    """The columns of LETOR text that the options say: all, some by their numbers, or those that a model knows."""
+
+    def __init__(self, inputs: Sequence[InputFile], options: ReadOptions) -> None:
+        more = f" and {len(inputs) - 1:,} more" if len(inputs) > 1 else ""
+        self._name = f"{display_name(inputs[0].path)}{more}"
+        self._model = options.wanted_model
+        self._absent = options.absent
+        self._chosen: list[int] | None = None
+        self._dropped: set[int] = set()
+        if self._model is not None and self._model.are_numbered:
+            self._chosen = self._numbers(self._model.names or ())
+            return
+        self._dropped = set(self._numbers(options.drop))
+        if options.features is not None:
+            self._chosen = self._numbers(options.features)
+            twice = self._dropped.intersection(self._chosen)
+            if twice or len(set(self._chosen)) < len(self._chosen):
+                raise ParameterError(
+                    f"a feature is given more than once by {named('features')} and {named('drop')}."
+                )
+
+    def _numbers(self, names: Sequence[str]) -> list[int]:
+        for name in names:
+            if not _is_number(name):
+                raise ParameterError(
+                    f"{self._name} is LETOR text, whose features are numbered from 1: '{name}' is none of them."
+                )
+        return [int(name) for name in names]
+
+    @property
+    def width(self) -> int | None:
+        """How many features the text should have; None where that is for the text to say."""
+        if self._model is None:
+            return None
+        return max(self._chosen) if self._chosen else self._model.n_features + len(self._dropped)
+
+    def check(self, width: int, *, is_over: bool = True) -> None:
+        """Compare the width of the text, or of its lines so far, with what is wanted; warn, or raise."""
+        if self._model is None:
+            lacking = sorted(
+                number for number in (*(self._chosen or ()), *self._dropped) if number > width
+            )
+            if lacking and is_over:
+                raise DataError(
+                    f"{self._name} has features up to {width:,}: there is no {lacking[0]:,}."
+                )
+            return
+        wanted = self.width or 0
+        known = (
+            f"{self._name} has features up to {width:,}, but the model was trained on {wanted:,}"
+        )
+        if width > wanted and self._chosen is None:
+            raise DataError(
+                f"{known}. Say which to take with {named('features')}, or {named('drop')} others."
+            )
+        if width >= wanted or not is_over:
+            return
+        if self._model.names is not None and self._chosen is None:
+            raise DataError(
+                f"{known}, which have names. LETOR text has none, so it is not known which features these are: convert "
+                "it to a table with the names."
+            )
+        absent = "missing" if self._absent == "missing" else "0"
+        warnings.warn(f"{known}: the others are {absent} in every row.", DataWarning, stacklevel=4)
+
+    def of(self, features: Features) -> Features:
+        """The wanted columns of some rows; features that the rows do not reach are absent."""
+        width = features.shape[1]
+        numbers = self._of_width(width)
+        if numbers is None:
+            return features
+        least = max(numbers, default=0)
+        if width < least:
+            wide = np.full(
+                (len(features), least), np.nan if self._absent == "missing" else 0.0, FEATURE
+            )
+            wide[:, :width] = features
+            features, width = wide, least
+        if numbers == list(range(1, width + 1)):
+            return features
+        return np.ascontiguousarray(features[:, np.array(numbers, int) - 1])
+
+    def names(self, width: int) -> tuple[str, ...] | None:
+        """The names of the wanted columns: their numbers, where these are not 1, 2, 3 and so on."""
+        numbers = self._of_width(width)
+        if numbers is None or numbers == list(range(1, len(numbers) + 1)):
+            return None
+        return tuple(map(str, numbers))
+
+    def _of_width(self, width: int) -> list[int] | None:
+        """The numbers of the wanted columns of text of this width; None where all are."""
+        if self._chosen is not None:
+            return self._chosen
+        if self._model is None and not self._dropped:
+            return None
+        return [
+            number for number in range(1, (self.width or width) + 1) if number not in self._dropped
+        ]
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and not name.startswith("0")
+
+
+def position_if_there(paths: Paths, options: ReadOptions) -> ReadOptions:
+    """The options without the column of positions where a table has none: judged data beside a log."""
+    file = find_inputs(paths)[0]
+    if options.position is None or not is_table(file.path) or not is_regular_file(file.path):
+        return options
+    with files.open_table(file.path) as source:
+        is_there = options.position in {*source.names, *dict(file.keys)}
+    return options if is_there else dataclasses.replace(options, position=None)
+
+
+def without_position(paths: Paths, options: ReadOptions) -> ReadOptions:
+    """The options with the positions left out, as scores need none."""
+    if options.position is None:
+        return options
+    here = position_if_there(paths, options)
+    drop = options.drop if here.position is None else (*options.drop, options.position)
+    return dataclasses.replace(options, position=None, drop=drop)
 
 
 def write_data(
@@ -105,268 +263,23 @@ def write_data(
         write_letor(data, path, skip_zeros=skip_zeros)
 
 
-def read_parts(
-    path: str | os.PathLike[str], options: ReadOptions, *, n_rows: int = N_ROWS
-) -> Iterator[RankingData]:
-    """The parts of a table or of LETOR text, in the file's order, each of whole queries.
-
-    A part has ``n_rows`` rows plus those that complete its last query; only the last part may have
-    fewer. Memory is needed for one part, for blocks read ahead, and for the ids of all queries so
-    far. LETOR text needs ``options.n_features``; a larger feature id is an error. The binary cache
-    is not used.
-
-    A query whose rows are separated within a part is grouped, with a warning; a query that comes
-    again in a later part is an error. Ids of text files (LETOR, CSV) are whole numbers in parts
-    where all of them are. Documents of LETOR text have ids from the first part on that has any.
-    """
-    n_rows = checks.whole_number("n_rows", n_rows, 1)
-    read = table_parts if is_table(path) else letor_parts
-    return read(path, options, n_rows)
-
-
-def is_table(path: str | os.PathLike[str]) -> bool:
-    """Whether the name is that of a Parquet, CSV or Arrow file; other files are read as LETOR text."""
-    return uncompressed_name(path).endswith(TABLE_SUFFIXES)
-
-
-def uncompressed_name(path: str | os.PathLike[str]) -> str:
-    """The name of a file in lower case, without the suffix of a compression."""
-    name = Path(path).name.lower()
-    for suffix in COMPRESSION_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
-
-
 def is_run_file(path: str | os.PathLike[str]) -> bool:
     """Whether the first line has the six fields of a TREC run; False for a pipe, which cannot be read twice."""
+    return len(_first_fields(path)) == 6  # qid Q0 docid rank score tag
+
+
+def is_qrels_file(path: str | os.PathLike[str]) -> bool:
+    """Whether the first line has the four fields of qrels, and is no line of LETOR text; False for a pipe."""
+    fields = _first_fields(path)  # qid iteration docid label
+    return len(fields) == 4 and not fields[1].startswith(b"qid:") and not is_table(path)
+
+
+def _first_fields(path: str | os.PathLike[str]) -> list[bytes]:
+    """The words of the first line that is not empty; none for a pipe."""
     if not is_regular_file(path):
-        return False
+        return []
     head = bytearray(_HEAD_BYTES)
     with open_source(path) as source:
         n_bytes = source.fill(memoryview(head))
     lines = bytes(head[:n_bytes]).split(b"\n")
-    first = next((line for line in lines if line.strip()), b"")
-    return len(first.split()) == 6  # qid Q0 docid rank score tag
-
-
-def letor_parts(path: PathLike, options: ReadOptions, n_rows: int) -> Iterator[RankingData]:
-    """The parts of LETOR text; ``n_features`` must be given, since only the whole file could tell it."""
-    if options.n_features is None:
-        raise ParameterError("LETOR text is read in parts only if n_features says how wide it is.")
-    grammar = make_grammar(path, options.n_features, options.absent, options.order)
-    n_threads = threads.resolve_threads(options.n_threads)
-    n_done = 0
-    has_doc_ids = False
-    with open_source(path) as source:
-        reader = BlockReader(source, grammar, n_threads, options.progress)
-        repeated = RepeatedQueries(f"{source.name}, ", _line, options.strict)
-        for part in cut(reader.blocks(), n_rows):
-            repeated.check(part)
-            data = join_blocks(part, Destination(), grammar.absent)
-            has_doc_ids = has_doc_ids or data.doc_ids is not None
-            n_done += data.n_documents
-            reader.memory.add(-data.n_documents, 0)
-            yield _with_empty_doc_ids(data) if has_doc_ids else data
-        refuse_nothing(source, n_done)
-
-
-def _line(block: Block, run: int) -> str:
-    return f"line {int(block.run_lines[run]) + 1}"
-
-
-def _with_empty_doc_ids(data: RankingData) -> RankingData:
-    """The data with empty document ids if they have none, since other rows of the file have some."""
-    if data.doc_ids is not None:
-        return data
-    empty = np.full(data.n_documents, "", object)
-    return RankingData(data.features, data.labels, data.query_ids, empty)
-
-
-def table_parts(
-    path: str | os.PathLike[str], options: ReadOptions, n_rows: int
-) -> Iterator[RankingData]:
-    """The parts of a Parquet, Arrow or CSV file."""
-    path = Path(path)
-    with files.open_table(path, by_rows=True) as source:
-        given = given_roles(options.label, options.query, options.doc)
-        roles = roles_of_file(path, source, given, drop=options.drop)
-        narrowing = narrowing_of(roles)
-        repeated = RepeatedQueries("", _TableChunk.describe, options.strict)
-        tell = _progress(path, source, options)
-        first_row = 0
-        pieces = source.pieces(roles.numbers, roles.identifiers)
-        for part in cut((_TableChunk.of(*piece, roles.query) for piece in pieces), n_rows):
-            rows = sum(chunk.n_rows for chunk in part)
-            collector = Collector(roles, rows, first_row=first_row, narrowing=narrowing)
-            for chunk in part:
-                collector.add(chunk.first_row, chunk.batch)
-            data = collector.finish(ids_are_text=not source.has_types)
-            if roles.query is not None:
-                repeated.check(part)
-            part.clear()
-            yield data
-            first_row += rows
-            tell(first_row)
-        if first_row == 0:
-            raise DataError("there are no rows.")
-        narrowing.warn(roles.column)
-
-
-@dataclass
-class _TableChunk:
-    """Consecutive rows of a table: a record batch of all its columns."""
-
-    first_row: int
-    batch: Any
-    run_rows: Rows
-    query_ids: Sequence[Hashable]
-
-    @classmethod
-    def of(cls, first_row: int, batch: Any, query: str | None) -> _TableChunk:
-        """The rows of a record batch; without queries each row is a run."""
-        if query is None or not batch.num_rows:
-            rows = np.arange(batch.num_rows, dtype=ROW)
-            return cls(first_row, batch, rows, range(first_row, first_row + batch.num_rows))
-        ids = frames.identifiers(query, batch.column(query))
-        heads = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-        return cls(first_row, batch, heads, ids[heads].tolist())
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.batch.num_rows)
-
-    def split(self, run: int) -> tuple[_TableChunk, _TableChunk]:
-        """The rows before a run, and the rows from it on."""
-        row = int(self.run_rows[run])
-        return (
-            _TableChunk(
-                self.first_row, self.batch[:row], self.run_rows[:run], self.query_ids[:run]
-            ),
-            _TableChunk(
-                self.first_row + row,
-                self.batch[row:],
-                self.run_rows[run:] - row,
-                self.query_ids[run:],
-            ),
-        )
-
-    def describe(self, run: int) -> str:
-        """How messages name the first row of a run."""
-        return f"row {self.first_row + int(self.run_rows[run]) + 1}"
-
-
-def _progress(path: Path, source: TableSource, options: ReadOptions) -> Callable[[int], None]:
-    """A function that reports progress to the caller after so many rows."""
-    progress = options.progress
-    n_bytes = os.stat(path).st_size if is_regular_file(path) else None
-
-    def tell(n_rows: int) -> None:
-        if progress is None:
-            return
-        if source.n_read is not None:
-            progress(source.n_read(), n_bytes)
-        elif source.n_rows and n_bytes:
-            progress(n_bytes * n_rows // source.n_rows, n_bytes)
-
-    return tell
-
-
-# Chunks are cut into parts between queries.
-
-
-class Chunk(Protocol):
-    """Consecutive rows of a file; without queries every row is a run, since it may be cut anywhere."""
-
-    run_rows: Rows  # first row of each run
-
-    @property
-    def query_ids(self) -> Sequence[Hashable]:
-        """The id of each run."""
-        ...
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    def split(self, run: int) -> tuple[Self, Self]:
-        """The rows before a run, and the rows from it on."""
-        ...
-
-
-C = TypeVar("C", bound=Chunk)
-
-
-def cut(chunks: Iterable[C], n_rows: int) -> Iterator[list[C]]:
-    """Parts of ``n_rows`` rows plus those that complete the last query; the last part may have fewer."""
-    kept: list[C] = []
-    n_kept = 0
-    last: Hashable = None
-    for chunk in chunks:
-        rest = chunk
-        while (run := _first_cut(rest, n_rows - n_kept, last)) is not None:
-            before, rest = rest.split(run)
-            part = [*kept, before] if before.n_rows else kept
-            kept, n_kept, last = [], 0, None
-            yield part  # the caller may free its chunks: nothing else refers to them
-        if rest.n_rows:
-            kept.append(rest)
-            n_kept += rest.n_rows
-            last = rest.query_ids[-1]
-    if kept:
-        yield kept
-
-
-def _first_cut(chunk: Chunk, row: int, last: Hashable) -> int | None:
-    """The first run at or after ``row`` that begins another query; ``last`` is the query before the chunk."""
-    ids = chunk.query_ids
-    for run in range(int(np.searchsorted(chunk.run_rows, row)), len(ids)):
-        if ids[run] != (ids[run - 1] if run else last):
-            return run
-    return None
-
-
-class RepeatedQueries:
-    """Raises for a query that comes again after its part was yielded, since it can no longer be ranked.
-
-    All query ids are stored for that. A query that comes again within a part is grouped, with one
-    warning per file; with ``strict`` it is an error too.
-    """
-
-    def __init__(self, prefix: str, describe: Callable[[Any, int], str], strict: bool) -> None:
-        self._prefix = prefix  # of messages
-        self._describe = describe  # how messages name the first row of a run
-        self._strict = strict
-        self._seen: set[Hashable] = set()
-        self._has_warned = False
-
-    def check(self, part: Sequence[Chunk]) -> None:
-        """Raise if a query of the part was in an earlier part, and remember its queries."""
-        runs = [(chunk, run) for chunk in part for run in range(len(chunk.query_ids))]
-        ids = [chunk.query_ids[run] for chunk, run in runs]
-        if not self._seen.isdisjoint(ids):
-            first = next(index for index, query in enumerate(ids) if query in self._seen)
-            raise DataError(
-                f"{self._named(*runs[first])} comes again, but its first rows were handed on already: reading in parts "
-                "needs the rows of a query together. Sort the rows by query, or read the file as a "
-                "whole (rankwood score --whole)."
-            )
-        returning = first_return(ids)
-        if returning is not None:
-            self._report_separated(self._named(*runs[returning]))
-        self._seen.update(ids)
-
-    def _report_separated(self, where: str) -> None:
-        what = f"{where} comes again after rows of another query"
-        if self._strict:
-            raise DataError(f"{what}. Put the rows of a query together, or read without strict.")
-        if not self._has_warned:
-            self._has_warned = True
-            message = (
-                f"{what}. It is grouped, as far as its rows are read together; others may be too."
-            )
-            warnings.warn(message, DataWarning, stacklevel=5)
-
-    def _named(self, chunk: Chunk, run: int) -> str:
-        """The first row of a run and its query."""
-        return f"{self._prefix}{self._describe(chunk, run)}: query {chunk.query_ids[run]}"
+    return next((line for line in lines if line.strip()), b"").split()

@@ -19,10 +19,10 @@ from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data import frames
 from rankwood.data.dataset import RankingData
-from rankwood.data.reading import uncompressed_name
-from rankwood.data.sources import PathLike, is_standard_stream, open_sink
+from rankwood.data.reading import is_run_file
+from rankwood.data.sources import PathLike, is_standard_stream, open_sink, uncompressed_name
 from rankwood.data.tables.files import join_lines, quoted
-from rankwood.data.trec import read_scores
+from rankwood.data.trec import read_run, read_scores, scores_of_run
 from rankwood.dtypes import SCORE, Floats, Rows
 from rankwood.errors import DataError, ParameterError
 
@@ -56,6 +56,13 @@ def read_scores_of(path: str | os.PathLike[str], data: RankingData) -> Floats:
         if name in table.column_names and ids is not None:
             _refuse_other_rows(path, name, table.column(name).to_pylist(), ids.tolist())
     return _numbers(path, table.column("score"))
+
+
+def read_ranking(path: str | os.PathLike[str], data: RankingData) -> Floats:
+    """One score per row of ``data``, from a file of scores or a TREC run: −inf for what a run has not retrieved."""
+    if is_run_file(path):
+        return scores_of_run(read_run(path), data)
+    return read_scores_of(path, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +267,12 @@ def _table(path: Path) -> Any:
         if path.suffix.lower() == ".parquet":
             return pyarrow.parquet.read_table(path)
         delimiter = "," if path.suffix.lower() == ".csv" else "\t"
-        options = pyarrow.csv.ParseOptions(delimiter=delimiter)
-        return pyarrow.csv.read_csv(path, parse_options=options)
+        as_written = dict.fromkeys(("qid", "doc_id"), pa.string())  # whatever size ids have
+        return pyarrow.csv.read_csv(
+            path,
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=as_written),
+        )
     except (pa.ArrowInvalid, OSError) as error:
         kind = _ENDINGS[path.suffix.lower()]
         raise DataError(f"{path} cannot be read as {kind}: {error}") from None

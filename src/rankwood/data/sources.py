@@ -1,28 +1,48 @@
-"""Files as streams of bytes: regular files, links, named pipes, and ``-`` for the standard streams.
+"""Where data lie: the files of a path, a pattern or a folder, and each of them as a stream of bytes.
 
-Compression is detected from the first bytes, so that gzip data need no ``.gz``. Errors of the operating system or of
+``find_inputs`` lists the files of a path, a pattern, a folder, a partitioned Parquet data set, or several of these.
+``open_source`` opens one: a regular file, a link, a named pipe, ``-`` for standard input, or a file of another file
+system, such as ``s3://bucket/train.parquet``, which pyarrow (or fsspec, where it is installed) reads. Compression is
+detected from the first bytes, so that gzip data need no ``.gz``. Errors of the operating system, of a file system or of
 a decompressor become a ``DataError`` that names the file.
+
+Terms
+    key       a folder named ``column=value``, as Hive names the folders of a partitioned data set
+    remote    in another file system: named by a URI
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import fnmatch
+import glob
 import io
 import os
+import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from rankwood._core.files import atomic_path, explained_writing
-from rankwood.errors import DataError
+from rankwood.errors import DataError, ParameterError
 
 PathLike = str | os.PathLike[str]
 
 STANDARD_STREAM = "-"
+TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
+TEXT_SUFFIXES = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
+COMPRESSION_SUFFIXES = (".gz", ".zst", ".bz2")
+PART_NAMES = {  # what files of the parts of a collection are called, in lower case and without suffixes
+    "train": ("train", "training", "trainset", "trainingset"),
+    "valid": ("vali", "valid", "validation", "valiset", "validset", "validationset", "dev"),
+    "test": ("test", "testing", "testset", "testingset"),
+}
 FIRST_BLOCK_BYTES = 1 << 14
 LONGEST_LINE = 1 << 28  # 256 MiB: more than ten million features
 _MAGIC = {  # first bytes of compressed files, by suffix
@@ -34,6 +54,325 @@ _NAMES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2"}
 _LONGEST_MAGIC = max(map(len, _MAGIC.values()))
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UNKNOWN_MEMORY = 1 << 62  # bytes assumed where the system does not report its memory
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_WORD = re.compile(r"[a-z]+")
+_HIDDEN = (".", "_")  # what names begin with that writers of data sets keep for themselves
+
+
+def memory_of_machine() -> int:
+    """Bytes of memory this process may use: the machine's, or the container's limit if it is lower."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        memory = UNKNOWN_MEMORY
+    try:
+        return min(memory, int(_CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):
+        return memory
+
+
+# Which files there are.
+
+
+@dataclass(frozen=True)
+class RemoteFile(os.PathLike[str]):
+    """A file or folder of a file system that pyarrow knows: the system, and the path within it."""
+
+    name: str  # its URI without what may be secret: a user, a password, parameters
+    system: Any = field(compare=False, repr=False)
+    path: str
+
+    def __fspath__(self) -> str:
+        return self.name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def info(self) -> Any:
+        """Its kind, size and time of change; an error where the file system does not answer."""
+        with _explained_remote(self.name):
+            return self.system.get_file_info(self.path)
+
+    def open(self) -> Any:
+        """The file, opened for reading; it can be sought."""
+        with _explained_remote(self.name):
+            return self.system.open_input_file(self.path)
+
+    def below(self) -> list[RemoteFile]:
+        """All files below this folder, sorted by name."""
+        from pyarrow.fs import FileSelector, FileType
+
+        with _explained_remote(self.name):
+            found = self.system.get_file_info(FileSelector(self.path, recursive=True))
+        paths = sorted(one.path for one in found if one.type == FileType.File)
+        return [self._at(path) for path in paths]
+
+    def _at(self, path: str) -> RemoteFile:
+        """Another path of the same file system."""
+        start = len(self.path) if self.path and path.startswith(self.path) else 0
+        head = self.name.rstrip("/") if start else f"{urlsplit(self.name).scheme}://"
+        return RemoteFile(head + path[start:], self.system, path)
+
+
+Located = Path | RemoteFile
+
+
+def locate(path: PathLike) -> Located:
+    """A path of this machine, or what a URI names; nothing is opened."""
+    if isinstance(path, RemoteFile):
+        return path
+    text = os.fspath(path)
+    if not _URI.match(text):
+        return Path(text)
+    parts = urlsplit(text)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return RemoteFile(shown, *_file_system(text, shown))
+
+
+def _file_system(uri: str, shown: str) -> tuple[Any, str]:
+    """Pyarrow's file system for a URI, or fsspec's, and the path in it."""
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        system, path = fs.FileSystem.from_uri(uri)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        system, path = _by_fsspec(uri, shown)
+        return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{shown} cannot be opened: {_reason(error)}.") from None
+    return system, path
+
+
+def _by_fsspec(uri: str, shown: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise DataError(
+            f"{shown}: pyarrow knows no file system for it here (file, s3, gs, hdfs and abfs are usual). Install "
+            "fsspec and its package for this one, or copy the file to this machine."
+        ) from None
+    try:
+        system, path = url_to_fs(uri)
+    except (ImportError, ValueError, OSError) as error:
+        raise DataError(f"{shown}: no file system can open it: {_reason(error)}.") from None
+    return system, str(path)
+
+
+@contextlib.contextmanager
+def _explained_remote(name: str) -> Iterator[None]:
+    """Turn what a file system raises into an error that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{name} does not exist, or may not be seen by this user.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of a data set, and the keys of the folders it lies in."""
+
+    path: Located
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+Paths = PathLike | Iterable[PathLike | InputFile]
+
+
+def find_inputs(paths: Paths, *, are_reread: bool = False) -> list[InputFile]:
+    """The files of a path, a pattern such as ``day-*.parquet``, a folder, or a list of these; sorted within each.
+
+    With ``are_reread`` pipes and standard input are refused, since they can be read once only.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise ParameterError("paths is an empty list. Name at least one file, folder or pattern.")
+    found = [file for path in given for file in _files_of(path)]
+    seen: set[PathLike] = set()
+    for file in found if len(found) > 1 or are_reread else []:
+        if not is_standard_stream(file.path):
+            refuse_what_is_no_file(file.path)
+        if not is_seekable(file.path):
+            raise DataError(
+                f"{display_name(file.path)} is not a regular file: "
+                f"{'the input is read more than once' if are_reread else 'it cannot be one of several'}."
+            )
+        path = file.path.resolve() if isinstance(file.path, Path) else file.path
+        if path in seen:
+            raise DataError(f"{file.path} is given twice. Name each file once.")
+        seen.add(path)
+    kinds = {is_table(file.path): file.path for file in found}
+    if len(kinds) > 1:
+        raise DataError(
+            f"{kinds[True]} is a table and {kinds[False]} is LETOR text. Files that are read together are of one "
+            "kind: convert the others first (rankwood convert)."
+        )
+    return found
+
+
+def _files_of(given: PathLike | InputFile) -> list[InputFile]:
+    if isinstance(given, InputFile):
+        return [given]
+    if not isinstance(given, str | os.PathLike):
+        raise ParameterError(f"paths must be names of files or folders, got {given!r}.")
+    located = locate(given)
+    if isinstance(located, RemoteFile):
+        return _remote_files_of(located)
+    text = os.fspath(given)
+    if os.path.isdir(text):
+        files = (path for path in sorted(located.rglob("*")) if path.is_file())
+        return _data_files(located, [(path, path.relative_to(located).parts) for path in files])
+    if not os.path.exists(text) and glob.has_magic(text):
+        matches = sorted(glob.glob(text, recursive=True))
+        if not matches:
+            raise DataError(f"no file matches the pattern {text}.")
+        fixed = len(_without_magic(located.parts))
+        return [
+            InputFile(file.path, (*_keys(Path(match).parts[fixed:-1]), *file.keys))
+            for match in matches
+            for file in _files_of(match)
+        ]
+    if not is_standard_stream(text) and not os.path.exists(text):
+        with open_source(text):  # raises an error that names the nearest file
+            pass
+    return [InputFile(located)]
+
+
+def _remote_files_of(given: RemoteFile) -> list[InputFile]:
+    from pyarrow.fs import FileType
+
+    if "*" in given.path:
+        wanted = PurePosixPath(given.path).parts
+        fixed = _without_magic(wanted)
+        folder = given._at(str(PurePosixPath(*fixed)))
+        matches = [
+            file for file in folder.below() if _is_match(PurePosixPath(file.path).parts, wanted)
+        ]
+        if not matches:
+            raise DataError(f"no file matches the pattern {given}.")
+        return [
+            InputFile(file, _keys(PurePosixPath(file.path).parts[len(fixed) : -1]))
+            for file in matches
+        ]
+    kind = given.info().type
+    if kind == FileType.Directory:
+        base = len(PurePosixPath(given.path).parts)
+        return _data_files(
+            given, [(file, PurePosixPath(file.path).parts[base:]) for file in given.below()]
+        )
+    if kind == FileType.NotFound:
+        raise DataError(f"{given} does not exist, or may not be seen by this user.")
+    return [InputFile(given)]
+
+
+def _without_magic(parts: Sequence[str]) -> list[str]:
+    """The first parts of a path, up to one that is a pattern."""
+    first = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    return list(parts[:first])
+
+
+def _is_match(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a path matches a pattern, part by part; ``**`` stands for any folders."""
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        return any(_is_match(parts[first:], wanted[1:]) for first in range(len(parts)))
+    return (
+        bool(parts)
+        and fnmatch.fnmatchcase(parts[0], wanted[0])
+        and _is_match(parts[1:], wanted[1:])
+    )
+
+
+def _keys(folders: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    pairs = (part.partition("=") for part in folders if "=" in part)
+    return tuple((name, unquote(value)) for name, _, value in pairs)
+
+
+def _data_files(
+    folder: Located, files: Sequence[tuple[Located, tuple[str, ...]]]
+) -> list[InputFile]:
+    """Those of the files below a folder that hold data; hidden ones and those that begin with ``_`` are left out."""
+    found = [
+        InputFile(path, _keys(below[:-1]))
+        for path, below in files
+        if not any(part.startswith(_HIDDEN) for part in below)
+    ]
+    tables = [file for file in found if is_table(file.path)]
+    texts = [file for file in found if uncompressed_name(file.path).endswith(TEXT_SUFFIXES)]
+    if not tables and not texts:
+        known = ", ".join((*TABLE_SUFFIXES, *TEXT_SUFFIXES))
+        raise DataError(
+            f"{folder} has no data files: their names end in {known}, or in one of these and "
+            f"{', '.join(COMPRESSION_SUFFIXES)}. Name the files themselves if they are called otherwise."
+        )
+    chosen = tables + texts  # of two kinds: the caller refuses them
+    kept = {file.path for file in chosen}
+    words = {
+        word
+        for path, below in files
+        if path in kept
+        for word in _WORD.findall("/".join(below).lower())
+    }
+    parts = [part for part, names in PART_NAMES.items() if words.intersection(names)]
+    if len(parts) > 1:
+        raise DataError(
+            f"{folder} holds {' and '.join(parts)} data. They belong into folders of their own: name the "
+            "files of one part."
+        )
+    return chosen
+
+
+def is_table(path: PathLike) -> bool:
+    """Whether the name is that of a Parquet, CSV or Arrow file; other files are read as LETOR text."""
+    return uncompressed_name(path).endswith(TABLE_SUFFIXES)
+
+
+def uncompressed_name(path: PathLike) -> str:
+    """The name of a file in lower case, without the suffix of a compression."""
+    name = file_name(path).lower()
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def file_name(path: PathLike) -> str:
+    """The last part of a path; of a URI, without parameters."""
+    text = os.fspath(path)
+    return Path(urlsplit(text).path if _URI.match(text) else text).name
+
+
+def refuse_what_is_no_file(path: PathLike) -> None:
+    """Raise if the path does not exist, is a folder or is an empty file."""
+    located = locate(path)
+    if isinstance(located, RemoteFile):
+        if located.info().is_file and located.info().size == 0:
+            raise DataError(f"{located} is empty.")
+        return
+    try:
+        status = located.stat()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError(f"{path} is a folder; pass a file.")
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+        raise DataError(f"{path} is empty.")
+
+
+def size_and_time(path: Located) -> tuple[int, int]:
+    """The bytes of a file that exists, and when it was changed, in nanoseconds."""
+    if isinstance(path, RemoteFile):
+        info = path.info()
+        return int(info.size or 0), int(info.mtime_ns or 0)
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+# Files as streams of bytes.
 
 
 @contextlib.contextmanager
@@ -42,15 +381,32 @@ def open_source(path: PathLike) -> Iterator[Source]:
     if is_standard_stream(path):
         yield Source(sys.stdin.buffer, display_name(path), None, "")
         return
-    name = display_name(path)
+    with open_file(path) as file:
+        n_bytes: int | None
+        if isinstance(locate(path), RemoteFile):
+            n_bytes = file.size()
+        else:
+            status = os.fstat(file.fileno())
+            n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None
+        suffix = Path(file_name(path)).suffix.lower()
+        yield Source(file, display_name(path), n_bytes, suffix)
+
+
+@contextlib.contextmanager
+def open_file(path: PathLike) -> Iterator[Any]:
+    """The bytes of a file as they are, unbuffered."""
+    located = locate(path)
+    if isinstance(located, RemoteFile):
+        with located.open() as file:
+            yield file
+        return
+    name = os.fspath(path)
     try:
         file = open(name, "rb", buffering=0)  # noqa: SIM115 - closed below; errors of the caller must pass through
     except (OSError, ValueError) as error:
         raise DataError(_why_not_opened(name, error)) from None
     with file:
-        status = os.fstat(file.fileno())
-        n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None
-        yield Source(file, name, n_bytes, Path(name).suffix.lower())
+        yield file
 
 
 @contextlib.contextmanager
@@ -179,15 +535,20 @@ def is_standard_stream(path: PathLike) -> bool:
 
 def display_name(path: PathLike) -> str:
     """The name of an input file in messages."""
-    return "standard input" if is_standard_stream(path) else os.fspath(path)
+    return "standard input" if is_standard_stream(path) else os.fspath(locate(path))
 
 
 def is_regular_file(path: PathLike) -> bool:
-    """Whether ``path`` is a regular file, which can be read twice."""
+    """Whether ``path`` is a regular file of this machine."""
     try:
         return not is_standard_stream(path) and stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def is_seekable(path: PathLike) -> bool:
+    """Whether ``path`` can be read twice: a regular file, or a remote one."""
+    return isinstance(locate(path), RemoteFile) or is_regular_file(path)
 
 
 class _Readable(Protocol):
@@ -277,6 +638,8 @@ def _compressed(file: IO[bytes], suffix: str) -> Iterator[Any]:
 
 
 def _why_not_opened(name: str, error: Exception) -> str:
+    if not name:
+        return "the name of a file is empty."
     if isinstance(error, FileNotFoundError):
         return f"{name} does not exist.{_nearest_name(Path(name))}"
     if isinstance(error, IsADirectoryError):

@@ -1,7 +1,14 @@
-"""Splitting data by query, and comparing two data sets: shared queries, documents and rows.
+"""Splitting data by query, counting what data hold, and comparing two data sets.
+
+``split_queries`` and ``sample_queries`` cut data, ``summarise`` counts documents, queries, features and labels, and
+``shared`` says which queries, documents and rows two data sets have in common.
 
 Rows are compared by value: +0 equals -0, and a missing value equals a missing one. A 64-bit hash of each row finds
 the candidates, and the values decide.
+
+``PartContent`` keeps the hashes alone, so that the parts of many folds can be compared without holding them in memory
+(``shared_content``). There the hashes decide: among 10 million rows, two that differ have the same one with probability
+3e-6.
 """
 
 from __future__ import annotations
@@ -14,12 +21,17 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.random import stream
+from rankwood._core.threads import lazy
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Rows
 from rankwood.errors import DataError, ParameterError
 
+ON_OVERLAP = ("warn", "error", "ignore")  # what may follow where parts share something
 _BLOCK = 4096  # rows hashed or compared at a time
 _EXAMPLES = 5
+_FEW_ROWS = 5  # so many equal rows are reported in data of any size
+_MISSING_BITS = np.float32(np.nan).view(np.uint32)
+_COLUMNS_AT_ONCE = 16  # keeps temporary arrays small
 
 
 def split_queries(
@@ -66,13 +78,18 @@ class Overlap:
     rows: tuple[tuple[int, int], ...]  # as (row of the first, row of the other)
 
 
+def shared_queries(data: RankingData, other: RankingData) -> list[str]:
+    """The ids of the queries of ``data`` that are also in ``other``, compared as text."""
+    return _common(_texts(data.queries), _texts(other.queries))
+
+
 def shared(data: RankingData, other: RankingData) -> Overlap:
     """The queries, documents and rows of ``data`` that are also in ``other``.
 
     Ids are compared as text, since those of one file may all be numbers and those of the other not.
     A feature that only one of the two has counts as 0 in the other, as in LETOR files.
     """
-    queries = _common(_texts(data.queries), _texts(other.queries))
+    queries = shared_queries(data, other)
     documents: list[Any] = []
     has_documents = data.doc_ids is not None and other.doc_ids is not None
     if has_documents:
@@ -86,6 +103,166 @@ def shared(data: RankingData, other: RankingData) -> Overlap:
         n_rows=len(pairs),
         rows=tuple((int(row), int(other_row)) for row, other_row in pairs[:_EXAMPLES]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PartContent:
+    """The queries and documents of a part as hashes: what it shares with another part can be told from them.
+
+    The hash of a query is that of its documents' features and labels in any order, whatever its id. Trailing features
+    that are all 0 or missing do not count, since parts of one collection may differ in width.
+    """
+
+    ids: Array  # of the queries, as text
+    queries: Array  # a hash per query
+    rows: Array  # a hash of the features per row
+    query_of_row: Rows
+    largest_label: float
+
+    @lazy
+    def sorted_rows(self) -> Array:
+        """The hashes of rows, ascending."""
+        return np.sort(self.rows)
+
+    @classmethod
+    def of(cls, data: RankingData) -> PartContent:
+        """Hash a part."""
+        rows = _hash_rows(data.features, missing_counts=False)
+        labels = np.asarray(data.labels, np.float64) + 0.0
+        of_row = _mixed(rows ^ _mixed(labels.view(np.uint64)))
+        largest = float(labels.max(initial=0.0))
+        if data.query_ids is None:
+            nothing = np.zeros(0, np.uint64)
+            return cls(np.array([], str), nothing, rows, np.zeros(rows.size, np.int32), largest)
+        starts = data.query_offsets[:-1]
+        queries = np.add.reduceat(of_row[data.row_order], starts) if starts.size else of_row[:0]
+        queries = _mixed(queries + np.diff(data.query_offsets).astype(np.uint64))
+        ids = np.array(_texts(data.queries), str)
+        return cls(ids, queries, rows, data.query_of_row.astype(np.int32), largest)
+
+
+@dataclass(frozen=True)
+class SharedContent:
+    """What a part shares with another one: queries by their ids in the part, and a number of documents."""
+
+    n_queries: int  # of the part
+    queries: tuple[str, ...]  # with the same id and content in the other
+    renamed: tuple[str, ...]  # with the same content under another id
+    reused_ids: tuple[str, ...]  # whose id is another query's in the other: they share nothing
+    n_rows: int  # documents with the features of a document of the other, in queries that are not shared
+
+    def warnings(self, part: str, other: str) -> list[str]:
+        """What makes a measure on the part look better than it is, a line for each kind."""
+        of = f"of {self.n_queries:,} {part} queries"
+        lines = []
+        if self.queries:
+            lines.append(
+                f"{len(self.queries):,} {of} are also in {other}, with the same id and documents{_such(self.queries)}"
+            )
+        if self.renamed:
+            lines.append(
+                f"{len(self.renamed):,} {of} are also in {other} under another id{_such(self.renamed)}"
+            )
+        if self.n_rows:
+            lines.append(
+                f"{self.n_rows:,} documents of other {part} queries have exactly the features of a document in {other}"
+            )
+        return lines
+
+    def notes(self, part: str, other: str) -> list[str]:
+        """What looks like a shared query and is none."""
+        if not self.reused_ids:
+            return []
+        count = len(self.reused_ids)
+        verb = "id of a query is" if count == 1 else "ids of queries are"
+        return [
+            f"{count:,} {verb} in both {part} and {other}, with other documents{_such(self.reused_ids)}: "
+            "they are taken as different queries"
+        ]
+
+
+def shared_content(part: PartContent, other: PartContent) -> SharedContent:
+    """The queries and documents of ``part`` that are also in ``other``.
+
+    Queries and documents whose features occur in several queries of one part, such as all zeros, are no sign of
+    anything and are left out. So are documents if there are no more of them than queries of ``other`` have in common
+    among themselves.
+    """
+    content_of_id = dict(zip(other.ids.tolist(), other.queries.tolist(), strict=True))
+    found = [content_of_id.get(name) for name in part.ids.tolist()]
+    same_id = np.array([content is not None for content in found], bool)
+    same = np.array([a == b for a, b in zip(found, part.queries.tolist(), strict=True)], bool)
+    is_telling, n_due = _telling_rows(part, other)
+    has_telling = np.bincount(part.query_of_row[is_telling], minlength=part.ids.size) > 0
+    renamed = _is_in(part.queries, _single(other.queries)) & ~same & has_telling[: part.ids.size]
+    renamed &= _is_in(part.queries, _single(part.queries))
+    is_shared = same | renamed
+    if part.ids.size:
+        is_telling &= ~is_shared[part.query_of_row]
+    count = int(is_telling.sum())
+    least = min(_FEW_ROWS, max(1.0, 0.01 * part.rows.size))
+    is_more = count >= least and count > 2.0 * n_due + 3.0 * np.sqrt(n_due)
+    kept, other_id, reused = (
+        tuple(part.ids[mask].tolist()) for mask in (same, renamed, same_id & ~is_shared)
+    )
+    return SharedContent(part.ids.size, kept, other_id, reused, count if is_more else 0)
+
+
+def _such(ids: tuple[str, ...]) -> str:
+    return f" (such as {', '.join(ids[:3])})"
+
+
+def _single(hashes: Array) -> Array:
+    """Those that occur once, ascending."""
+    distinct, counts = np.unique(hashes, return_counts=True)
+    single: Array = distinct[counts == 1]
+    return single
+
+
+def _is_in(hashes: Array, ascending: Array) -> Array:
+    """Whether each is among others, which are sorted (numpy's ``isin`` is slow for 64 bits)."""
+    if not ascending.size:
+        return np.zeros(hashes.size, bool)
+    places = np.searchsorted(ascending, hashes).clip(max=ascending.size - 1)
+    return np.asarray(ascending[places] == hashes)
+
+
+def _telling_rows(part: PartContent, other: PartContent) -> tuple[Array, float]:
+    """The rows of a part that are in the other and in one query of each; and how many are due to chance.
+
+    For each content that two queries of the other part have in common, so many pairs across the parts are due.
+    """
+    few, many = sorted((part.sorted_rows, other.sorted_rows), key=len)
+    if not _is_in(few, many).any():  # as usual
+        return np.zeros(part.rows.size, bool), 0.0
+    rows, n_queries = _queries_of_rows(part)
+    other_rows, n_other_queries = _queries_of_rows(other)
+    telling = rows[(n_queries == 1) & (rows != 0)]
+    telling = telling[_is_in(telling, other_rows[n_other_queries == 1])]
+    n_pairs = int((n_other_queries == 2).sum())
+    return _is_in(part.rows, telling), 2.0 * n_pairs * part.ids.size / max(1, other.ids.size)
+
+
+def _queries_of_rows(part: PartContent) -> tuple[Array, Array]:
+    """The distinct contents of rows, and in how many queries each occurs."""
+    order = np.lexsort((part.query_of_row, part.rows))
+    rows, queries = part.rows[order], part.query_of_row[order]
+    is_new_row = np.ones(rows.size, bool)
+    is_new_row[1:] = rows[1:] != rows[:-1]
+    is_new_pair = is_new_row.copy()
+    is_new_pair[1:] |= queries[1:] != queries[:-1]
+    starts = np.flatnonzero(is_new_row)
+    counts = np.add.reduceat(is_new_pair.astype(np.int64), starts) if starts.size else starts
+    return rows[starts], counts
+
+
+def _mixed(hashes: Array) -> Array:
+    """Numbers in which every bit depends on all bits (the finaliser of splitmix64)."""
+    with np.errstate(over="ignore"):
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = hashes ^ (hashes >> np.uint64(31))
+    return mixed
 
 
 def duplicates(data: RankingData) -> Rows:
@@ -103,6 +280,51 @@ def duplicates(data: RankingData) -> Rows:
     if is_equal.all():
         return np.sort(pairs[:, 0])
     return _repeated_rows(data)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Counts over documents, queries, features and labels; features are given by name."""
+
+    documents: int
+    queries: int
+    features: int
+    label_counts: dict[float, int]
+    documents_per_query: dict[str, float]  # least, median, mean, most
+    constant_features: list[str]
+    missing_values: dict[str, int]  # only features with missing values
+    infinite_values: dict[str, int]  # only features with infinite values
+    empty_queries: int
+    one_document_queries: int
+    duplicate_rows: int
+    separated_queries: int
+
+
+def summarise(data: RankingData) -> Summary:
+    """The summary of ``data``."""
+    lengths = np.diff(data.query_offsets)
+    values, counts = np.unique(data.labels, return_counts=True)
+    best_label = np.maximum.reduceat(data.labels[data.row_order], data.query_offsets[:-1])
+    constant, missing, infinite = _feature_facts(data.features)
+    return Summary(
+        documents=data.n_documents,
+        queries=data.n_queries,
+        features=data.n_features,
+        label_counts=dict(zip(values.tolist(), counts.tolist(), strict=True)),
+        documents_per_query={
+            "least": int(lengths.min()),
+            "median": float(np.median(lengths)),
+            "mean": float(lengths.mean()),
+            "most": int(lengths.max()),
+        },
+        constant_features=[data.names[feature] for feature in np.flatnonzero(constant)],
+        missing_values=_named_counts(data, missing),
+        infinite_values=_named_counts(data, infinite),
+        empty_queries=int((best_label == 0).sum()),
+        one_document_queries=int((lengths == 1).sum()),
+        duplicate_rows=int(duplicates(data).size),
+        separated_queries=data.grouping.n_separated,
+    )
 
 
 def shuffled_queries(data: RankingData, seed: int | None, purpose: str) -> Rows:
@@ -189,17 +411,22 @@ def _bits(features: Features) -> Array:
     return values.view(np.uint32)
 
 
-def _hash_rows(features: Features) -> Array:
-    """A hash of each row: the sum of its values' bits times odd random numbers, modulo 2^64.
+def _hash_rows(features: Features, missing_counts: bool = True) -> Array:
+    """A hash of each row: the sum of its values' bits, mixed, times odd random numbers, modulo 2^64.
 
-    A value of 0 adds nothing, so a row padded with zeros keeps its hash.
+    A value of 0 adds nothing, so a row padded with zeros keeps its hash; without ``missing_counts`` neither does NaN.
     """
     drawn = stream(0, "row hash").integers(2**63, size=features.shape[1], dtype=np.uint64)
     multipliers = drawn * np.uint64(2) + np.uint64(1)
     hashes = np.empty(len(features), np.uint64)
     for first in range(0, len(features), _BLOCK):
-        products = _bits(features[first : first + _BLOCK]) * multipliers
-        hashes[first : first + _BLOCK] = products.sum(axis=1)
+        bits = _bits(features[first : first + _BLOCK])
+        if not missing_counts:
+            bits[bits == _MISSING_BITS] = 0
+        # Floats differ in their high bits, and products pass differences on to higher bits only.
+        spread = bits * np.uint64(0x9E3779B97F4A7C15)
+        spread ^= spread >> np.uint64(32)
+        hashes[first : first + _BLOCK] = (spread * multipliers).sum(axis=1)
     return hashes
 
 
@@ -234,3 +461,25 @@ def _equal_rows(one: Features, other: Features) -> Array:
         if same.any():
             pairs[pair, 1], is_equal[pair] = candidates[np.argmax(same)], True
     return pairs[is_equal]
+
+
+def _feature_facts(features: Array) -> tuple[Array, Array, Array]:
+    """For each feature: whether it is constant (ignoring missing values), its missing and its infinite values."""
+    n_features = features.shape[1]
+    constant = np.zeros(n_features, bool)
+    missing = np.zeros(n_features, np.int64)
+    infinite = np.zeros(n_features, np.int64)
+    for first in range(0, n_features, _COLUMNS_AT_ONCE):
+        block = slice(first, first + _COLUMNS_AT_ONCE)
+        columns = features[:, block]
+        is_missing = np.isnan(columns)
+        missing[block] = is_missing.sum(axis=0)
+        infinite[block] = np.isinf(columns).sum(axis=0)
+        least = np.where(is_missing, np.inf, columns).min(axis=0)
+        most = np.where(is_missing, -np.inf, columns).max(axis=0)
+        constant[block] = least >= most  # all missing: inf ≥ −inf
+    return constant, missing, infinite
+
+
+def _named_counts(data: RankingData, counts: Array) -> dict[str, int]:
+    return {data.names[feature]: int(counts[feature]) for feature in np.flatnonzero(counts)}

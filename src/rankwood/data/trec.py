@@ -26,7 +26,8 @@ import numpy as np
 from rankwood._core.checks import read_only
 from rankwood.data import frames
 from rankwood.data.dataset import RankingData
-from rankwood.data.tables.files import COMPRESSIONS, refuse_what_is_no_file, shown
+from rankwood.data.sources import refuse_what_is_no_file
+from rankwood.data.tables.files import COMPRESSIONS, shown
 from rankwood.dtypes import FEATURE, LABEL, SCORE, Array, Floats, Rows
 from rankwood.errors import DataError, DataWarning
 
@@ -129,6 +130,92 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = False) -> JudgedRun:
         tuple(queries[in_run & ~in_qrels].tolist()),
         _warn_of_negative(qrels),
     )
+
+
+def judge_runs(runs: Sequence[Run], qrels: Qrels) -> JudgedRun:
+    """Several runs with the same qrels: all documents that any of them has retrieved, and those that all have missed.
+
+    Queries of the qrels that no run answers are left out. ``scores_of_run`` gives the scores of each.
+    """
+    queries, documents = (
+        np.concatenate([getattr(run, name) for run in runs]) for name in ("query_ids", "doc_ids")
+    )
+    query_codes, doc_codes = (_common_codes(ids, ids[:0])[0] for ids in (queries, documents))
+    keys = query_codes * (int(doc_codes.max()) + 1) + doc_codes
+    first = np.sort(np.unique(keys, return_index=True)[1])
+    return judge_run(Run(queries[first], documents[first], np.zeros(first.size)), qrels)
+
+
+def scores_of_run(run: Run, data: RankingData) -> Floats:
+    """The score of each row of ``data`` in a run; −inf for documents that the run has not retrieved.
+
+    Documents without ids are known by the number of their row in the file, or within the query, from 1: as
+    ``rankwood score`` and the export of an experiment write them. What the run has beyond the data is ignored.
+    """
+    rows, queries, known = _common_codes(_texts(data.query_ids), run.query_ids)
+    is_known = np.bincount(rows, minlength=len(known)) > 0
+    if not is_known[queries].any():
+        raise DataError(
+            f"the run and the data have no query in common: the run has {shown(run.query_ids[0])}, the data "
+            f"{shown(str(data.queries[0]))}. Do they belong together?"
+        )
+    place = max((_places(run, rows, queries, ids) for ids in _ids_of_rows(data)), key=_n_found)
+    if not _n_found(place):
+        raise DataError(
+            f"the run and the data have no document in common: the run has {shown(run.doc_ids[0])}. "
+            "Are these the ids of the data?"
+        )
+    return np.where(place >= 0, run.scores[place], -np.inf)
+
+
+def _places(run: Run, rows: Rows, queries: Rows, ids: Array) -> Rows:
+    """The place of each row of the data in the run, −1 where it has none; ``rows`` and ``queries`` are codes."""
+    row_docs, run_docs, documents = _common_codes(ids, run.doc_ids)
+    return _find(rows * len(documents) + row_docs, queries * len(documents) + run_docs)
+
+
+def _n_found(place: Rows) -> int:
+    return int((place >= 0).sum())
+
+
+def _ids_of_rows(data: RankingData) -> list[Array]:
+    """By which texts a run may name the documents: their ids, else their numbers in the file or within the query."""
+    if data.doc_ids is not None:
+        return [_texts(data.doc_ids)]
+    return [_texts(np.arange(1, data.n_documents + 1)), _texts(_numbers_within_queries(data))]
+
+
+def _numbers_within_queries(data: RankingData) -> Rows:
+    """The number of each row among those of its query, from 1."""
+    first = np.repeat(data.query_offsets[:-1], np.diff(data.query_offsets))
+    numbers: Rows = np.empty(data.n_documents, np.int64)
+    numbers[data.row_order] = np.arange(data.n_documents) - first + 1
+    return numbers
+
+
+def _texts(ids: Any) -> Array:
+    return np.array([str(one) for one in ids.tolist()], object)
+
+
+def distinct_scores(queries: Array, scores: Floats) -> Array:
+    """float32 scores that rank the documents of each query as ``scores`` do, none equal to another of its query.
+
+    Equal scores keep the order of the rows: each is lowered to the next smaller number. Other programs read scores in
+    single precision and order equal ones by document ids, so that only such scores give them the same ranking.
+    """
+    limit = np.finfo(np.float32).max
+    order = np.lexsort((-scores, queries))
+    number = queries[order]
+    values = np.clip(scores[order], -limit, limit).astype(np.float32)
+    is_next = number[1:] == number[:-1]
+    for place in (np.flatnonzero(is_next & (values[1:] >= values[:-1])) + 1).tolist():
+        at = place
+        while at < values.size and is_next[at - 1] and values[at] >= values[at - 1]:
+            values[at] = np.nextafter(values[at - 1], np.float32(-np.inf))
+            at += 1
+    distinct = np.empty_like(values)
+    distinct[order] = values
+    return distinct
 
 
 def read_scores(path: str | os.PathLike[str], n_rows: int | None = None) -> Floats:

@@ -13,16 +13,18 @@ import numpy as np
 import rankwood
 from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
-from rankwood.data.chess.features import FEATURE_NAMES, PAWN, labels_of_scores, move_features
+from rankwood.data.chess.positions import FEATURE_NAMES, PAWN, labels_of_scores, move_features
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.text import read_letor
-from rankwood.data.reading import COMPRESSION_SUFFIXES, write_data
-from rankwood.errors import DataError
+from rankwood.data.reading import write_data
+from rankwood.data.sources import COMPRESSION_SUFFIXES
+from rankwood.errors import DataError, warn_of_former_name
 
 _FOLDER = Path(__file__).parent / "collections"
 _OPENINGS = ("B84", "E97")
-_PARTS = {"train": (0.0, 0.6), "vali": (0.6, 0.8), "test": (0.8, 1.0)}  # shares of the positions
+_PARTS = {"train": (0.0, 0.6), "valid": (0.6, 0.8), "test": (0.8, 1.0)}  # shares of the positions
 
+_FORMER_PART = "vali"
 _LABELS = "gap to the best move in pawns: <= 0.1 is 4, <= 0.2 is 3, < 0.3 is 2, < 0.5 is 1, else 0"
 
 
@@ -34,7 +36,7 @@ def chess(opening: str | None = None, part: str | None = None) -> RankingData:
     opening
         ``"B84"`` (Sicilian, open positions), ``"E97"`` (King's Indian, closed ones), or None for both.
     part
-        ``"train"`` (the first 60 % of each opening's positions), ``"vali"`` (the next 20 %), ``"test"`` (the last
+        ``"train"`` (the first 60 % of each opening's positions), ``"valid"`` (the next 20 %), ``"test"`` (the last
         20 %), or None for all.
 
     Query ids are those of ``chess_positions``, document ids are moves in UCI notation such as ``e2e4``. Labels run
@@ -47,6 +49,9 @@ def chess(opening: str | None = None, part: str | None = None) -> RankingData:
     >>> chess("B84", "test")
     RankingData(3,952 documents, 104 queries, 71 features)
     """
+    if part == _FORMER_PART:
+        warn_of_former_name("chess", part, "valid")
+        part = "valid"
     chosen = [_load(name) for name in _openings(opening)]
     if part is not None:
         chosen = [_part(data, part) for data in chosen]

@@ -17,9 +17,9 @@ import numpy as np
 
 from rankwood import dtypes
 from rankwood._core import checks
-from rankwood._core.memory import memory_of_machine
 from rankwood.data.letor import parse as codes
 from rankwood.data.letor.parse import count_rows, parse_rows, token_end, widest_id
+from rankwood.data.sources import memory_of_machine
 from rankwood.dtypes import Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 
@@ -47,6 +47,7 @@ class Grammar:
     any_order: bool
     n_features: int | None
     max_features: int
+    overflow: float | None = None  # value of features beyond float32; None: an error
 
     @property
     def limit(self) -> int:
@@ -308,9 +309,15 @@ class _Parser:
                 self.labels[row] = value
             else:
                 if abs(value) >= _FLOAT32_OVERFLOW:
-                    self._fail(begin, beyond_float32(token))
+                    value = self._overflown(begin, token)
                 self.features[row, feature] = value
         return n_fixes
+
+    def _overflown(self, position: int, token: bytes) -> float:
+        """What a value beyond float32 counts as, if it is not an error."""
+        if self.grammar.overflow is None:
+            self._fail(position, beyond_float32(token))
+        return self.grammar.overflow
 
     def _fail_for(self, code: int) -> NoReturn:
         """Raise the error the kernel stopped for."""
@@ -466,7 +473,10 @@ def about_value(token: bytes) -> str:
 
 def beyond_float32(token: bytes) -> str:
     """The message for a value beyond float32."""
-    return f"value {excerpt(token)} is beyond float32's range of ±3.4e38. Rescale the feature."
+    return (
+        f"value {excerpt(token)} is beyond float32's range of ±3.4e38. Rescale the feature, or read "
+        'such values as missing: overflow="missing" (--overflow-missing).'
+    )
 
 
 def _about_feature(code: int, token: bytes, detail: int, limit: int, is_declared: bool) -> str:
@@ -476,7 +486,7 @@ def _about_feature(code: int, token: bytes, detail: int, limit: int, is_declared
     if code == codes.NOT_ASCENDING:
         return (
             f"feature id {int(number)} comes after {detail}. "
-            "Ids in a row must ascend; sort them, or pass order='any'."
+            "Ids in a row must ascend; sort them, or pass order='any' (--any-order)."
         )
     if code == codes.DUPLICATE_ID:
         return f"feature id {int(number)} appears twice in the row. Each may appear once."

@@ -7,21 +7,23 @@ Reading has three levels. ``BlockReader`` here hands blocks of lines to threads 
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
 import os
+import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from rankwood._core import checks, threads
-from rankwood._core.memory import memory_of_machine
 from rankwood.data import cache as store
-from rankwood.data.dataset import RankingData
+from rankwood.data.dataset import FilePart, RankingData, refuse_repeated_positions, stacked
 from rankwood.data.letor.blocks import (
     PADDING,
     Block,
@@ -35,19 +37,24 @@ from rankwood.data.letor.blocks import (
 from rankwood.data.letor.write import line_blocks
 from rankwood.data.sources import (
     PathLike,
+    Paths,
     Source,
     display_name,
+    find_inputs,
     is_regular_file,
+    memory_of_machine,
     open_sink,
     open_source,
+    size_and_time,
 )
-from rankwood.dtypes import Array
-from rankwood.errors import DataError, DataWarning
+from rankwood.dtypes import POSITION, Array
+from rankwood.errors import DataError, DataWarning, ParameterError, counted
 
 Progress = Callable[[int, int | None], None]
 
 _ABSENT = {"zero": 0.0, "missing": float("nan")}
 _ORDERS = ("ascending", "any")
+_OVERFLOW = {"error": None, "missing": float("nan")}
 MAX_FEATURES = 100_000  # a larger feature id is assumed to be a mistake
 
 log = logging.getLogger(__name__)
@@ -55,10 +62,13 @@ log = logging.getLogger(__name__)
 BLOCK_BYTES = 1 << 22
 _EXPECTED = "Expected lines as: label qid:ID id:value …"
 _LEAST_BLOCK_BYTES = 1 << 18  # half a millisecond of parsing
+_BLOCKS_PER_THREAD = (
+    4  # of a file that is not large: enough that no thread waits long for the last one
+)
 
 
 def read_letor(
-    path: PathLike,
+    path: Paths,
     *,
     n_features: int | None = None,
     absent: Literal["zero", "missing"] = "zero",
@@ -67,6 +77,8 @@ def read_letor(
     cache: bool | None = None,
     verify: bool = False,
     max_features: int = MAX_FEATURES,
+    overflow: Literal["error", "missing"] = "error",
+    position: int | None = None,
     n_threads: int | None = None,
     progress: Progress | None = None,
 ) -> RankingData:
@@ -75,9 +87,11 @@ def read_letor(
     Parameters
     ----------
     path
-        A file, plain or compressed (gzip, zstd, bzip2), a named pipe, or ``-`` for standard input.
+        A file, plain or compressed (gzip, zstd, bzip2), a named pipe, or ``-`` for standard input; a pattern such as
+        ``day-*.txt.gz``, a folder, or a list of these, which are read as one file. ``s3://``, ``gs://`` and the like
+        are read through pyarrow's file systems.
     n_features
-        Number of columns; a larger feature id is then an error. By default the file's largest id.
+        Number of columns; a larger feature id is then an error. By default the largest id there is.
     absent
         What a feature is that a row does not mention: ``"zero"`` or ``"missing"`` (NaN).
     order
@@ -90,6 +104,12 @@ def read_letor(
         Compare the whole file with the one the binary copy was made from.
     max_features
         A larger feature id is an error: it is assumed to be a mistake.
+    overflow
+        What a value beyond float32's range of ±3.4e38 is: an ``"error"``, or ``"missing"`` (NaN).
+        Istella's collections write 1.79e308 for values that are not known.
+    position
+        For click logs: the number of the feature that holds the position at which each document was
+        shown. It is taken out of the features; the others keep their numbers as names.
     n_threads
         Threads that parse; by default all cores.
     progress
@@ -99,15 +119,61 @@ def read_letor(
     comments that hold ``docid = X``; a row without one gets an empty id if another row has one.
     The result, or the error raised, is the same for any number of threads.
     """
-    grammar = make_grammar(path, n_features, absent, order, max_features)
     n_threads = threads.resolve_threads(n_threads)
 
-    def parse() -> RankingData:
-        return parse_file(path, grammar, strict, n_threads, progress)
+    def read(path: PathLike, progress: Progress | None) -> RankingData:
+        grammar = make_grammar(path, n_features, absent, order, max_features, overflow)
 
-    if not _is_cached(path, cache):
-        return parse()
-    return _read_through_cache(Path(path), grammar, strict, verify, parse)
+        def parse() -> RankingData:
+            return parse_file(path, grammar, strict, n_threads, progress)
+
+        if not _is_cached(path, cache):
+            return parse()
+        return _read_through_cache(Path(path), grammar, strict, verify, parse)
+
+    paths = [file.path for file in find_inputs(path)]
+    if len(paths) == 1:
+        data = read(paths[0], progress)
+        return data if position is None else with_positions(data, position, display_name(paths[0]))
+    sizes = [size_and_time(path)[0] for path in paths]
+    parts = [
+        FilePart(str(path), read(path, _within(progress, sum(sizes[:number]), sum(sizes))))
+        for number, path in enumerate(paths)
+    ]
+    names, ends = [part.name for part in parts], np.cumsum([len(part.data) for part in parts])
+    data = stacked(parts, absent=_ABSENT[absent])
+    _report_query_of_two_files(data, names, ends.tolist(), strict)
+    return data if position is None else with_positions(data, position, names[0])
+
+
+def with_positions(data: RankingData, position: Any, name: str, first_row: int = 0) -> RankingData:
+    """The data with one of their features, by its number, as positions; ``name`` is the file's in messages."""
+    try:
+        number = int(position)
+    except ValueError:
+        raise ParameterError(
+            f"{name}: position must be the number of a feature in LETOR text, got '{position}'."
+        ) from None
+    checks.whole_number("position", number, 1, data.n_features)
+    values = np.asarray(data.features[:, number - 1], np.float64)
+    is_wrong = checks.wrong_positions(values)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        said = checks.said_of_position(float(values[row]))
+        raise DataError(f"{name}, row {first_row + row + 1}: feature {number} is {said}")
+    positions = checks.read_only(values.astype(POSITION))
+    judgments = dataclasses.replace(data.judgments, positions=positions)
+    refuse_repeated_positions(
+        judgments, lambda row: f"{name}, row {first_row + row + 1}: feature {number}"
+    )
+    others = [column for column in range(data.n_features) if column != number - 1]
+    if not others:
+        raise DataError(f"{name}: there are no features but the position.")
+    features = np.ascontiguousarray(data.features[:, others])
+    names = tuple(data.names[column] for column in others)
+    return RankingData.from_judgments(
+        checks.read_only(features), judgments, None if number == data.n_features else names
+    )
 
 
 def write_letor(data: RankingData, path: PathLike, *, skip_zeros: bool = False) -> None:
@@ -124,7 +190,7 @@ def write_letor(data: RankingData, path: PathLike, *, skip_zeros: bool = False) 
         Leave features out that are 0. The last feature of the first row is written all the same, so
         that the number of features is kept.
     """
-    for name in ("row_weights", "query_weights"):
+    for name in ("row_weights", "query_weights", "positions"):
         if getattr(data, name) is not None:
             message = (
                 f"{name} have no place in LETOR text and are not written to {os.fspath(path)}."
@@ -146,6 +212,7 @@ def make_grammar(
     absent: str,
     order: str,
     max_features: int = MAX_FEATURES,
+    overflow: str = "error",
 ) -> Grammar:
     """The options of ``read_letor`` that govern parsing, checked."""
     return Grammar(
@@ -154,6 +221,7 @@ def make_grammar(
         any_order=checks.one_of("order", order, _ORDERS) == "any",
         n_features=None if n_features is None else checks.whole_number("n_features", n_features, 1),
         max_features=checks.whole_number("max_features", max_features, 1),
+        overflow=_OVERFLOW[checks.one_of("overflow", overflow, _OVERFLOW)],
     )
 
 
@@ -179,6 +247,36 @@ def parse_file(
     return data
 
 
+def _within(progress: Progress | None, n_before: int, n_bytes: int) -> Progress | None:
+    """Progress in one of several files, after so many bytes of others and of so many in all."""
+    if progress is None:
+        return None
+    return lambda n_read, _: progress(n_before + n_read, n_bytes)
+
+
+def _report_query_of_two_files(
+    data: RankingData, names: Sequence[str], ends: Sequence[int], strict: bool
+) -> None:
+    """Warn of a query that comes again in a later file, or raise; it may go on from one file in the next."""
+    numbers = data.query_of_row  # by first appearance
+    for name, start, end in zip(names[1:], ends, ends[1:], strict=False):
+        later = np.unique(numbers[start:end])
+        again = later[(later < numbers[:start].max() + 1) & (later != numbers[start - 1])]
+        if again.size:
+            what = f"{name}: query {data.queries.tolist()[int(again[0])]} was in an earlier file already"
+            if strict:
+                raise DataError(
+                    f"{what}. Put the rows of a query together, or read without strict."
+                )
+            warnings.warn(
+                f"{what}; {counted(again.size, 'query')} of this file in all. They are grouped; if an id was used for "
+                "two different queries, make the ids differ.",
+                DataWarning,
+                stacklevel=4,
+            )
+            return
+
+
 def _is_cached(path: PathLike, cache: bool | None) -> bool:
     if cache is False or not is_regular_file(path):
         return False
@@ -194,6 +292,7 @@ def _read_through_cache(
         "any_order": grammar.any_order,
         "n_features": grammar.n_features,
         "max_features": grammar.max_features,
+        **({} if grammar.overflow is None else {"overflow": "missing"}),
     }
     was_parsed = False
 
@@ -203,6 +302,7 @@ def _read_through_cache(
         return parse()
 
     data = store.cached(path, options, read, verify=verify)
+    data = data.with_absent(name_of_absent(grammar.absent))
     if not was_parsed and data.grouping.n_separated:
         if strict:
             parse()  # raises the error, with the line
@@ -232,7 +332,8 @@ class BlockReader:
         self.is_whole = destination is not None
         self.destination = destination or Destination()
         self.memory = MemoryLimit(source.name, memory_of_machine())
-        self.running: deque[tuple[Lines, Future[Block]]] = deque()
+        self.running: deque[Future[tuple[Lines, Block]]] = deque()
+        self.turns = _Turns()
         self.spare: list[bytearray] = []
         self.n_finished = 0
         self.n_lines = 0
@@ -242,24 +343,25 @@ class BlockReader:
     def blocks(self) -> Iterator[Block]:
         """Parse the whole file; the error raised is the first of the file, for any number of threads."""
         try:
-            for lines in self._read():
-                self._start(lines)
+            for block, length in self._read():
+                self._start(block, length)
                 is_first = not self.n_finished  # the size of the table is estimated from it
                 if is_first or len(self.running) > self.n_threads:
                     yield self._finish_one()
             while self.running:
                 yield self._finish_one()
         finally:
-            for _, future in self.running:
+            self.turns.abandon()
+            for future in self.running:
                 future.cancel()
         if self.failure is not None:
             raise self.failure
 
-    def _read(self) -> Iterator[Lines]:
+    def _read(self) -> Iterator[tuple[bytearray, int]]:
         source = self.source
         try:
             for block, length in source.line_blocks(self._block_bytes(), PADDING, self.spare):
-                yield Lines.of(block, length)
+                yield block, length
                 if self.progress is not None:
                     self.progress(source.n_read, source.n_bytes)
         except DataError as error:  # blocks read before it may hold an earlier error
@@ -270,17 +372,25 @@ class BlockReader:
         n_bytes = self.source.n_text_bytes
         if n_bytes is None:
             return BLOCK_BYTES
-        return min(BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, n_bytes // (2 * self.n_threads) + 1))
+        per_thread = n_bytes // (_BLOCKS_PER_THREAD * self.n_threads) + 1
+        return min(BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, per_thread))
 
-    def _start(self, lines: Lines) -> None:
-        table = self.destination.take(lines.n_rows)
-        arguments = (lines, self.grammar, self.memory, table, self.width)
-        self.running.append((lines, threads.submit(self.n_threads, parse_block, *arguments)))
+    def _start(self, block: bytearray, length: int) -> None:
+        number = self.n_finished + len(self.running)
+        arguments = (number, block, length, self.width)
+        self.running.append(threads.submit(self.n_threads, self._parse, *arguments))
+
+    def _parse(self, number: int, block: bytearray, length: int, width: int) -> tuple[Lines, Block]:
+        """Parse a block, on a thread; its rows of the table follow those of the blocks before it."""
+        lines = Lines.of(block, length)
+        with self.turns.of(number):
+            table = self.destination.take(lines.n_rows)
+        return lines, parse_block(lines, self.grammar, self.memory, table, width)
 
     def _finish_one(self) -> Block:
-        lines, future = self.running.popleft()
+        future = self.running.popleft()
         try:
-            block: Block = future.result()
+            lines, block = future.result()
         except LineError as error:
             raise DataError(error.at(self.source.name, self.n_lines)) from None
         if self.is_whole and not self.n_finished:
@@ -292,6 +402,36 @@ class BlockReader:
         self.n_lines += block.n_lines
         self.width = max(self.width, block.features.shape[1])
         return block
+
+
+class _Turns:
+    """Lets threads do something in the order of their numbers, from 0.
+
+    A thread only waits for smaller numbers. It is therefore enough that work is begun in their order, as a pool does,
+    and that ``abandon`` is called if some of it is never begun.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._next = 0
+        self._is_abandoned = False
+
+    @contextlib.contextmanager
+    def of(self, number: int) -> Iterator[None]:
+        """Wait for the turn of ``number``; it ends with the block."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next == number or self._is_abandoned)
+            try:
+                yield
+            finally:
+                self._next = number + 1
+                self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Let nobody wait any longer: what is still running is not looked at."""
+        with self._changed:
+            self._is_abandoned = True
+            self._changed.notify_all()
 
 
 def refuse_nothing(source: Source, n_rows: int) -> None:
@@ -306,7 +446,13 @@ def join_blocks(blocks: list[Block], destination: Destination, absent: float) ->
     """The data of consecutive blocks; ``blocks`` is emptied."""
     query_ids, doc_ids = _join_query_ids(blocks), _join_doc_ids(blocks)
     labels = np.concatenate([block.labels for block in blocks])
-    return RankingData(destination.join(blocks, absent), labels, query_ids, doc_ids)
+    data = RankingData(destination.join(blocks, absent), labels, query_ids, doc_ids)
+    return data.with_absent(name_of_absent(absent))
+
+
+def name_of_absent(absent: float) -> str:
+    """The name of a value of features that a row does not mention."""
+    return "missing" if absent != absent else "zero"  # noqa: PLR0124 - NaN
 
 
 def _join_query_ids(blocks: list[Block]) -> Array:

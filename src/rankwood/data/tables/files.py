@@ -13,7 +13,6 @@ import csv
 import io
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,17 @@ import numpy as np
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data import frames
 from rankwood.data.frames import refuse_twins
+from rankwood.data.sources import (
+    Located,
+    PathLike,
+    Paths,
+    RemoteFile,
+    file_name,
+    find_inputs,
+    locate,
+    open_file,
+    refuse_what_is_no_file,
+)
 from rankwood.dtypes import Array, Features
 from rankwood.errors import DataError, UnknownName
 
@@ -32,12 +42,15 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _CSV_BLOCK = 4 << 20  # bytes parsed at a time; a line must fit
 _PIECE_VALUES = 1 << 21  # values decoded at a time from a Parquet file
 _COLUMN_BUFFER = 1 << 16  # bytes buffered per column if rows are read in order
+_MOST_ROWS_LOOKED_AT = 1 << 20  # of a CSV file, for all columns of text
 _PIECE_ROWS = 1 << 13  # rows of a piece; the rows being filled stay in the cache
 # Texts of a missing number in CSV. An identifier is missing only if its field is empty.
 _MISSING = ("", "nan", "NaN", "NAN", "-nan", "-NaN", "NA", "N/A", "<NA>", "null", "NULL", "None")
 _TEXT_IN_NUMBERS = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL
 )
+
+_LONGEST_MESSAGE = 2000  # characters of what pyarrow says that are looked at
 
 Piece = tuple[int, Any]  # the number of its first row, and an Arrow record batch
 
@@ -66,29 +79,38 @@ class TableSource:
     ]  # arguments: number columns, identifier columns
     n_rows: int | None = None  # if the file states it
     metadata: dict[bytes, bytes] = field(default_factory=dict)
-    has_types: bool = True  # False for CSV
+    schema: Any = None  # the types of the columns; None for CSV
     n_read: Callable[[], int] | None = None
+
+    @property
+    def has_types(self) -> bool:
+        """Whether columns have types; CSV has text only."""
+        return self.schema is not None
 
 
 @contextlib.contextmanager
-def open_table(path: Path, *, by_rows: bool = False) -> Iterator[TableSource]:
+def open_table(
+    path: PathLike, *, by_rows: bool = False, first_row: int = 0
+) -> Iterator[TableSource]:
     """Open a table; any problem with the file becomes a ``DataError`` that names it.
 
     With ``by_rows`` every piece has all columns, and a Parquet file of one row group is not read as
-    a whole; without it, large files are read faster.
+    a whole; without it, large files are read faster. Pieces that end before ``first_row`` are left
+    out where the format allows it.
     """
     import pyarrow as pa
 
+    path = locate(path)
     form = table_format(path)
     refuse_what_is_no_file(path)
     try:
         with contextlib.ExitStack() as stack:
             if form.kind == ".parquet":
-                yield _open_parquet(path, stack, by_rows)
+                yield _open_parquet(path, stack, by_rows, first_row)
             elif form.kind in DELIMITERS:
                 yield _open_csv(path, form, stack)
             else:
-                yield _open_arrow(path, stack)
+                yield _open_arrow(path, stack, first_row)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
@@ -98,6 +120,11 @@ def open_table(path: Path, *, by_rows: bool = False) -> Iterator[TableSource]:
 
 def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Features) -> None:
     """Write the Arrow arrays ``others``, then the features, as the columns of ``schema``."""
+    write_batches(path, schema, _batches(schema, others, features))
+
+
+def write_batches(path: Path, schema: Any, batches: Iterator[Any]) -> None:
+    """Write record batches of ``schema`` as they come; the file appears when it is complete."""
     form = table_format(path)
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}.")
@@ -107,28 +134,34 @@ def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Feat
         if form.kind in DELIMITERS:
             with _output(temporary, form.compression) as file:
                 file.write(_csv_line(schema.names, DELIMITERS[form.kind]))
-                for batch in _batches(schema, others, features):
+                for batch in batches:
                     file.write(_csv_text(batch, DELIMITERS[form.kind]))
         else:
-            _write_typed(temporary, form, schema, _batches(schema, others, features))
+            _write_typed(temporary, form, schema, batches)
 
 
-def read_column(path: str | os.PathLike[str], name: str) -> Array:
-    """The values of column ``name`` of a table file, one per row: text or whole numbers."""
+def read_column(paths: Paths, name: str) -> Array:
+    """The values of column ``name`` of table files, one per row: text or whole numbers."""
     import pyarrow as pa
 
-    with open_table(Path(path)) as source:
-        if name not in source.names:
-            raise UnknownName(f"column of {Path(path).name}", name, source.names)
-        kept = [batch.column(name) for _, batch in source.pieces([], [name])]
-        if not kept:
-            raise DataError(f"{path}: there are no rows.")
-        return frames.identifiers(name, pa.chunked_array(kept))
+    kept = []
+    for file in find_inputs(paths):
+        with open_table(file.path) as source:
+            if name in dict(file.keys):
+                n_rows = sum(batch.num_rows for _, batch in source.pieces([], source.names[:1]))
+                kept.append(pa.repeat(pa.scalar(dict(file.keys)[name]), n_rows))
+                continue
+            if name not in source.names:
+                raise UnknownName(f"column of {file_name(file.path)}", name, source.names)
+            kept += [batch.column(name) for _, batch in source.pieces([], [name])]
+    if not sum(map(len, kept)):
+        raise DataError(f"{paths}: there are no rows.")
+    return frames.identifiers(name, pa.chunked_array(kept))
 
 
-def table_format(path: Path) -> TableFormat:
+def table_format(path: PathLike) -> TableFormat:
     """The format of a table file by its name."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix.lower() for suffix in Path(file_name(path)).suffixes]
     last = suffixes[-1] if suffixes else ""
     if last in COMPRESSIONS and len(suffixes) > 1 and suffixes[-2] in DELIMITERS:
         return TableFormat(suffixes[-2], COMPRESSIONS[last])
@@ -140,16 +173,40 @@ def table_format(path: Path) -> TableFormat:
     )
 
 
-def refuse_what_is_no_file(path: Path) -> None:
-    """Raise if the path does not exist, is a folder or is an empty file."""
+def text_columns(path: PathLike, names: Sequence[str]) -> dict[str, str]:
+    """Those of the columns of a CSV file that hold text, each with the first such text of the first million rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: dict[str, str] = {}
+    with open_table(path) as source:
+        for first_row, batch in source.pieces([], names):
+            for name in names:
+                texts = batch.column(name)
+                try:
+                    texts.filter(pc.invert(pc.is_in(texts, pa.array(_MISSING)))).cast(pa.float64())
+                except pa.ArrowInvalid:
+                    text = next(text for text in texts.to_pylist() if not _is_number(text))
+                    found.setdefault(name, text)
+            if first_row + batch.num_rows >= _MOST_ROWS_LOOKED_AT:
+                break
+    return {name: found[name] for name in names if name in found}
+
+
+def _is_number(text: str) -> bool:
     try:
-        status = path.stat()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if stat.S_ISDIR(status.st_mode):
-        raise DataError(f"{path} is a folder; pass a file.")
-    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
-        raise DataError(f"{path} is empty.")
+        float(text)
+    except ValueError:
+        return text in _MISSING
+    return True
+
+
+class TextInNumbersError(DataError):
+    """A column of a CSV file is to hold numbers, and has text."""
+
+    def __init__(self, where: str, column: str, text: str) -> None:
+        self.where, self.column, self.text = where, column, text
+        super().__init__(f"{where}column '{column}': {shown(text)} is not a number.")
 
 
 def shown(text: str) -> str:
@@ -160,12 +217,14 @@ def shown(text: str) -> str:
 # Reading.
 
 
-def _open_parquet(path: Path, stack: contextlib.ExitStack, by_rows: bool) -> TableSource:
+def _open_parquet(
+    path: Located, stack: contextlib.ExitStack, by_rows: bool, after: int
+) -> TableSource:
     import pyarrow.parquet as pq
 
     file = stack.enter_context(
         pq.ParquetFile(
-            os.fspath(path),
+            stack.enter_context(path.open()) if isinstance(path, RemoteFile) else os.fspath(path),
             page_checksum_verification=True,
             buffer_size=_COLUMN_BUFFER if by_rows else 0,
             pre_buffer=not by_rows,  # it would load whole row groups
@@ -175,11 +234,11 @@ def _open_parquet(path: Path, stack: contextlib.ExitStack, by_rows: bool) -> Tab
     refuse_twins(names)
 
     def pieces(numbers: Sequence[str], identifiers: Sequence[str]) -> Iterator[Piece]:
-        read = _parquet_rows if by_rows else _parquet_pieces
-        return read(file, [*numbers, *identifiers])
+        wanted = [*numbers, *identifiers]
+        return _parquet_rows(file, wanted, after) if by_rows else _parquet_pieces(file, wanted)
 
     metadata = dict(file.schema_arrow.metadata or {})
-    return TableSource(names, pieces, int(file.metadata.num_rows), metadata)
+    return TableSource(names, pieces, int(file.metadata.num_rows), metadata, file.schema_arrow)
 
 
 def _parquet_pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
@@ -197,17 +256,23 @@ def _parquet_pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
         first_row += n_rows
 
 
-def _parquet_rows(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
-    first_row = 0
-    for batch in file.iter_batches(max(1, _PIECE_VALUES // len(wanted)), columns=wanted):
+def _parquet_rows(file: Any, wanted: Sequence[str], after: int) -> Iterator[Piece]:
+    n_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    ends = np.cumsum([0, *n_rows])
+    first_group = int(np.searchsorted(ends[1:], after, side="right"))
+    first_row = int(ends[first_group])
+    size, groups = max(1, _PIECE_VALUES // len(wanted)), list(range(first_group, len(n_rows)))
+    for batch in file.iter_batches(size, row_groups=groups, columns=wanted) if groups else ():
         yield first_row, batch
         first_row += batch.num_rows
 
 
-def _open_arrow(path: Path, stack: contextlib.ExitStack) -> TableSource:
+def _open_arrow(path: Located, stack: contextlib.ExitStack, after: int) -> TableSource:
     import pyarrow as pa
 
-    source = stack.enter_context(pa.memory_map(os.fspath(path)))
+    source = stack.enter_context(
+        path.open() if isinstance(path, RemoteFile) else pa.memory_map(os.fspath(path))
+    )
     is_file = source.read(6) == b"ARROW1"  # the stream format has no magic bytes
     source.seek(0)
     reader = stack.enter_context(
@@ -220,16 +285,17 @@ def _open_arrow(path: Path, stack: contextlib.ExitStack) -> TableSource:
         batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
         first_row = 0
         for batch in batches:
-            batch.validate(full=True)  # a damaged file must not crash the process
-            yield first_row, batch.select([*numbers, *identifiers])
+            if first_row + batch.num_rows > after:
+                batch.validate(full=True)  # a damaged file must not crash the process
+                yield first_row, batch.select([*numbers, *identifiers])
             first_row += batch.num_rows
 
-    return TableSource(names, pieces, None, dict(reader.schema.metadata or {}))
+    return TableSource(names, pieces, None, dict(reader.schema.metadata or {}), reader.schema)
 
 
-def _open_csv(path: Path, form: TableFormat, stack: contextlib.ExitStack) -> TableSource:
-    raw = stack.enter_context(path.open("rb"))
-    file: Any = raw
+def _open_csv(path: Located, form: TableFormat, stack: contextlib.ExitStack) -> TableSource:
+    raw = stack.enter_context(open_file(path))
+    file: Any = stack.enter_context(io.BufferedReader(raw))
     if form.compression is not None:
         import pyarrow as pa
 
@@ -246,7 +312,7 @@ def _open_csv(path: Path, form: TableFormat, stack: contextlib.ExitStack) -> Tab
             first_row += batch.num_rows
 
     n_read = raw.tell if raw.seekable() else None
-    return TableSource(names, pieces, has_types=False, n_read=n_read)
+    return TableSource(names, pieces, n_read=n_read)
 
 
 def _csv_header(file: BinaryIO, delimiter: str) -> tuple[str, ...]:
@@ -320,16 +386,13 @@ def _csv_error(message: str, ragged: list[Any], names: Sequence[str]) -> DataErr
         )
     if message.startswith("straddling"):
         return DataError(f"there is a row longer than {_CSV_BLOCK:,} bytes.")
+    if len(message) > _LONGEST_MESSAGE:  # it holds the value, which may be of any length
+        message = f"{message[:_LONGEST_MESSAGE]}'"
     match = _TEXT_IN_NUMBERS.search(message)
     if match is None:
         return DataError(f"{_one_line(message)}.")
     column, row, text = match.groups()
-    name = names[int(column)]
-    where = "" if row is None else f"row {row}, "
-    return DataError(
-        f"{where}column '{name}': {shown(text)} is not a number. Encode text as numbers, or pass "
-        f"drop=['{name}'], or doc='{name}' if it names the documents."
-    )
+    return TextInNumbersError("" if row is None else f"row {row}, ", names[int(column)], text)
 
 
 def _one_line(error: object) -> str:
