@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import rankwood as rw
 from rankwood.errors import DataError, MissingExtra, ModelError, ParameterError, UnknownName
 from rankwood.exports import rules
-from rankwood.exports.exporting import FORMATS, READERS
-from rankwood.exports.verify import check_decisions
+from rankwood.exports.exporting import FORMATS, READERS, check_decisions
 from tests.reference import awkward
 from tests.reference import forest as reference
 
@@ -304,7 +303,7 @@ def test_a_file_that_says_something_else_is_noticed(format_name, change, rng):
     """The check of splits and the check of scores see a changed number, whichever it is."""
     if format_name == "onnx":
         pytest.importorskip("onnx")
-    from rankwood.exports.verify import compare_scores
+    from rankwood.exports.exporting import compare_scores
     from rankwood.exports.writing import WriteOptions
 
     forest = awkward.forest(rng, awkward.SOLR_THRESHOLDS)

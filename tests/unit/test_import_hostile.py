@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+import subprocess
+import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rankwood as rw
 from rankwood.errors import ModelError, RankwoodError
+from rankwood.exports import exporting
 from rankwood.exports.exporting import FORMATS, READERS, _read
 from rankwood.exports.writing import WriteOptions
 from tests.reference import awkward, engines
@@ -395,3 +401,59 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "x").write_text("")
     with pytest.raises(rw.errors.UnknownName, match="format 'lightgmb' is not known"):
         rw.import_model(tmp_path / "x", "lightgmb")
+
+
+# The worst case of every pattern that a reader of foreign files matches: what makes it fail at the very end, after as
+# many divisions as there are. Doubling a text may take twice the time, not four times.
+WORST = {
+    ("reading", "_NUMBER", "fullmatch"): lambda n: "1" * n + "x",
+    ("reading", "_WHOLE", "fullmatch"): lambda n: "1" * n + "x",
+    ("ranklib", "_TAG", "match"): lambda n: "<" + "a" * n + " " * n,
+    ("ranklib", "_WEIGHT", "search"): lambda n: "weight" + " " * n + " weight=" * (n // 8),
+    ("xgboost", "_NUMBERED", "fullmatch"): lambda n: "f" + "1" * n + "x",
+    ("c_source", "_TABLE", "search"): lambda n: "static const int rankwood_a[1] = {" * (n // 34),
+    ("c_source", "_SCALAR", "search"): lambda n: (
+        "static const double rankwood_base = \n" * (n // 36)
+    ),
+    ("c_source", "_PLAIN", "match"): lambda n: "a" * n + "\n",
+}
+
+
+def patterns_of_readers():
+    """Every pattern that a module of the exports defines."""
+    for path in sorted(Path(exporting.__file__).parent.glob("*.py")):
+        module = importlib.import_module(f"rankwood.exports.{path.stem}")
+        for name, value in vars(module).items():
+            if isinstance(value, re.Pattern):
+                yield path.stem, name
+
+
+def test_every_pattern_of_a_reader_has_its_worst_case_here():
+    assert set(patterns_of_readers()) == {key[:2] for key in WORST}
+
+
+@pytest.mark.parametrize("key", WORST, ids=lambda key: f"{key[0]}{key[1]}")
+def test_no_pattern_is_tried_in_every_division(key):
+    """A million characters would take hours where time grows with the square; a child is ended after a minute."""
+    module, name, how = key
+    text = WORST[key](1_000_000)
+    code = (
+        f"import sys; from rankwood.exports.{module} import {name} as pattern\n"
+        f"pattern.{how}(sys.stdin.read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("n_digits", [32_000, 1_000_000])
+def test_numbers_of_thousands_of_digits_are_refused_at_once(n_digits, tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_text(
+        '## LambdaMART\n\n<ensemble><tree id="1" weight="1"><split><output>'
+        + "1" * n_digits
+        + "x</output></split></tree></ensemble>"
+    )
+    with pytest.raises(ModelError, match="must be a finite number"):
+        rw.import_model(path, "ranklib")

@@ -12,24 +12,22 @@ The life of an export
    the weights of trees into their leaves. Where the engine does not compare ``value <= threshold`` in float32, the
    functions of ``rules`` move thresholds so that it decides as Rankwood does. The result is bytes; no file exists yet.
 3. The format's ``read`` parses the bytes into ``rules.FileTrees``, the numbers as written.
-4. ``verify.check_decisions`` compares every split under the engine's ``rules.EngineRules``; ``verify.compare_scores``
-   scores documents from the file. More than rounding is an error.
-5. The file is written atomically, and a ``verify.Certificate`` returned.
+4. ``exporting.check_decisions`` compares every split under the engine's ``rules.EngineRules``;
+   ``exporting.compare_scores`` scores documents from the file. More than rounding is an error.
+5. The file is written atomically, and a ``exporting.Certificate`` returned.
 
 ``rankwood.import_model`` takes the way back: ``read``, then ``reading.into_forest``, which moves thresholds to ours.
 
 Modules
 -------
 ``exporting``
-    ``export``, ``import_model`` and the list of formats.
+    ``export``, ``import_model`` and the list of formats; comparison of splits and scores, and the certificate.
 ``rules``
     ``EngineRules``, ``FileTrees``, and moved thresholds.
 ``writing``
     Helpers of writers: plain forests, nested texts, names, refusals.
 ``reading``
     Helpers of readers: ``TreeBuilder``, checks of untrusted texts and JSON, ``into_forest``.
-``verify``
-    Comparison of splits and scores; the certificate.
 ``ranklib``, ``xgboost``, ``solr``, ``lightgbm``, ``lightgbm_json``, ``onnx``, ``plain_json``, ``c_source``
     One format each.
 
@@ -51,7 +49,7 @@ How to add a format
    function ``notes(forest, options)`` may add notes to the certificate.
 2. List it in ``exporting.FORMATS``, with ``has_third_children=True`` if its splits may have three children, and in
    ``exporting.READERS`` if it can be imported. The docstring of ``export`` names the formats.
-3. Name it in the help of ``rankwood export`` (``cli/export.py``).
+3. Name it in the help of ``rankwood export`` (``cli/models.py``).
 
 The tests of all formats in ``tests/unit/test_exports.py`` run for a new entry of ``FORMATS`` by themselves.
 """

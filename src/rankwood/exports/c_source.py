@@ -32,7 +32,7 @@ RULES = EngineRules(
 _PER_LINE = 12
 _PLAIN = re.compile(r"[A-Za-z0-9_ .()=-]")
 _TABLE = re.compile(r"static const (?:int|float|double) rankwood_(\w+)\[\d+\] = \{([^{}]*)\};")
-_SCALAR = re.compile(r"static const double rankwood_(divisor|base) = ([^;]+);")
+_SCALAR = re.compile(r"static const double rankwood_(divisor|base) = ([^;\n]+);")
 _CODE = """\
 /* The score of one document: the higher, the more relevant. A missing value is NaN. */
 double score(const float *features)

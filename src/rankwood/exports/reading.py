@@ -27,7 +27,10 @@ _SIDES = ("left", "right", "missing")
 # The left and the right child, as items still to be read, and whether missing values go left.
 Children = tuple[Any, Any, bool]
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+# No two parts of a pattern may take the same characters one after the other: a text that fails is then tried in every
+# division, which takes minutes for a number of some thousand digits.
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_MOST_DIGITS = 1000  # of a number's text; looked at before the pattern
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _SHOWN = 30
 
@@ -220,7 +223,7 @@ def text_of(content: bytes) -> str:
 
 def number_of(text: Any, what: str) -> float:
     """A finite number from its text."""
-    if isinstance(text, str) and _NUMBER.fullmatch(text.strip()) and len(text) <= 1000:
+    if isinstance(text, str) and len(text) <= _MOST_DIGITS and _NUMBER.fullmatch(text.strip()):
         number = float(text)
         if math.isfinite(number):
             return number
@@ -229,7 +232,7 @@ def number_of(text: Any, what: str) -> float:
 
 def whole_of(text: Any, what: str) -> int:
     """A whole number from its text."""
-    if isinstance(text, str) and _WHOLE.fullmatch(text.strip()):
+    if isinstance(text, str) and len(text) <= _MOST_DIGITS and _WHOLE.fullmatch(text.strip()):
         return int(text)
     raise ModelError(f"{what} must be a whole number, got {_shown(text)}.")
 

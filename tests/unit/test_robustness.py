@@ -1,0 +1,214 @@
+"""The attacks of ``benchmarks/robustness.py`` at small counts, and what holds in forked children."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwood as rw
+from benchmarks import robustness
+from rankwood._core.threads import lazy
+from rankwood.rankers.save import estimators
+
+pytestmark = pytest.mark.jit_only
+
+QUICK = {"files": 40, "lines": 2000, "kills": 2, "signals": 1, "threads": 64, "forks": 20}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", robustness.ROWS)
+def test_an_attack_leaves_nothing_bad(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(robustness.rounds, "SECONDS_BETWEEN", 0.0)
+    figures = robustness.ROWS[name](QUICK, tmp_path)
+    assert robustness.n_bad(figures) == 0, figures
+
+
+def test_a_row_that_finds_something_bad_says_so():
+    def attempt(case):
+        if case == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if case == 2:
+            time.sleep(60)
+        if case == 3:
+            raise ZeroDivisionError
+        return "same"
+
+    figures = robustness.in_children(range(5), attempt, seconds=1.0)
+    assert figures["outcomes"] == {
+        "same": 2,
+        f"signal {signal.SIGKILL}": 1,
+        "hang": 1,
+        "escaped: ZeroDivisionError": 1,
+    }
+    assert robustness.n_bad({"part": figures}) == 3
+
+
+def in_child(work):
+    """The exit code of a forked child that does ``work``; -9 if it hangs."""
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0)
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -signal.SIGKILL
+
+
+class Slow:
+    """Something that takes a moment to compute."""
+
+    def __init__(self):
+        self.begun, self.end = threading.Event(), threading.Event()
+
+    @lazy
+    def value(self):
+        """A value."""
+        self.begun.set()
+        self.end.wait(10)
+        return object()
+
+
+def test_a_child_forked_while_a_property_is_computed_does_not_wait_for_it():
+    busy, other = Slow(), Slow()
+    thread = threading.Thread(target=lambda: busy.value)
+    thread.start()
+    busy.begun.wait(10)
+    other.end.set()
+    try:
+        # functools.cached_property of Python 3.11 has one lock for all objects of the class.
+        assert in_child(lambda: other.value) == 0
+    finally:
+        busy.end.set()
+        thread.join()
+
+
+def test_a_lazy_property_is_computed_once_and_kept():
+    one = Slow()
+    one.end.set()
+    assert one.value is one.value
+    assert "value" in vars(one)
+    assert Slow.value.__doc__ == "A value."
+
+
+def test_no_property_of_the_package_holds_a_lock():
+    files = Path(rw.__file__).parent.rglob("*.py")
+    assert [path for path in files if "@functools.cached_property" in path.read_text()] == []
+
+
+def _fit(data):
+    return rw.GBRT(2, min_leaf=2, n_threads=2).fit(data).predict(data).tobytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_children_of_every_kind_fit_and_score(method):
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    expected = _fit(data)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(_fit, [data] * 4) == [expected] * 4
+
+
+@pytest.mark.slow
+def test_loky_fits_and_scores():
+    from joblib import Parallel, delayed
+
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    assert Parallel(2)(delayed(_fit)(data) for _ in range(4)) == [_fit(data)] * 4
+
+
+WHOLE = [
+    (name, parameter)
+    for name, kind in estimators().items()
+    if name not in ("AutoRanker", "MLPRanker")
+    for parameter, declared in kind._parameters.items()
+    if type(declared.default) is int or parameter in ("max_leaves", "max_depth", "early_stopping")
+]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint16, np.uint64])
+def test_a_number_of_numpy_becomes_pythons_where_parameters_are_checked(kind):
+    for name, parameter in WHOLE:
+        model = estimators()[name]()
+        given = kind(3)
+        model.set_params(**{parameter: given})
+        assert (
+            model.get_params(deep=False)[parameter] is given
+        )  # the constructor's part is not ours
+        try:
+            model._check_parameters()
+        except rw.errors.ParameterError:
+            continue  # of rules about several parameters
+        assert type(model.get_params(deep=False)[parameter]) is int, (name, parameter)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_leaves": np.uint16(40_000)},
+        {"max_leaves": np.int16(20)},
+        {"min_leaf": np.uint8(3)},
+        {"max_depth": np.uint8(3)},
+        {"features_per_node": np.float32(0.5)},
+        {"n_trees": np.int32(3)},
+    ],
+)
+def test_such_numbers_give_the_same_model(options):
+    data = rw.make_ranking(20, 10, 6, seed=1)
+    plain = {name: value.item() for name, value in options.items()}
+    base = {"n_trees": 3, "min_leaf": 2}
+    one = rw.LambdaMART(**base | options).fit(data)
+    assert pickle.dumps(one.forest_) == pickle.dumps(
+        rw.LambdaMART(**base | plain).fit(data).forest_
+    )
+
+
+def test_early_stopping_of_numpy_stops():
+    """It was no int to ``isinstance``, and rounds without improvement were never counted."""
+    data, valid = rw.make_ranking(20, 10, 6, seed=1), rw.make_ranking(10, 10, 6, seed=2)
+    options = {"n_trees": 60, "learning_rate": 0.9, "min_leaf": 2}
+    one = rw.GBRT(early_stopping=np.int64(2), **options).fit(data, valid=valid)
+    assert len(one.history_) == len(
+        rw.GBRT(early_stopping=2, **options).fit(data, valid=valid).history_
+    )
+    assert len(one.history_) < 60
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"min_leaf": 2**63},
+            "min_leaf must be a whole number between 1 and 9,007|between 1 and 90071",
+        ),
+        ({"warm_start": "no"}, "warm_start must be True or False, got 'no'"),
+    ],
+)
+def test_values_that_kernels_cannot_take_are_refused(options, message):
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    with pytest.raises(rw.errors.ParameterError, match=message):
+        rw.GBRT(2, **options).fit(data)
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e-300])
+def test_weights_and_labels_beyond_float64_are_named(weight):
+    data = rw.make_ranking(10, 8, 4, seed=1)
+    weights = np.ones(data.n_documents)
+    weights[3] = weight
+    with pytest.raises(rw.errors.DataError, match=r"the weight of row 3 .* is 1e[+-]300"):
+        rw.GBRT(2).fit(data, sample_weight=weights)
+    with pytest.raises(rw.errors.DataError, match=r"labels\[\d+\] is .*beyond 1e\+110"):
+        rw.GBRT(2).fit(data.features, data.labels * 1e200)
