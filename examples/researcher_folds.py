@@ -12,8 +12,8 @@ from pathlib import Path
 
 import rankwood as rw
 
-RANKERS = {
-    "RF": {"kind": "RandomForest", "n_trees": 50},
+RANKERS = {  # a hundred trees each, at most
+    "RF": {"kind": "RandomForest", "n_trees": 100},
     "MART": {"kind": "GBRT", "n_trees": 100, "max_leaves": 15, "early_stopping": 20},
     "LambdaMART": {"kind": "LambdaMART", "n_trees": 100, "max_leaves": 15, "early_stopping": 20},
     "BROOF": {"kind": "BROOF", "n_rounds": 10, "n_trees": 10, "max_leaves": 30},

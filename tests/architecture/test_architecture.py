@@ -23,13 +23,13 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 MOST_LINES_OF_A_MODULE = 800
 MOST_LINES_OF_A_FUNCTION = 60
-MOST_FILES = 224  # 220 when the packages were made; since then beam, leaves, auto and trials
+MOST_FILES = 220
 MOST_ENTRIES_OF_A_FOLDER = 18
 SMALL_FILE = 50  # lines; a smaller file needs a reason
 MOST_SMALL_FILES = 20
 
 # Entries of a folder beyond the limit. The package's own list is the architecture.
-LONG_FOLDERS = {"": 21}
+LONG_FOLDERS = {"": 23}
 # Documented parts of the standard library whose names begin with an underscore.
 PUBLIC_DESPITE_THEIR_NAME = {"_replace", "_fields", "_asdict", "_make", "_exit"}
 
@@ -217,7 +217,7 @@ def test_only_the_command_line_prints():
     assert printing <= {"cli/printing.py"}
 
 
-def test_three_doors_to_numba():
+def test_four_doors_to_numba():
     using = set()
     for path, node in nodes_of(ast.Import, ast.ImportFrom):
         modules = (
@@ -227,7 +227,7 @@ def test_three_doors_to_numba():
         )
         if any(module.split(".")[0] in ("numba", "llvmlite") for module in modules):
             using.add(name_of(path))
-    assert using <= {"_core/jit.py", "_core/lanes.py", "_core/team.py"}
+    assert using <= {"_core/jit.py", "_core/lanes.py", "_core/linked.py", "_core/team.py"}
 
 
 def test_the_digest_covers_every_name_that_a_kernel_uses():

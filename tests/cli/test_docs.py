@@ -149,7 +149,7 @@ def test_every_name_in_the_tour_exists():
 
 def reference_rows():
     """One row of the reference page per measure and per option, from the definitions themselves."""
-    from rankwood.measures.options import FORMS, show
+    from rankwood.measures.measure import FORMS, show
 
     cutoffs = {
         "optional": "may have one",
@@ -159,8 +159,12 @@ def reference_rows():
     }
     for name, form in FORMS.items():
         options = ", ".join(f"`{option}`" for option in form.options) or "none"
-        pooled = "over all documents" if form.is_pooled else "mean over queries"
-        yield f"| `{name}` | {form.meaning} | {cutoffs[form.cutoff]} | {options} | {pooled} |"
+        over = (
+            "over all documents, or `over=queries`"
+            if "over" in form.options
+            else "mean over queries"
+        )
+        yield f"| `{name}` | {form.meaning} | {cutoffs[form.cutoff]} | {options} | {over} |"
     for option in dict.fromkeys(o for form in FORMS.values() for o in form.options.values()):
         default = "the data's" if option.default is None else show(option.default)
         users = ", ".join(name for name, form in FORMS.items() if option in form.options.values())

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankwood as rw
-from rankwood.cli import score
+from rankwood.cli import models
 from rankwood.data.reading import write_data
 
 FORMATS = ("tsv", "parquet", "trec", "numbers")
@@ -48,7 +48,7 @@ def files(data, model, tmp_path) -> Path:
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(score, "_PART_ROWS", 20)
+    monkeypatch.setattr(models, "_PART_ROWS", 20)
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -98,16 +98,16 @@ def test_parts_give_what_the_whole_gives(rankwood, files, name, form):
 
 
 def test_parts_are_small(rankwood, files, data, monkeypatch):
-    monkeypatch.setattr(score, "_PART_VALUES", 24)  # of 4 features: six rows
+    monkeypatch.setattr(models, "_PART_VALUES", 24)  # of 4 features: six rows
     sizes = []
-    score_parts = score._score
+    score_parts = models._score
 
     def spied(parts, *arguments):
         for part in score_parts(parts, *arguments):
             sizes.append(part.data.n_documents)
             yield part
 
-    monkeypatch.setattr(score, "_score", spied)
+    monkeypatch.setattr(models, "_score", spied)
     assert rankwood("score", "m.rankwood", "data.parquet", "-o", "out.tsv").code == 0
     assert sum(sizes) == data.n_documents
     longest = int(np.diff(data.query_offsets).max())
@@ -196,8 +196,11 @@ def test_names_decide_which_column_is_which(rankwood, files, data):
     pq.write_table(table.drop(["b"]), "lacking.parquet")
     lacking = rankwood("score", "named.rankwood", "lacking.parquet")
     assert lacking.code == 2
-    assert "lacking.parquet: " in lacking.err
-    assert "the data lack 'b'" in lacking.err
+    assert "lacking.parquet lacks 1 of the 4 features of the model: 'b'. It has" in lacking.err
+    everything = table.append_column("url", [["/"] * len(table)])
+    pq.write_table(everything, "more.parquet")
+    more = rankwood("score", "named.rankwood", "more.parquet")
+    assert (more.code, more.out) == (0, one.out)
 
 
 def test_data_without_queries_have_no_ranks(rankwood, files, data, model):
@@ -268,13 +271,13 @@ def test_fields_with_tabs_and_blanks(rankwood, files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["m.rankwood"], "Missing argument 'DATA'"),
+        (["m.rankwood"], "Missing argument 'DATA...'"),
         (["data.csv", "data.txt"], "data.csv is not a model file"),
         (["nothing", "data.txt"], "nothing: No such file"),
         (["m.rankwood", "dta.txt"], "Did you mean"),
         (["m.rankwood", "empty.txt"], "empty.txt is empty"),
-        (["m.rankwood", "narrow.csv"], "narrow.csv: the model knows 4 features, but the data have 1"),
-        (["m.rankwood", "wide.txt"], "wide.txt, line 1, column"),
+        (["m.rankwood", "narrow.csv"], "narrow.csv has 1 column that may be features, but the model knows 4. Say which with --features"),
+        (["m.rankwood", "wide.txt"], "wide.txt has features up to 5, but the model was trained on 4. Say which to take with --features"),
         (["m.rankwood", "data.parquet", "--query", "query"], "column 'query' is not known"),
         (["m.rankwood", "data.parquet", "--label", "grade"], "column 'grade' is not known"),
         (["m.rankwood", "data.txt", "--format", "tvs"], "Did you mean 'tsv'?"),

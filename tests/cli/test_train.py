@@ -254,7 +254,7 @@ def test_a_model_of_other_features_is_refused(rankwood, parts):
 OFTEN = """
 import sys
 from rankwood.cli.main import main
-from rankwood.training import checkpoint
+from rankwood.training import rounds as checkpoint
 checkpoint.SECONDS_BETWEEN = 0.05
 sys.exit(main(sys.argv[1:]))
 """

@@ -33,7 +33,7 @@ CALLS = {
     ),
     "OrdinalRanker": (
         ("--n-trees", 3, "--max-leaves", 6, "--seed", 7),
-        lambda: rw.OrdinalRanker(rw.RandomForest(3, max_leaves=6, seed=7)),
+        lambda: rw.OrdinalRanker(rw.RandomForest(3, max_leaves=6), seed=7),
         12,
     ),
     "OrdinalRanker clipped": (
@@ -136,7 +136,8 @@ def test_a_configuration_file(rankwood, parts):
     ],
 )
 def test_a_mistake_is_a_message_and_exit_code_2(rankwood, parts, arguments, message):
-    outcome = rankwood("train", "--data", parts[0], "--model", "OrdinalRanker", *arguments)
+    model = () if "--model" in arguments else ("--model", "OrdinalRanker")
+    outcome = rankwood("train", "--data", parts[0], *model, *arguments)
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert not Path("model.rankwood").exists()

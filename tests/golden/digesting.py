@@ -50,6 +50,10 @@ def _parts(value: Any, digits: int | None) -> Iterator[bytes]:
         yield from _parts(value.to_dict(), digits)
     elif dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
+        if (
+            getattr(value, "positions", 0) is None
+        ):  # data that are no click log, as before there were any
+            names.remove("positions")
         yield from _parts({name: getattr(value, name) for name in names if name[0] != "_"}, digits)
     elif isinstance(value, list | tuple):
         yield f"{len(value)} items".encode()

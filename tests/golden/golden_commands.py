@@ -48,12 +48,21 @@ JSON_CALLS = {
     "inspect": "inspect test.csv --against train.csv",
     "inspect-gaps": "inspect gaps.csv",
     "inspect-letor": "inspect test.txt",
+    "data-list": "data list mq2008",
     **{f"inspect-model-{name}": f"inspect {name}.rankwood" for name in _MODELS},
     "auto": (
         "auto train.csv --valid valid.csv --time none --n-trials 3 --out new.rankwood "
         "--candidates RandomForest(n_trees=3,max_leaves=6),RankSVM"
     ),
+    "tune": (
+        "tune train.csv --valid valid.csv --model RandomForest:n_trees=3 --space max_leaves=2,6 --trials 2 "
+        "--out new.rankwood"
+    ),
     "evaluate": "evaluate forest.rankwood test.csv --bootstrap 100",
+    "clicks-simulate": "clicks simulate test.csv --ranking forest.rankwood --ranking scores.txt --sessions 40 --out new.csv",
+    "clicks-bias": "clicks bias log.csv --method harvest --bootstrap 20 --out new.json",
+    "clicks-evaluate": "clicks evaluate log.csv --ranking forest.rankwood --ranking boosted.rankwood --bias bias.json",
+    "clicks-interleave": "clicks interleave forest.rankwood boosted.rankwood test.csv --sessions 50",
     "evaluate-measures": "evaluate boosted.rankwood test.csv -m ndcg@5[gain=linear] -m p@5 -m auc --preset mslr",
     "compare": "compare forest.rankwood boosted.rankwood linear.rankwood --data test.csv --baseline forest.rankwood --queries 2",
     "compare-one-measure": "compare lambdas.rankwood linear.rankwood --data test.csv -m map --tests t --queries 2",
@@ -115,6 +124,9 @@ TEXT_CALLS = {
             "inspect-model-broof",
             "inspect-model-blend",
             "evaluate",
+            "clicks-bias",
+            "clicks-evaluate",
+            "clicks-interleave",
             "compare",
             "explain-importance",
             "explain-query",
@@ -244,6 +256,7 @@ def prepare(folder: Path) -> None:
     for name, text in _BROKEN.items():
         (folder / f"broken-{name}.txt").write_text(text, encoding="utf-8")
     _prepare_rankings(folder)
+    _prepare_clicks(folder)
     for name, case in _MODELS.items():
         rw.save(fitted(case), folder / f"{name}.rankwood")
     rw.export(fitted("GBRT"), folder / "trees.json", "json")
@@ -251,6 +264,16 @@ def prepare(folder: Path) -> None:
     (folder / "costs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "settings.toml").write_text(_SETTINGS, encoding="utf-8")
     (folder / "run.toml").write_text(_RUN, encoding="utf-8")
+
+
+def _prepare_clicks(folder: Path) -> None:
+    """A click log of the test part, and a bias."""
+    test = part("/test")
+    scores = [test.features[:, number].astype(float) for number in (0, 1)]
+    rw.simulate_clicks(test, scores, sessions=3000, cutoff=4, noise=0.3, seed=1).write(
+        folder / "log.csv"
+    )
+    rw.position_bias(None, [1.0, 0.5, 0.4, 0.3]).save(folder / "bias.json")
 
 
 def _prepare_rankings(folder: Path) -> None:
@@ -329,9 +352,8 @@ def plain_text(text: str) -> str:
 def plain_json(text: str) -> str:
     """JSON, laid out anew, with rounded floats and without what is not of the answer itself."""
     value = json.loads(text)
-    if {"python", "system", "threads"} <= set(
-        value
-    ):  # versions: what is installed is the machine's
+    is_versions = isinstance(value, dict) and {"python", "system", "threads"} <= set(value)
+    if is_versions:  # what is installed is the machine's
         value = {name: f"<{name}>" for name in list(value)[: list(value).index("cache folder") + 1]}
     return json.dumps(_plain(value), indent=1, ensure_ascii=False) + "\n"
 

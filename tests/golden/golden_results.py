@@ -585,7 +585,7 @@ def _design_of_folds(_: Path) -> Any:
     options = {"where": where, "repetitions": 2, "n_threads": 1}
     found = [
         rw.factorial_design(broof, factors, folds, replicates=replicates, **options)
-        for replicates in ("repetitions", "all", "folds")
+        for replicates in ("repetitions", "folds")
     ]
     return [found, [each.critical() for each in found], str(found[0])]
 

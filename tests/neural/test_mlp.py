@@ -11,7 +11,7 @@ import pytest
 import rankwood as rw
 from rankwood.cli.main import main
 from rankwood.errors import DataError, ParameterError, RunError
-from rankwood.losses.ndcg_loss2 import gains_over_ideal, ndcg_loss2pp
+from rankwood.rankers.mlp import gains_over_ideal, ndcg_loss2pp
 from tests.reference import ndcg_loss2 as reference
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")

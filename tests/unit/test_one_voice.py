@@ -19,14 +19,17 @@ RANKERS = [
 ]
 # What may differ from ranker to ranker, since the papers' sizes do; every other shared parameter has one default.
 OWN_DEFAULTS = {
+    "dropout",  # of trees, and of a network's units
+    "device",  # a network is trained by another library
     "bag", "base", "budget", "early_stopping", "features_per_node", "l2", "learning_rate", "loss", "max_leaves", "measure", "min_leaf",
-    "min_split", "n_folds", "n_rounds", "n_trees", "patience", "validation", "weighting",
+    "min_split", "n_folds", "n_rounds", "n_trees", "patience", "seed", "validation", "weighting",
 }  # fmt: skip
 OWN_TYPES = {
     "base",
     "layer",
     "loss",
     "max_leaves",
+    "measure",  # rankers that watch several measures take lists and functions too
 }  # rankers, losses, layers; leaves that forests choose
 
 BAD = [

@@ -5,8 +5,9 @@ that whatever the command line can do, Python can do too.
 
 The life of a command
     1. The console script calls ``main.run``, which calls ``main.main`` with the arguments.
-    2. ``main.COMMANDS`` maps names to functions. ``train`` and ``compare-missing`` have stand-ins there; if one of the
-       two is called, ``main.load_lazy_commands`` imports ``lazy_commands`` and replaces the stand-in.
+    2. ``main.COMMANDS`` maps names to functions. ``train``, ``auto``, ``tune`` and ``compare-missing`` have stand-ins
+       there; if one of them is called, ``main.load_lazy_commands`` imports ``lazy_commands`` and replaces the stand-in.
+       All are of the class ``options.Command``, which refuses an option that is given twice and would be used once.
     3. typer reads the options by the annotations of the function. ``options.with_reading_options`` has put the options
        of the panel "Reading" into the signature; the function gets them as one object, ``reading``.
     4. The function checks the names of the files to be written (``options.Outputs``), reads data (``reading(path)``),
@@ -16,13 +17,13 @@ The life of a command
        0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted.
 
 Where the parts are
-    main           the table of commands, ``--version``, ``--verbose``, exit codes
+    main           the table of commands, ``--version``, ``--verbose``, exit codes; warm-up and versions
     options        options that several commands share, and what is made of them: data, estimators, outputs
     parameters     an option per parameter of the rankers, made from the estimators; texts turned into their values
     printing       everything that is printed; no other module of the package prints
-    lazy_commands  train, compare-missing
+    lazy_commands  train, auto, tune, compare-missing
     the others     commands: data (convert, data …), demo, evaluate (evaluate, compare), experiment (experiment,
-                   report), explain, export (export, import), inspect, maintenance (warm-up, versions), score, serve,
+                   report), explain, inspect, models (score, serve, export, import),
                    studies (best-sizes, bias-variance, convergence, cost-curve, factorial, front, learning-curve),
                    transfer
 

@@ -1,15 +1,19 @@
-"""``rankwood convert`` and ``rankwood data``: convert data, make data, and look after the cache of parsed files."""
+"""``rankwood convert``, ``bin`` and ``data``: convert, bin and make data, list collections, look after the cache."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwood._core.threads import Terminated
 from rankwood.cli import printing
 from rankwood.cli.options import (
+    DATA_FORMATS,
     DATA_OR_STDIN,
+    Dask,
+    Json,
     NoNotices,
     NoProgress,
     Reading,
@@ -20,17 +24,22 @@ from rankwood.cli.options import (
     with_reading_options,
 )
 from rankwood.cli.printing import reports_errors
-from rankwood.errors import RunError
+from rankwood.errors import ParameterError, RunError, counted
 
 if TYPE_CHECKING:
+    from rankwood.binning.folder import BinnedFolder
+    from rankwood.data.collections import Collection
     from rankwood.data.dataset import RankingData
 
-app = typer.Typer(help="Make data, and look after the cache of parsed files.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make data, list public collections, and look after the cache of parsed files.",
+    no_args_is_help=True,
+)
 
 
 @with_reading_options
 def convert_command(
-    source: Annotated[str, argument("IN", DATA_OR_STDIN)],
+    source: Annotated[list[str], argument("IN...", DATA_OR_STDIN)],
     target: Annotated[
         str,
         argument(
@@ -59,12 +68,138 @@ def convert_command(
 
     data = reading(source)
     if normalise is not None:
-        from rankwood.data.normalise import normalise_per_query
+        from rankwood.data.features import normalise_per_query
 
         data = normalise_per_query(data, method=normalise)
     write_data(data, target, skip_zeros=skip_zeros)
     if target != "-" and not reading.quiet:
         _tell_size(target, data)
+
+
+@with_reading_options
+def bin_command(
+    paths: Annotated[
+        list[str] | None,
+        argument(
+            "PATHS",
+            f"{DATA_FORMATS}.",
+        ),
+    ] = None,
+    *,
+    out: Annotated[
+        Path | None, option("The folder that the result goes to.", "--out", "-o", metavar="FOLDER")
+    ] = None,
+    bins: Annotated[
+        Path | None,
+        option("Bin by the bins of this folder, as validation data must be.", metavar="FOLDER"),
+    ] = None,
+    check: Annotated[
+        Path | None,
+        option("Compare every byte of a folder with its checksums.", metavar="FOLDER"),
+    ] = None,
+    max_bins: Annotated[int, option("Most bins of a feature.", min=2, max=255)] = 255,
+    sample: Annotated[int, option("Rows that the bins are made from.", min=1)] = 200_000,
+    seed: Seed = 0,
+    unsorted: Annotated[
+        bool,
+        switch(
+            "--unsorted",
+            "Keep the rows in their order; training on them takes up to twice as long.",
+        ),
+    ] = False,
+    overwrite: Annotated[
+        bool, switch("--overwrite", "Replace other binned data in --out.")
+    ] = False,
+    dask: Dask = None,
+    reading: Reading,
+) -> None:
+    """Bin data that may be larger than memory, to a folder that rankwood train takes as --data and --valid.
+
+    The files are read two or three times in blocks, in less than 1 GB of memory. The rows of a query must be together;
+    they may go on in the next file. The folder has a byte per value and some 40 bytes per row. Models are, to the byte,
+    those of the files in memory. It keeps no raw features: linear rankers and networks cannot use it.
+
+    Whatever interrupts it, the same command goes on where it stopped. With --dask, one worker of the cluster does the
+    work: PATHS and FOLDER are on a disk that this machine shares with it.
+
+    Example: rankwood bin day-*.parquet --out train.bin --label grade --query session
+
+    Example: rankwood bin vali.parquet --out vali.bin --bins train.bin --label grade --query session
+
+    Example: rankwood train --model LambdaMART --data train.bin --valid vali.bin
+
+    Example: rankwood bin --check train.bin
+    """
+    from rankwood.binning.folder import check_binned
+
+    if check is not None:
+        if paths or out is not None:
+            raise ParameterError("--check looks at one folder: leave out PATHS and --out.")
+        whole = check_binned(check)
+        printing.say(f"{check}: every byte is as it was written, {_size_of(whole)}")
+        return
+    if not paths or out is None:
+        lacking = "PATHS" if not paths else "--out"
+        raise ParameterError(f"{lacking} is missing. See: rankwood bin --help.")
+    from rankwood.training.bin_files import bin_files
+
+    what = paths[0] if len(paths) == 1 else f"{len(paths)} paths"
+    options = {name: value for name, value in reading.options.items() if name in _BIN_OPTIONS}
+    options |= {
+        "bins": bins,
+        "max_bins": max_bins,
+        "sample": sample,
+        "seed": seed,
+        "sort": False if unsorted else None,
+        "overwrite": overwrite,
+    }
+    with printing.reading(what, reading.quiet) as progress:
+        try:
+            if dask is not None:
+                binned = _bin_on_dask(dask, paths, out, options)
+            else:
+                binned = bin_files(paths, out, progress=progress, **options)
+        except (KeyboardInterrupt, Terminated, RunError):
+            printing.notice(f"what is done is kept in {out}; the same command goes on from there.")
+            raise
+    if not reading.quiet:
+        printing.notice(f"{out}: {_size_of(binned)}")
+
+
+def _bin_on_dask(
+    address: str, paths: list[str], out: Path, options: dict[str, Any]
+) -> BinnedFolder:
+    """What ``bin_files`` gives, made by a worker of a cluster."""
+    from rankwood.experiments.workers import dask_client
+    from rankwood.training.bin_files import bin_files
+
+    absolute = [path if "://" in path else str(Path(path).absolute()) for path in paths]
+    with dask_client(address) as client:
+        future = client.submit(bin_files, absolute, out.absolute(), pure=False, **options)
+        binned: BinnedFolder = future.result()
+    return binned
+
+
+_BIN_OPTIONS = (
+    "label",
+    "query",
+    "doc",
+    "row_weight",
+    "query_weight",
+    "position",
+    "features",
+    "drop",
+    "absent",
+    "order",
+    "overflow",
+    "n_threads",
+)
+
+
+def _size_of(binned: BinnedFolder) -> str:
+    data = binned.data
+    queries = "" if data.query_ids is None else f"{counted(data.n_queries, 'query')}, "
+    return f"{counted(binned.n_rows, 'document')}, {queries}{counted(binned.n_features, 'feature')}"
 
 
 @app.command("chess")
@@ -143,12 +278,12 @@ def chess_command(
                 timeout=timeout,
                 progress=progress,
             )
-        except (KeyboardInterrupt, RunError):
+        except (KeyboardInterrupt, Terminated, RunError):
             _tell_what_is_kept(Path(f"{target}.partial"))
             raise
     if not quiet:
         n_moves = sum(len(position.scores) for position in built)
-        printing.notice(f"{target}: {len(built):,} positions, {n_moves:,} moves")
+        printing.notice(f"{target}: {counted(len(built), 'position')}, {counted(n_moves, 'move')}")
         printing.notice(f"{description_path(target)}: their description")
 
 
@@ -205,13 +340,73 @@ def cache(
     entries = store.entries()
     if clear:
         store.clear()
-        printing.say(f"{len(entries):,} entries removed")
+        printing.say(f"{counted(len(entries), 'entry')} removed")
         return
     if not entries:
         printing.say("the cache is empty")
         return
     rows = [(str(entry.source), f"{entry.n_bytes / 2**20:,.1f}") for entry in entries]
     printing.show_table(("file", "MiB"), rows)
+
+
+_COUNTS = ("folds", "queries", "documents", "features", "labels")
+
+
+@app.command("list")
+@reports_errors
+def list_command(
+    name: Annotated[
+        str | None, argument("NAME", "Of a collection, to show where it is from and its quirks.")
+    ] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List the public collections that Rankwood knows, with the counts that are checked; with NAME, all about one.
+
+    None comes with Rankwood. Once unpacked, rankwood inspect FOLDER --collection NAME checks one, and an experiment's
+    file reads it by [data] collection = "NAME" and path = "FOLDER". A dash is a count that is not checked.
+
+    Example: rankwood data list mslr-web10k
+    """
+    from rankwood.data.collections import available, known_collection
+
+    shown = list(available().values()) if name is None else [known_collection(name)]
+    if as_json:
+        printing.show_json([_described(one) for one in shown])
+    elif name is None:
+        rows = [[one.name, one.title, *_counts(one)] for one in shown]
+        printing.show_table(["name", "collection", *_COUNTS], rows, left=2)
+    else:
+        (one,) = shown
+        printing.heading(one.title)
+        counts = zip(_COUNTS, _counts(one), strict=True)
+        facts = [("about", one.description), ("from", one.source), ("files", one.layout), *counts]
+        printing.show_facts([*facts, *([("to know", one.notes)] if one.notes else [])])
+
+
+def _described(collection: Collection) -> dict[str, Any]:
+    """A collection for scripts; null is a count that is not checked."""
+    return {
+        "name": collection.name,
+        "title": collection.title,
+        "description": collection.description,
+        "source": collection.source,
+        "files": collection.layout,
+        "folds": collection.n_folds,
+        "parts": list(collection.parts),
+        **collection.counts(),
+        "features": list(collection.features),
+        "greatest_label": collection.greatest_label,
+        "notes": collection.notes,
+    }
+
+
+def _counts(collection: Collection) -> list[str]:
+    """Folds, queries, documents, features and labels, as a table shows them."""
+    counts = ["–" if count is None else f"{count:,}" for count in collection.counts().values()]
+    widths = " or ".join(map(str, collection.features))
+    last = collection.greatest_label
+    return [str(collection.n_folds), *counts, widths, "–" if last is None else f"0–{last}"]
 
 
 def _tell_what_is_kept(partial: Path) -> None:
@@ -221,11 +416,12 @@ def _tell_what_is_kept(partial: Path) -> None:
         n_positions = sum(line.endswith(b"\n") for line in file) - 1
     if n_positions > 0:
         printing.notice(
-            f"{n_positions:,} positions are kept in {partial}; the same command goes on from there."
+            f"{counted(n_positions, 'position')} kept in {partial}; the same command goes on from there."
         )
 
 
 def _tell_size(target: str, data: RankingData) -> None:
     printing.notice(
-        f"{target}: {data.n_documents:,} documents, {data.n_queries:,} queries, {data.n_features:,} features"
+        f"{target}: {counted(data.n_documents, 'document')}, {counted(data.n_queries, 'query')}, "
+        f"{counted(data.n_features, 'feature')}"
     )

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
     from rankwood.experiments.results import RunResults
 
-_PARTS = ("train", "vali", "test")
+_PARTS = ("train", "valid", "test")
 _N_SHOWN = 3  # moves per ranker on a board
 _MEASURE = "ndcg@10"
 _EXPERIMENT = """\
-# Six rankers of five papers, three repetitions each. Run it again with: rankwood experiment {folder}/demo.toml
+# Six rankers of five papers, three repetitions each; LightGBM and XGBoost where they are installed.
+# Run it again with: rankwood experiment {folder}/demo.toml
 [data]
 train = "train.txt"
-vali = "vali.txt"
+valid = "valid.txt"
 test = "test.txt"
 
 [run]
@@ -57,10 +58,25 @@ n_trees = 200
 early_stopping = 30
 
 [[algorithm]]
+name = "LightGBM"
+kind = "lightgbm"
+optional = true
+early_stopping = 30
+params = {{ objective = "lambdarank", num_iterations = 200 }}
+
+[[algorithm]]
+name = "XGBoost"
+kind = "xgboost"
+params = {{ objective = "rank:ndcg", num_boost_round = 200 }}
+early_stopping = 30
+optional = true
+
+[[algorithm]]
 name = "BROOF"
 kind = "BROOF"
-n_rounds = 20
-n_trees = 10
+loss = "lambda"
+n_rounds = 15
+n_trees = 20
 max_leaves = 400
 
 [[algorithm]]
@@ -93,14 +109,16 @@ def command(
 ) -> None:
     """Rank the legal moves of chess positions: an experiment with six rankers, its report, a model, two boards.
 
+    LightGBM and XGBoost take part where they are installed.
+
     Everything is written to a folder, with the commands that repeat each step.
     """
     from rankwood.cli.inspect import facts
-    from rankwood.data.summary import summarise
+    from rankwood.data.splits import summarise
 
     folder.mkdir(parents=True, exist_ok=True)
     printing.heading("1. Take chess positions, their legal moves labelled by an engine, in parts")
-    train, vali, test = write_parts(folder, positions)
+    train, valid, test = write_parts(folder, positions)
 
     printing.heading(f"2. Look at the training part   (rankwood inspect {folder}/train.txt)")
     printing.show_facts(facts(summarise(train)))
@@ -113,7 +131,7 @@ def command(
 
     path = folder / "LambdaMART.rankwood"
     printing.heading(f"5. Keep a model   (rankwood train --model LambdaMART … --out {path})")
-    model = train_ranker(train, vali, path, seed)
+    model = train_ranker(train, valid, path, seed)
 
     printing.heading("6. Look at two test positions: what LambdaMART would play, and the engine")
     show_boards(test, model.predict(test), "LambdaMART", folder)
@@ -149,6 +167,8 @@ def compare_rankers(folder: Path, jobs: int | None, seed: int) -> RunResults:
     with printing.cells(_MEASURE, quiet=False) as progress:
         results = run_experiment(file, jobs=jobs, progress=progress)
     show_results(results)
+    for name, why in results.record.get("left_out", {}).items():
+        printing.say(f"{name} is left out: {why}")
     return results
 
 
@@ -161,12 +181,12 @@ def write_report_of(results: RunResults, folder: Path) -> Path:
     return page
 
 
-def train_ranker(train: RankingData, vali: RankingData, path: Path, seed: int) -> Any:
+def train_ranker(train: RankingData, valid: RankingData, path: Path, seed: int) -> Any:
     """LambdaMART as in the experiment, saved."""
     from rankwood.rankers.boosted import LambdaMART
     from rankwood.rankers.save import save
 
-    ranker = LambdaMART(n_trees=200, early_stopping=30, seed=seed).fit(train, valid=vali)
+    ranker = LambdaMART(n_trees=200, early_stopping=30, seed=seed).fit(train, valid=valid)
     save(ranker, path)
     printing.say(f"   {path}: {ranker.forest_.n_trees} trees")
     return ranker
@@ -174,8 +194,8 @@ def train_ranker(train: RankingData, vali: RankingData, path: Path, seed: int) -
 
 def show_boards(test: RankingData, scores: Any, ranker: str, folder: Path) -> None:
     """Two positions, one that the ranker gets right and one that it does not, as text and as SVG files."""
-    from rankwood.data.chess.board import board_svg, board_text
     from rankwood.data.chess.collection import chess_positions
+    from rankwood.data.chess.positions import board_svg, board_text
 
     positions = chess_positions()
     for verdict, query, moves in chosen_positions(test, scores):

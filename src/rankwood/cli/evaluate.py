@@ -1,33 +1,38 @@
 """``rankwood evaluate`` and ``rankwood compare``: measures of one ranking, and of several on the same queries.
 
 ``evaluate`` gives values with intervals and conventions; it takes a model, scores, or a TREC run with its qrels.
-``compare`` takes models and scores, tests their differences, and may write the page of ``rankwood report``.
+``compare`` takes models, scores and TREC runs, tests their differences, and may write the page of ``rankwood report``.
 """
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from rankwood.cli import printing
 from rankwood.cli.options import (
     DATA_FORMATS,
-    LABELLED_DATA,
     Json,
     Level,
+    OnOverlap,
     Outputs,
     Reading,
     Seed,
     argument,
+    data_option,
+    features_of_all,
     file_option,
     option,
     switch,
+    tell_of_overlap,
+    typed_again,
     with_reading_options,
 )
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError, ParameterError, counted
 
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     from rankwood.evaluation.evaluate import Evaluation
 
 _DEFAULT_MEASURES = ["ndcg@10", "map", "err@10"]
-_DEFAULT_TESTS = ["wilcoxon", "t", "randomization"]
+_DEFAULT_TESTS = ["t", "wilcoxon", "randomization"]
 
 
 @with_reading_options
@@ -49,12 +54,15 @@ def evaluate_command(
             "(TSV, Parquet, numbers); or a TREC run file.",
         ),
     ],
-    data: Annotated[str, argument("DATA", f"{DATA_FORMATS}; for a TREC run file its qrels.")],
+    data: Annotated[
+        list[str], argument("DATA...", f"{DATA_FORMATS}; for a TREC run file its qrels.")
+    ],
     *,
     measure: Annotated[
         list[str] | None,
         option(
-            "Such as ndcg@10, 'ndcg@5\\[gain=linear,empty=1]', map, p@5; may be repeated.",
+            "Such as ndcg@10, 'ndcg@5\\[gain=linear,empty=1]', map, p@5; may be repeated. auc, pauc, rmse are of all "
+            "documents together, 'rmse\\[over=queries]' is a mean over queries.",
             "--measure",
             "-m",
         ),
@@ -90,9 +98,14 @@ def evaluate_command(
     per_query: Annotated[
         Path | None, file_option("Also write every query's values to FILE (tab-separated).")
     ] = None,
+    trained_on: Annotated[
+        list[str] | None,
+        data_option("The training data: are queries or documents of DATA among them?"),
+    ] = None,
+    on_overlap: OnOverlap = None,
     bootstrap: Annotated[
         int, option("Resamples of the queries for the 95 % interval.", min=1)
-    ] = 1000,
+    ] = 10_000,
     seed: Seed = 0,
     as_json: Json = False,
     reading: Reading,
@@ -116,43 +129,65 @@ def evaluate_command(
     elif complete or condense:
         raise ParameterError("--complete and --condense are for TREC run files.")
     elif is_model:
-        from rankwood.rankers.save import load, n_features_of  # heavy: only models need it
+        from rankwood.rankers.save import features_of, load  # heavy: only models need it
 
         model = load(scores)
-        judged_data, options["by"] = read_data(data, by, reading, n_features_of(model))
+        judged_data, options["by"] = read_data(data, by, reading, features_of(model))
         values = model.predict(judged_data)
     else:
         _refuse_missing_scores(scores, data)
         judged_data, options["by"] = read_data(data, by, reading)
         values = read_scores_of(scores, judged_data)
+    _look_for_overlap(judged_data, trained_on, on_overlap, reading)
     result = evaluate(values, judged_data, measure or _DEFAULT_MEASURES, **options)
     if per_query is not None:
         _write_per_query(result, judged_data, per_query)
     Outputs(as_json=as_json).show(result)
 
 
-def _refuse_missing_scores(scores: str, data: str) -> None:
-    """Say what is wrong with SCORES before the data are read, which may take long."""
-    from rankwood.data.tables.files import refuse_what_is_no_file
+def _look_for_overlap(
+    data: RankingData, trained_on: list[str] | None, rule: str | None, reading: Reading
+) -> None:
+    """Say which queries and documents are in the training data too, where these are named."""
+    if not trained_on:
+        if rule is not None:
+            raise ParameterError(
+                "--on-overlap needs the training data: name them with --trained-on."
+            )
+        return
+    if data.n_features == 0:
+        raise ParameterError(
+            "--trained-on compares features, which a TREC run and its qrels have not."
+        )
+    from rankwood.data.reading import ModelFeatures
 
-    if scores == data == "-":
+    columns = ModelFeatures(data.n_features, data.feature_names)
+    parts = (data, reading(trained_on, model=columns))
+    tell_of_overlap(rule, parts, ("test", "training"), reading.quiet)
+
+
+def _refuse_missing_scores(scores: str, data: Sequence[str]) -> None:
+    """Say what is wrong with SCORES before the data are read, which may take long."""
+    from rankwood.data.sources import refuse_what_is_no_file
+
+    if scores == "-" and "-" in data:
         raise ParameterError("SCORES and DATA cannot both be standard input; name one of them.")
     if scores != "-":
         refuse_what_is_no_file(Path(scores))
 
 
 def read_data(
-    path: str, by: str | None, reading: Reading, n_features: int | None = None
+    paths: Sequence[str], by: str | None, reading: Reading, model: Any = None
 ) -> tuple[RankingData, Any]:
-    """The data, and the segment of each row if ``by`` names a column."""
-    from rankwood.data.reading import is_table
+    """The data, with the features of ``model`` if it is known, and the segment of each row if ``by`` is a column."""
+    from rankwood.data.sources import find_inputs, is_table
 
-    if by is not None and is_table(path):
+    if by is not None and is_table(find_inputs(paths)[0].path):
         from rankwood.data.tables.files import read_column
 
-        segments = read_column(path, by)
-        return reading(path, drop=(*reading.options["drop"], by)), segments
-    data = reading(path, n_features=n_features)
+        segments = read_column(paths, by)
+        return reading(paths, model=model, drop=(*reading.options["drop"], by)), segments
+    data = reading(paths, model=model)
     return data, None if by is None else _feature(data, by)
 
 
@@ -166,14 +201,21 @@ def _feature(data: RankingData, name: str) -> Array:
 
 
 def _read_run(
-    run_path: str, qrels_path: str, by: str | None, complete: bool, condense: bool, quiet: bool
+    run_path: str,
+    qrels_paths: Sequence[str],
+    by: str | None,
+    complete: bool,
+    condense: bool,
+    quiet: bool,
 ) -> tuple[Array, RankingData, dict[str, Any]]:
     """Scores and judged documents of a run, and what ``evaluate`` must know of them."""
     from rankwood.data.trec import judge_run, read_qrels, read_run
 
     if by is not None:
         raise ParameterError("--by needs a column of the data; a run and its qrels have none.")
-    run, qrels = read_run(run_path), read_qrels(qrels_path)
+    if len(qrels_paths) > 1:
+        raise ParameterError("a TREC run is evaluated on one file of qrels.")
+    run, qrels = read_run(run_path), read_qrels(qrels_paths[0])
     judged = judge_run(run, qrels, complete=complete)
     if not quiet:
         _tell_of_queries(judged.missing_queries, judged.unjudged_queries, complete)
@@ -189,19 +231,25 @@ def _tell_of_queries(missing: tuple[str, ...], unjudged: tuple[str, ...], comple
     if missing:
         what = "counted as answered by nothing" if complete else "left out; --complete counts them"
         printing.notice(
-            f"{len(missing):,} queries of the qrels are not in the run (such as {missing[0]}): {what}"
+            f"{_are(missing, 'of the qrels')} not in the run (such as {missing[0]}): {what}"
         )
     if unjudged:
         printing.notice(
-            f"{len(unjudged):,} queries of the run are not in the qrels (such as {unjudged[0]}): left out"
+            f"{_are(unjudged, 'of the run')} not in the qrels (such as {unjudged[0]}): left out"
         )
+
+
+def _are(queries: tuple[str, ...], of: str) -> str:
+    return f"{counted(len(queries), 'query')} {of} {'is' if len(queries) == 1 else 'are'}"
 
 
 def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
     """A line per query; an empty field where a measure leaves the query out."""
     from rankwood._core.files import atomic_path, explained_writing
 
-    names = [str(row.measure) for row in result]
+    names = [
+        str(row.measure.over_queries) for row in result
+    ]  # of a pooled measure, each query's own
     columns = [row.per_query.tolist() for row in result]
     lines = ["\t".join(["query", *names])]
     for number, query in enumerate(data.queries.tolist()):
@@ -215,16 +263,20 @@ def _write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
 
 @with_reading_options
 def compare_command(
+    context: typer.Context,
     systems: Annotated[
         list[str],
         argument(
             "MODEL_OR_SCORES...",
-            "Two or more: model files, or scores in the order of DATA's rows, as rankwood score writes them "
-            "(TSV, Parquet, numbers).",
+            "Two or more: model files, scores in the order of DATA's rows, as rankwood score writes them "
+            "(TSV, Parquet, numbers), or TREC run files.",
         ),
     ],
     *,
-    data: Annotated[str, option(LABELLED_DATA, metavar="DATA")],
+    data: Annotated[
+        list[str],
+        data_option(f"{DATA_FORMATS}; with labels; or qrels, if all systems are TREC runs."),
+    ],
     measure: Annotated[
         list[str] | None,
         option("Such as ndcg@10 or map; may be repeated. The first decides.", "--measure", "-m"),
@@ -247,12 +299,31 @@ def compare_command(
     ] = None,
     tests: Annotated[
         list[str] | None,
-        option("wilcoxon, t or randomization; may be repeated. All by default."),
+        option("t, wilcoxon or randomization; may be repeated. All by default."),
+    ] = None,
+    test: Annotated[
+        str | None,
+        option(
+            "Which of the tests decides what is significant, and gives the interval; the first by default.",
+            metavar="TEST",
+        ),
     ] = None,
     correction: Annotated[
         str, option("For several comparisons: holm, bonferroni or none.")
     ] = "holm",
     level: Level = 0.05,
+    margin: Annotated[
+        float | None,
+        option(
+            "The largest difference that counts as none: adds tests of equivalence, such as 0.01.",
+        ),
+    ] = None,
+    across_measures: Annotated[
+        bool, switch("--across-measures", "Correct over the comparisons by all measures together.")
+    ] = False,
+    resamples: Annotated[
+        int, option("Draws of random signs, and resamples of the queries.", min=1)
+    ] = 10_000,
     queries: Annotated[
         int, option("How many of the queries that changed most to show.", min=0)
     ] = 10,
@@ -269,6 +340,8 @@ def compare_command(
     Example: rankwood compare old.rankwood new.rankwood --data test.txt.gz --baseline old.rankwood
 
     Example: rankwood compare bm25.txt new.rankwood --data test.parquet -m ndcg@10 -m map --html comparison.html
+
+    Example: rankwood compare bm25.run dense.run --data qrels.txt --preset trec_eval
     """
     from rankwood.evaluation.compare import compare
 
@@ -277,27 +350,73 @@ def compare_command(
     baselines = [_baseline(given, names) for given in baseline or ()]
     against = baselines[0] if len(baselines) == 1 else baselines or None
     loaded = {name: _model(path) for name, path in names.items()}
-    judged_data, segments = read_data(data, by, reading, _widest(loaded))
+    judged_data, segments, judged = _judged(data, by, reading, loaded)
     result = compare(
         {name: _scores(names[name], model, judged_data) for name, model in loaded.items()},
         judged_data,
         measure or _DEFAULT_MEASURES,
         baseline=against,
         preset=preset,
+        n_threads=reading.options["n_threads"],
         by=segments,
         tests=tests or _DEFAULT_TESTS,
+        test=test,
         correction=correction,
         level=level,
+        margin=margin,
+        across_measures=across_measures,
+        n_resamples=resamples,
+        n_bootstrap=resamples,
         n_changed=queries,
+        judged=judged,
         seed=seed,
-        n_threads=reading.options["n_threads"],
     )
-    repeated = _repeated(systems, data, measure, baselines)
+    repeated = typed_again(context, ("csv", "html", "as_json", "queries", "quiet"))
+    drawn = {"resamples": resamples, "seed": seed}
     outputs.show(
         result,
         csv=result.write_csv,
-        html=lambda page: _write_report(result, judged_data, page, against, repeated),
+        html=lambda page: _write_report(result, judged_data, page, against, repeated, drawn),
     )
+
+
+def _judged(
+    paths: Sequence[str], by: str | None, reading: Reading, loaded: dict[str, Any]
+) -> tuple[RankingData, Any, Array | None]:
+    """The labelled documents, their segments, and which of them are judged: of data, or of the qrels of runs."""
+    from rankwood.data.reading import is_qrels_file
+    from rankwood.data.trec import Run, judge_runs, read_qrels
+
+    path = paths[0]
+    if len(paths) > 1 or path == "-" or not Path(path).is_file() or not is_qrels_file(path):
+        known = features_of_all(model for model in loaded.values() if hasattr(model, "predict"))
+        return *read_data(paths, by, reading, known), None
+    others = [name for name, system in loaded.items() if not isinstance(system, Run)]
+    if others:
+        raise DataError(
+            f"{path} are qrels, which say nothing of features and rows: they go with TREC runs, and {others[0]} is "
+            "none. Pass the labelled data as --data."
+        )
+    if by is not None:
+        raise ParameterError("--by needs a column of the data; runs and their qrels have none.")
+    qrels = read_qrels(path)
+    pooled = judge_runs(list(loaded.values()), qrels)
+    if not reading.quiet:
+        _tell_of_queries(pooled.missing_queries, pooled.unjudged_queries, complete=False)
+        _tell_of_unanswered(loaded, pooled.data)
+    return pooled.data, None, pooled.judged
+
+
+def _tell_of_unanswered(runs: dict[str, Any], data: RankingData) -> None:
+    """Say which runs lack queries that others answer."""
+    wanted = {str(query) for query in data.queries.tolist()}
+    for name, run in runs.items():
+        lacking = wanted - set(run.query_ids.tolist())
+        if lacking:
+            printing.notice(
+                f"{name} does not answer {len(lacking):,} of {len(wanted):,} queries (such as {min(lacking)}): counted "
+                "as answered by nothing"
+            )
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
@@ -327,9 +446,9 @@ def _baseline(given: str, names: dict[str, str]) -> str:
 
 
 def _model(path: str) -> Any:
-    """The model in a file; None where it holds scores."""
+    """The model in a file, or the TREC run; None where it holds scores."""
     from rankwood.data.reading import is_run_file
-    from rankwood.data.tables.files import refuse_what_is_no_file
+    from rankwood.data.sources import refuse_what_is_no_file
     from rankwood.models.format import is_model_file
 
     if path == "-":
@@ -340,21 +459,10 @@ def _model(path: str) -> Any:
         return load(path)
     refuse_what_is_no_file(Path(path))
     if is_run_file(path):
-        raise DataError(
-            f"{path} is a TREC run, which may lack documents. compare takes model files and what rankwood score "
-            "writes as TSV, Parquet or numbers; rankwood evaluate measures TREC runs."
-        )
+        from rankwood.data.trec import read_run
+
+        return read_run(path)
     return None
-
-
-def _widest(loaded: dict[str, Any]) -> int | None:
-    """The most features that a model knows; text may leave out the last ones."""
-    models = [model for model in loaded.values() if model is not None]
-    if not models:
-        return None
-    from rankwood.rankers.save import n_features_of
-
-    return max(n_features_of(model) for model in models)
 
 
 def _scores(path: str, model: Any, data: RankingData) -> Any:
@@ -365,24 +473,13 @@ def _scores(path: str, model: Any, data: RankingData) -> Any:
     return read_scores_of(path, data)
 
 
-def _repeated(
-    systems: Sequence[str], data: str, measures: Sequence[str] | None, baselines: Sequence[str]
-) -> str:
-    """The call, to be typed again."""
-    arguments = ["rankwood", "compare", *systems, "--data", data]
-    for measure in measures or ():
-        arguments += ["-m", measure]
-    for baseline in baselines:
-        arguments += ["--baseline", baseline]
-    return shlex.join(arguments)
-
-
 def _write_report(
     result: SystemComparison,
     data: RankingData,
     path: Path,
     baseline: str | Sequence[str] | None,
     command: str,
+    drawn: dict[str, int],
 ) -> None:
     """The page of ``rankwood report``, for one fold and one repetition."""
     from rankwood import __version__
@@ -396,4 +493,6 @@ def _write_report(
         "queries": data.n_queries,
     }
     name = " and ".join(result.systems) if len(result.systems) < 4 else "Comparison"
-    write_report(run_results(result, data, name=name, record=record, baseline=baseline), path)
+    write_report(
+        run_results(result, data, name=name, record=record, baseline=baseline, **drawn), path
+    )

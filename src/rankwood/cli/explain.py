@@ -16,7 +16,8 @@ from rankwood.cli.options import (
     Reading,
     Seed,
     argument,
-    file_option,
+    data_option,
+    names_of,
     option,
     with_reading_options,
 )
@@ -33,8 +34,8 @@ _PART_VALUES = 1 << 24  # 128 MiB of contributions: a part of wide data has fewe
 def command(
     model: ModelFile,
     data: Annotated[
-        str | None,
-        argument("[DATA]", f"{DATA_FORMATS}. Importance by gain, cover and splits needs none."),
+        list[str] | None,
+        argument("[DATA]...", f"{DATA_FORMATS}. Importance by gain, cover and splits needs none."),
     ] = None,
     *,
     qid: Annotated[str | None, option("Explain the list of this query.", metavar="ID")] = None,
@@ -63,7 +64,8 @@ def command(
         int, option("Permutation: how often each feature is shuffled.", min=1)
     ] = 5,
     background: Annotated[
-        str | None, file_option("Documents to compare with, instead of the training rows.")
+        list[str] | None,
+        data_option("Documents to compare with, instead of the training rows."),
     ] = None,
     top: Annotated[int, option("Features, or documents of a list, to show.", min=1)] = 10,
     plot: Plot = None,
@@ -129,17 +131,19 @@ def _show(result: Any, top: int, as_json: bool) -> None:
 class _Task:
     """A loaded model, and the data it is asked about."""
 
-    def __init__(self, model: str, data: str | None, background: str | None, reading: Reading):
-        from rankwood.rankers.save import load, n_features_of
+    def __init__(
+        self, model: str, data: list[str] | None, background: list[str] | None, reading: Reading
+    ):
+        from rankwood.rankers.save import features_of, load
 
-        self.reading, self.path = reading, data
+        self.reading, self.paths = reading, data
         self.model = load(model)
-        self.n_features = n_features_of(self.model)
+        self.features = features_of(self.model)
         self.n_threads: int | None = reading.options["n_threads"]
-        self.background = None if background is None else self._read(background)
+        self.background = self._read(background) if background else None
 
     def importance(self, by: str, measure: str, repetitions: int, seed: int) -> Any:
-        from rankwood.evaluation.importance import KINDS, importance
+        from rankwood.evaluation.explain import KINDS, importance
 
         if by not in KINDS:
             raise UnknownName("importance", by, KINDS)
@@ -147,7 +151,7 @@ class _Task:
             return self.mean_sizes()
         data = None
         if by == "permutation":
-            data = self.reading(self._path(), n_features=self.n_features)
+            data = self.reading(self._given(), model=self.features)
         return importance(
             self.model,
             data,
@@ -160,8 +164,7 @@ class _Task:
 
     def mean_sizes(self) -> Any:
         """Features by the mean size of their contributions, over all of the data."""
-        from rankwood.evaluation.explain import model_of, names_of
-        from rankwood.evaluation.importance import MeanSizes
+        from rankwood.evaluation.explain import MeanSizes, model_of, names_of
 
         stored = model_of(self.model)
         sizes = MeanSizes.of(stored, self.background, self.n_threads)
@@ -186,9 +189,11 @@ class _Task:
         """The rows that hold the documents: the query's, or all rows with one of the ids."""
         if qid is not None:
             return self._rows_of(qid)
-        data: RankingData = self._read(self._path())
+        data: RankingData = self._read(self._given())
         if data.doc_ids is None:
-            raise DataError(f"{self.path} has no document ids: say of which query with --qid.")
+            raise DataError(
+                f"{names_of(self._given())} has no document ids: say of which query with --qid."
+            )
         ids = [str(given) for given in data.doc_ids.tolist()]
         for document in documents:
             if document not in ids:
@@ -200,7 +205,9 @@ class _Task:
         seen: dict[str, None] = {}
         for part in self._parts():
             if part.query_ids is None:
-                raise DataError(f"{self.path} has no query ids, so no query can be asked for.")
+                raise DataError(
+                    f"{names_of(self._given())} has no query ids, so no query can be asked for."
+                )
             for number, query in enumerate(part.queries.tolist()):
                 if str(query) == qid:
                     return part.take_queries([number])
@@ -208,25 +215,26 @@ class _Task:
         raise UnknownName("query", qid, seen)
 
     def _explain(self, data: RankingData) -> Any:
-        from rankwood.data.reading import is_table
+        from rankwood.data.sources import find_inputs, is_table
         from rankwood.evaluation.explain import explain
 
         explanation = explain(
             self.model, data, background=self.background, n_threads=self.n_threads
         )
-        return replace(explanation, labels=None) if is_table(self._path()) else explanation
+        is_without_labels = is_table(find_inputs(self._given())[0].path)
+        return replace(explanation, labels=None) if is_without_labels else explanation
 
-    def _path(self) -> str:
-        if self.path is None:
+    def _given(self) -> list[str]:
+        if not self.paths:
             raise ParameterError(
                 "this needs DATA: only importance by gain, cover and splits does not."
             )
-        return self.path
+        return self.paths
 
-    def _read(self, path: str) -> Any:
-        return self.reading(path, **self.reading.without_labels(self.n_features))
+    def _read(self, paths: list[str]) -> Any:
+        return self.reading(paths, **self.reading.without_labels(self.model))
 
     def _parts(self) -> Iterator[RankingData]:
-        n_rows = max(1, min(_PART_ROWS, _PART_VALUES // self.n_features))
-        changes = self.reading.without_labels(self.n_features)
-        return self.reading.parts(self._path(), n_rows, **changes)
+        n_rows = max(1, min(_PART_ROWS, _PART_VALUES // self.features.n_features))
+        changes = self.reading.without_labels(self.model)
+        return self.reading.parts(self._given(), n_rows, **changes)

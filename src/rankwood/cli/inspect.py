@@ -1,13 +1,17 @@
-"""``rankwood inspect``: what a data set or a model file holds.
+"""``rankwood inspect``: what a data set, a folder of folds or a model file holds.
 
-Of data: counts, labels, missing and constant features, and what two parts have in common. Of a model: its estimator,
-parameters, training, size and most important features; ``_OF_KIND`` has the two functions that each kind of model is
-described by.
+Of data: counts, labels, missing and constant features, and what two parts have in common. Of a folder: the counts of
+each fold's parts, the queries that parts share, and how they differ from a public collection. Of a model: its
+estimator, parameters, training, size and most important features; ``_OF_KIND`` has the two functions that each kind of
+model is described by.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwood.cli import printing
@@ -16,16 +20,18 @@ from rankwood.cli.options import (
     Json,
     Reading,
     argument,
+    data_option,
     option,
+    read_alike,
     with_reading_options,
 )
-from rankwood.errors import ParameterError
+from rankwood.errors import DataError, ModelError, ParameterError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rankwood.data.splits import Overlap
-    from rankwood.data.summary import Summary
+    from rankwood.data.dataset import RankingData
+    from rankwood.data.splits import Overlap, Summary
     from rankwood.dtypes import Floats
     from rankwood.models.blend import BlendModel
     from rankwood.models.cascade import Cascade
@@ -35,53 +41,200 @@ if TYPE_CHECKING:
     from rankwood.models.neural import NeuralModel
 
 _NAMES_SHOWN = 12  # of a list of features
+_SHARED = 5  # queries named of those that two parts share
 _FEATURES_SHOWN = 15  # of a model, the most important
 _WEIGHT_COLUMNS = ("feature", "weight", "weight × spread", "missing counts as")
 
 
 @with_reading_options
 def command(
-    path: Annotated[str, argument("DATA_OR_MODEL", DATA_OR_STDIN)],
+    paths: Annotated[
+        list[str],
+        argument("DATA_OR_MODEL...", f"{DATA_OR_STDIN} Or a folder of folds, or a model file."),
+    ],
     *,
     against: Annotated[
+        list[str] | None,
+        data_option("Also say which queries and documents are in this data too."),
+    ] = None,
+    collection: Annotated[
         str | None,
-        option("Also say which queries and documents are in OTHER too.", metavar="OTHER"),
+        option(
+            "Of a folder: the public collection in it, whose counts are compared; see rankwood data list.",
+            metavar="NAME",
+        ),
     ] = None,
     as_json: Json = False,
     reading: Reading,
 ) -> None:
     """Show documents, queries, features, labels, missing and constant features, empty queries, duplicates.
 
-    Of a model file: its estimator, parameters, training, trees and most important features.
+    Of a folder with Fold1, Fold2, …: the counts of every part, and the queries that parts share. Of a model file: its
+    estimator, parameters, training, trees and most important features.
 
     Example: rankwood inspect Fold1/train.txt.gz --against Fold1/test.txt.gz
+
+    Example: rankwood inspect MQ2008 --collection mq2008
     """
-    from rankwood.data.splits import shared
-    from rankwood.data.summary import summarise
+    from rankwood.data.splits import shared, summarise
     from rankwood.models.format import is_model_file
 
-    if is_model_file(path):
-        if against is not None:
+    path = paths[0] if len(paths) == 1 else ""
+    if path and _holds_folds(path, collection):
+        if against:
+            raise ParameterError("--against compares data; DATA is a folder of folds.")
+        _show_folder(path, collection, reading, as_json)
+        return
+    if collection is not None:
+        raise ParameterError(f"--collection goes with a folder, and {path} is not one.")
+    if path and is_model_file(path):
+        if against:
             raise ParameterError("--against compares data; DATA is a model file.")
         _show_model(path, as_json)
         return
-    data = reading(path)
+    if path.endswith(".rankwood") and Path(path).is_file():
+        raise DataError(f"{path} is not a model file of Rankwood, though it is called one.")
+    data = reading(paths)
     summary = summarise(data)
-    overlap = shared(data, reading(against)) if against is not None else None
+    overlap = shared(data, reading(against)) if against else None
     if as_json:
-        result = {"data": path, **dataclasses.asdict(summary)}
-        result["label_counts"] = {
-            f"{label:g}": count for label, count in summary.label_counts.items()
-        }
+        result = {"data": path or paths, **_plain(summary)}
         if overlap is not None:
-            result["against"] = {"data": against, **dataclasses.asdict(overlap)}
+            other = against[0] if against and len(against) == 1 else against
+            result["against"] = {"data": other, **dataclasses.asdict(overlap)}
         printing.show_json(result)
         return
-    printing.heading(path)
+    printing.heading(" ".join(paths))
     printing.show_facts(facts(summary))
     if overlap is not None:
-        printing.heading(f"shared with {against}")
+        printing.heading(f"shared with {' '.join(against or ())}")
         printing.show_facts(_overlap_facts(overlap))
+
+
+def _holds_folds(path: str, collection: str | None) -> bool:
+    """Whether a folder holds Fold1, Fold2, … or the parts of one fold, rather than files of one data set."""
+    from rankwood.data.folds import files_of_parts, fold_folders
+    from rankwood.data.sources import PART_NAMES
+
+    folder = Path(path)
+    if collection is not None or not folder.is_dir():
+        return folder.is_dir()
+    n_parts = sum(bool(files) for files in files_of_parts(folder, PART_NAMES).values())
+    return bool(fold_folders(folder)) or n_parts > 1
+
+
+def _show_folder(path: str, name: str | None, reading: Reading, as_json: bool) -> None:
+    """The counts of every fold's parts, the queries that parts share, and what differs from the collection ``name``."""
+    folder = _FolderFacts(path, name, reading)
+    if as_json:
+        printing.show_json(
+            {
+                "data": path,
+                "collection": name,
+                "folds": folder.folds,
+                "shared": folder.shared,
+                "differences": folder.differences,
+            }
+        )
+        return
+    printing.heading(path)
+    columns = ("fold", "part", "documents", "queries", "features", "labels", "empty queries")
+    printing.show_table(columns, folder.rows(), left=2)
+    printing.say()
+    for text in folder.sentences():
+        printing.say(text)
+
+
+class _FolderFacts:
+    """What the folds of a folder hold; one fold is in memory at a time."""
+
+    def __init__(self, path: str, name: str | None, reading: Reading) -> None:
+        from rankwood.data import collections
+
+        self.collection = None if name is None else collections.known_collection(name)
+        self.folds: list[dict[str, Any]] = []
+        self.shared: list[dict[str, Any]] = []
+        self.differences: dict[
+            str, list[str]
+        ] = {}  # what was expected and found, and in which folds
+        self._tested: Counter[str] = Counter()  # queries, by the folds that test on them
+        changes = {} if self.collection is None else dict(self.collection.reading)
+        for fold, files in self._files(path).items():
+            parts = read_alike([str(file) for file in files.values()], reading, **changes)
+            self._add(fold, dict(zip(files, parts, strict=True)))
+        repeated = [query for query, count in self._tested.items() if count > 1]
+        if repeated:
+            self._add_shared("the test parts of several folds", repeated)
+
+    def _files(self, path: str) -> dict[str, dict[str, Path]]:
+        from rankwood.data.collections import collection_files
+        from rankwood.data.folds import Fold, fold_files
+
+        if self.collection is not None:
+            files = collection_files(self.collection, path, "off")
+            if len(files) != self.collection.n_folds:
+                self.differences[f"{self.collection.n_folds} folds, found {len(files)}"] = []
+            return files
+        try:
+            found = fold_files(path)
+        except DataError as error:
+            hint = "If it is a public collection, name it: --collection NAME (rankwood data list)."
+            raise DataError(f"{error} {hint}") from None
+        return {fold: dict(zip(Fold._fields, paths, strict=True)) for fold, paths in found.items()}
+
+    def _add(self, fold: str, parts: dict[str, RankingData]) -> None:
+        from rankwood.data.collections import PartCounts, differences
+        from rankwood.data.splits import shared_queries, summarise
+
+        summaries = {part: _plain(summarise(data)) for part, data in parts.items()}
+        self.folds.append({"fold": fold, "parts": summaries})
+        for (one, data), (other, more) in itertools.combinations(parts.items(), 2):
+            queries = shared_queries(data, more)
+            if queries:
+                self._add_shared(f"{one} and {other} of {fold}", queries)
+        self._tested.update(str(query) for query in parts["test"].queries.tolist())
+        if self.collection is not None:
+            counts = {part: PartCounts.of(data) for part, data in parts.items()}
+            for text in differences(self.collection, counts):
+                self.differences.setdefault(text, []).append(fold)
+
+    def _add_shared(self, where: str, queries: list[str]) -> None:
+        self.shared.append({"where": where, "queries": len(queries), "examples": queries[:_SHARED]})
+
+    def rows(self) -> list[list[str]]:
+        """A row per part: fold, part, documents, queries, features, labels, empty queries."""
+        rows = []
+        for fold in self.folds:
+            for part, summary in fold["parts"].items():
+                labels = list(summary["label_counts"])
+                shown = labels[0] if len(labels) == 1 else f"{labels[0]}–{labels[-1]}"
+                counts = [f"{summary[name]:,}" for name in ("documents", "queries", "features")]
+                rows.append([fold["fold"], part, *counts, shown, f"{summary['empty_queries']:,}"])
+        return rows
+
+    def sentences(self) -> list[str]:
+        """What the parts share, and how they compare with the collection."""
+        said = [
+            f"{counted(one['queries'], 'query')} in {one['where']}{_examples(tuple(one['examples']))}"
+            for one in self.shared
+        ]
+        said = said or ["no query is in two parts of a fold, or in the test parts of two folds"]
+        if self.collection is not None:
+            title = self.collection.title
+            for text, folds in self.differences.items():
+                where = f" ({', '.join(folds)})" if folds else ""
+                said.append(f"not as in {title}: expected {text}{where}")
+            said += (
+                [] if self.differences else [f"all counts that are checked are those of {title}"]
+            )
+        return said
+
+
+def _plain(summary: Summary) -> dict[str, Any]:
+    """A summary for JSON, with labels as texts."""
+    values = dataclasses.asdict(summary)
+    values["label_counts"] = {f"{label:g}": n for label, n in summary.label_counts.items()}
+    return values
 
 
 def facts(summary: Summary) -> list[tuple[str, str]]:
@@ -107,7 +260,7 @@ def facts(summary: Summary) -> list[tuple[str, str]]:
         ("missing values", _values(summary.missing_values, summary)),
         (
             "duplicates",
-            f"{summary.duplicate_rows:,} rows repeat the features of an earlier row of their query",
+            _repeats(summary.duplicate_rows),
         ),
     ]
     if summary.infinite_values:
@@ -129,6 +282,11 @@ def _overlap_facts(overlap: Overlap) -> list[tuple[str, str]]:
     return facts
 
 
+def _repeats(n_rows: int) -> str:
+    verb = "repeats" if n_rows == 1 else "repeat"
+    return f"{counted(n_rows, 'row')} {verb} the features of an earlier row of their query"
+
+
 def _examples(examples: tuple[str, ...]) -> str:
     return f" (for example {', '.join(examples[:3])})" if examples else ""
 
@@ -145,7 +303,7 @@ def _values(counts: dict[str, int], summary: Summary) -> str:
     listed = [
         f"{name} ({count:,})" for name, count in sorted(counts.items(), key=lambda item: -item[1])
     ]
-    return f"{total:,} ({share:.1%}) in {len(counts):,} features: {_shorten(listed, 'features')}"
+    return f"{total:,} ({share:.1%}) in {counted(len(counts), 'feature')}: {_shorten(listed, 'features')}"
 
 
 def _shorten(parts: list[str], kind: str) -> str:
@@ -163,6 +321,7 @@ def _show_model(path: str, as_json: bool) -> None:
     facts = {"estimator": meta.get("estimator") or f"a bare {KINDS[kind].noun}", **describe(model)}
     parameters, training = meta.get("parameters") or {}, meta.get("training") or {}
     searched = None if as_json else training.pop("auto", None)
+    tuned = None if as_json else training.pop("tuned", None)
     measures = meta.get("measures") or {}
     if as_json:
         more: dict[str, Any] = {
@@ -187,18 +346,25 @@ def _show_model(path: str, as_json: bool) -> None:
         printing.show_facts([(name, _shown(value)) for name, value in part.items()])
     if searched is not None:
         _show_trials(searched)
+    if tuned is not None:
+        printing.heading("chosen by tune")
+        chosen = {**tuned, **tuned["chosen"]}
+        printing.show_facts([(k, _shown(v)) for k, v in chosen.items() if k != "chosen"])
     show_features(model)
 
 
 def _show_trials(searched: dict[str, Any]) -> None:
     """What ``AutoRanker`` chose the model from."""
+    try:
+        settings = [(name, _shown(value)) for name, value in searched["settings"].items()]
+        facts = [
+            ("trials", f"{len(searched['trials']):,}; all are in --json"),
+            ("judged by", f"{searched['measure']} on {searched['judged_on']}"),
+            ("stopped because", _shown(searched["stopped_because"])),
+        ]
+    except (AttributeError, LookupError, TypeError):
+        raise ModelError("its record of AutoRanker's trials is damaged.") from None
     printing.heading("chosen by AutoRanker")
-    settings = [(name, _shown(value)) for name, value in searched["settings"].items()]
-    facts = [
-        ("trials", f"{len(searched['trials']):,}; all are in --json"),
-        ("judged by", f"{searched['measure']} on {searched['judged_on']}"),
-        ("stopped because", searched["stopped_because"]),
-    ]
     printing.show_facts([*facts, *settings])
 
 

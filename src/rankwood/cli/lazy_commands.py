@@ -1,4 +1,4 @@
-"""``rankwood train``, ``auto`` and ``compare-missing``: commands whose options are parameters of the rankers.
+"""``rankwood train``, ``auto``, ``tune`` and ``compare-missing``: commands that train rankers by their parameters.
 
 Their options are made from the estimators, and importing those takes a second. ``main`` therefore imports this module
 only when one of these commands is called; until then a stand-in has their place in the list of commands.
@@ -8,52 +8,76 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 import tomllib
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
+from rankwood.binning.folder import is_binned_folder, open_binned
 from rankwood.cli import parameters, printing
 from rankwood.cli.options import (
-    LABELLED_DATA,
     Csv,
+    Dask,
     Json,
+    LabelledFiles,
     MeasureText,
+    OnOverlap,
     Outputs,
     Reading,
     Seed,
     TrainingData,
     ValidationData,
     argument,
+    data_option,
+    distributed_data,
+    estimators_of,
     file_option,
+    kind_of,
     known_estimator,
     option,
     read_alike,
+    reading_option_names,
     refuse_unwritable,
     switch,
+    tell_of_overlap,
     with_reading_options,
 )
-from rankwood.errors import DataError, ParameterError, UnknownName
+from rankwood.errors import (
+    DataError,
+    ParameterError,
+    UnknownName,
+    counted,
+    warn_of_former_name,
+)
 from rankwood.prepare.missing import TREATMENTS, PredictMissing
 from rankwood.rankers.base import check_parameters, learned_model, weights_by_name
-from rankwood.rankers.save import estimators, save
+from rankwood.rankers.save import estimators, load, save
 from rankwood.studies.missing import compare_missing
+from rankwood.training.histories import deciding_history, deciding_measure
 
 _ESTIMATORS = f"One of {', '.join(estimators())}."
 _SET_BY_THE_COMPARISON = ("measure", "missing")
 _DRAWN, _PAGE_WIDTH = 20, 900.0  # trials in the chart of a page, and its pixels
-_CONFIG_KEYS = ("model", "data", "valid", "out", "checkpoint", "refit", "parameters")
 
 
-@parameters.with_parameters
 @with_reading_options
-def train_command(
+def _train(
     config: Annotated[
         Path | None,
-        argument("CONFIG", "A TOML file with the same keys as the options; options win."),
+        argument(
+            "CONFIG", "A TOML file in which every option may stand, as n_trees = 100; options win."
+        ),
     ] = None,
     *,
-    model: Annotated[str | None, option(_ESTIMATORS)] = None,
+    model: Annotated[
+        str | None, option(f"{_ESTIMATORS} With --help, the parameters of this one.")
+    ] = None,
     data: TrainingData = None,
     valid: ValidationData = None,
     out: Annotated[
@@ -66,6 +90,16 @@ def train_command(
         Path | None,
         file_option("Keep the trees so far in FILE; a killed run goes on with them."),
     ] = None,
+    warm_start: Annotated[
+        Path | None,
+        file_option(
+            "Go on with the model in FILE, on the same data: trees are added up to --n-trees in all. Its parameters "
+            "are taken, where no others are given."
+        ),
+    ] = None,
+    on_overlap: OnOverlap = None,
+    dask: Dask = None,
+    context: typer.Context,
     reading: Reading,
     given: dict[str, Any],
 ) -> None:
@@ -74,23 +108,44 @@ def train_command(
     Example: rankwood train --data train.txt.gz --valid vali.txt.gz --model RandomForest --out rf.rankwood
 
     Example: rankwood train --model GBRT --data train.parquet --valid vali.parquet --n-trees 1000 --early-stopping 100
+
+    Example: rankwood train --model LambdaMART --help
+
+    Data larger than memory: --data and --valid also take folders that rankwood bin has made.
+
+    On many machines: with --dask, workers read --data and --valid under these names, and the model is the same bytes.
+
+    Example: rankwood train --model LambdaMART --data "day-*.parquet" --dask tcp://scheduler:8786
     """
-    call = _settle(
+    call, reading = _settle(
         config,
+        reading,
+        context,
         model=model,
         data=data,
         valid=valid,
         out=out,
         checkpoint=checkpoint,
+        warm_start=warm_start,
         refit=refit,
+        on_overlap=on_overlap,
         given=given,
     )
-    kind = call["model"]
-    values = parameters.read(kind, call["parameters"])
-    values |= {"n_threads": reading.options["n_threads"], **_checkpoint(kind, call["checkpoint"])}
+    ranker = _ranker_of(call, reading.options["n_threads"])
+    if dask is not None:
+        fitted = _train_on_dask(dask, call, ranker, reading)
+        save(fitted.set_params(progress=None), call["out"])
+        if not reading.quiet:
+            printing.show_facts(_facts(fitted, call))
+        return
     train, held_out = _read_pair(call["data"], call["valid"], reading)
-    with printing.training(kind, str(values.get("measure", "ndcg@10")), reading.quiet) as progress:
-        fitted = estimators()[kind](**values, progress=progress).fit(train, valid=held_out)
+    if held_out is not None and not _are_binned(call["data"]):
+        tell_of_overlap(
+            call["on_overlap"], (held_out, train), ("validation", "training"), reading.quiet
+        )
+    kind, measure = type(ranker).__name__, str(getattr(ranker, "measure", "ndcg@10"))
+    with printing.training(kind, measure, reading.quiet) as progress:
+        fitted = ranker.set_params(progress=progress).fit(train, valid=held_out)
     if call["refit"] and held_out is not None:
         from rankwood.rankers.save import refit as fit_again
 
@@ -103,11 +158,11 @@ def train_command(
 
 @with_reading_options
 def auto_command(
-    data: Annotated[str, argument("DATA", LABELLED_DATA)],
+    data: LabelledFiles,
     *,
     valid: Annotated[
-        str | None,
-        file_option("Validation data. Without them, rankers are judged on query folds of DATA."),
+        list[str] | None,
+        data_option("Validation data. Without them, rankers are judged on query folds of DATA."),
     ] = None,
     out: Annotated[Path, file_option("Where the model goes.", "--out", "-o")] = Path(
         "model.rankwood"
@@ -159,7 +214,7 @@ def auto_command(
 
     Example: rankwood auto train.parquet --time none --n-trials 20 --candidates "ExtraTrees, RandomForest"
     """
-    if refit and valid is None:
+    if refit and not valid:
         raise ParameterError("--refit trains on DATA and --valid together: it needs --valid.")
     refuse_unwritable("--out", out)
     outputs = Outputs(report=report, csv=csv, as_json=as_json)
@@ -191,14 +246,111 @@ def auto_command(
         printing.show_facts([chosen, *_facts(fitted, {"out": out})[1:]])
 
 
-@functools.partial(parameters.with_parameters, left_out=_SET_BY_THE_COMPARISON)
 @with_reading_options
-def compare_missing_command(
+def tune_command(
+    data: LabelledFiles,
     *,
-    data: Annotated[str, file_option("Training data, with missing values.")],
+    model: Annotated[
+        str,
+        option(
+            "The ranker, with the parameters that are not tuned, such as LambdaMART:n_trees=500.",
+            metavar="NAME:PARAMETERS",
+        ),
+    ],
+    space: Annotated[
+        list[str] | None,
+        option(
+            "A parameter and what to try: max_leaves=8,16,31, or numbers of a range: learning_rate=0.02..0.3:log; "
+            "may be repeated. By default what rankwood auto tries of this ranker.",
+            metavar="PARAMETER=VALUES",
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None, option("The most candidates to try; a grid tries all.", min=1)
+    ] = None,
+    method: Annotated[
+        str, option("How candidates are found: random, grid or optuna (extra tune).")
+    ] = "random",
+    valid: Annotated[
+        list[str] | None,
+        data_option("Validation data. Without them, candidates are judged on query folds of DATA."),
+    ] = None,
+    folds: Annotated[int, option("Query folds, without --valid.", min=2)] = 5,
+    time: Annotated[
+        str | None, option("After this, such as 90s, 10m or 1h, no candidate is begun.")
+    ] = None,
+    refit: Annotated[
+        bool, switch("--refit", "Train the best again on DATA and --valid together.")
+    ] = False,
+    measure: MeasureText = "ndcg@10",
+    seed: Seed = 0,
+    out: Annotated[Path, file_option("Where the model goes.", "--out", "-o")] = Path(
+        "model.rankwood"
+    ),
+    study: Annotated[
+        Path | None,
+        file_option("Keep the trials in FILE (JSON); a run that was stopped goes on with them."),
+    ] = None,
+    report: Annotated[Path | None, file_option("Also a page with all trials (.html).")] = None,
+    csv: Csv = None,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    """Tune the parameters of a ranker, and train it with the best.
+
+    Candidates are judged on queries that their models have not seen: those of --valid, or folds of DATA. The model file
+    records how it was chosen, for rankwood inspect. Ctrl-C ends the search and keeps the best so far.
+
+    Example: rankwood tune train.parquet --valid valid.parquet --model LambdaMART --trials 30 --out best.rankwood
+
+    Example: rankwood tune train.txt.gz --model GBRT:n_trees=200 --space max_leaves=8,16,31 --space
+    learning_rate=0.02..0.3:log --trials 40 --study study.json --report trials.html
+    """
+    from rankwood.studies.tune import tune
+
+    if refit and not valid:
+        raise ParameterError("--refit trains on DATA and --valid together: it needs --valid.")
+    refuse_unwritable("--out", out)
+    if study is not None:
+        refuse_unwritable("--study", study)
+    outputs = Outputs(report=report, csv=csv, as_json=as_json)
+    ((_, ranker),) = estimators_of([model]).items()
+    found = parameters.read_space(kind_of(model), space) if space else None
+    if trials is None and method != "grid":
+        trials = 20
+    train, held_out = _read_pair(data, valid, reading)
+    with printing.training("tuning", measure, reading.quiet) as progress:
+        tuned = tune(
+            ranker,
+            found,
+            train,
+            held_out,
+            trials=trials,
+            method=method,
+            measure=measure,
+            n_folds=folds,
+            refit=refit,
+            time=time,
+            seed=seed,
+            n_threads=reading.options["n_threads"],
+            study=study,
+            progress=progress,
+        )
+    save(tuned.ranker, out)
+    outputs.show(tuned, report=functools.partial(_write_trials, tuned), csv=tuned.write_csv)
+    if not reading.quiet and not as_json:
+        printing.say()
+        chosen = ", ".join(f"{name}={value}" for name, value in tuned.best.items())
+        printing.show_facts([("chosen", chosen), *_facts(tuned.ranker, {"out": out})[1:]])
+
+
+@with_reading_options
+def _compare_missing(
+    *,
+    data: Annotated[list[str], data_option("Training data, with missing values.")],
     test: Annotated[
-        str | None,
-        file_option("Test data. Without them, the queries of --data are dealt into folds."),
+        list[str] | None,
+        data_option("Test data. Without them, the queries of --data are dealt into folds."),
     ] = None,
     model: Annotated[str, option(_ESTIMATORS)] = "RandomForest",
     measure: Annotated[
@@ -266,6 +418,36 @@ def compare_missing_command(
     outputs.show(comparison, csv=comparison.write_csv)
 
 
+_WITH_PARAMETERS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
+    "train_command": (_train, ()),
+    "compare_missing_command": (_compare_missing, _SET_BY_THE_COMPARISON),
+}
+
+
+def command_for(name: str, arguments: Sequence[str]) -> Callable[..., None]:
+    """A command of this module; with ``--model X --help`` among the arguments, one whose help is about X."""
+    if name not in _WITH_PARAMETERS:
+        return {"auto_command": auto_command, "tune_command": tune_command}[name]
+    command, left_out = _WITH_PARAMETERS[name]
+    kind = _given(arguments, "--model")
+    if kind not in estimators() or not {"--help", "-h"} & set(arguments):
+        return parameters.with_parameters(command, left_out=left_out)
+    base = _given(arguments, "--base")
+    return parameters.with_parameters(
+        command, left_out=left_out, kind=kind, base=base if base in estimators() else None
+    )
+
+
+def _given(arguments: Sequence[str], name: str) -> str | None:
+    """The value of an option among arguments that were not parsed yet."""
+    for word, following in itertools.pairwise([*arguments, ""]):
+        if word == name:
+            return following
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None
+
+
 def _write_trials(tried: Any, path: Path) -> None:
     """Write the report of a search as a page, with a chart of its best trials."""
     from rankwood.experiments.report.chart_rows import trials_chart
@@ -283,31 +465,171 @@ def _write_trials(tried: Any, path: Path) -> None:
     tried.write_html(path, svg_file(drawing).partition("?>")[2])
 
 
-def _read_pair(data: str, other: str | None, reading: Reading) -> tuple[Any, Any]:
-    """The training data, and validation or test data where there are any, with as many features."""
-    if other is None:
-        return reading(data), None
+def _train_on_dask(address: str, call: dict[str, Any], ranker: Any, reading: Reading) -> Any:
+    """The ranker, trained on a cluster."""
+    from rankwood.experiments.workers import dask_client
+
+    if call["refit"]:
+        raise ParameterError("--refit reads all data into this process: leave it out with --dask.")
+    with dask_client(address) as client:
+        train = distributed_data(client, call["data"], reading)
+        held_out = None
+        if call["valid"]:
+            held_out = distributed_data(client, call["valid"], reading, bins=train)
+        measure = str(getattr(ranker, "measure", "ndcg@10"))
+        with printing.training(type(ranker).__name__, measure, reading.quiet) as progress:
+            return ranker.set_params(progress=progress).fit(train, valid=held_out)
+
+
+def _read_pair(
+    data: Sequence[str], other: Sequence[str] | None, reading: Reading
+) -> tuple[Any, Any]:
+    """The training data, and validation or test data where there are any, with the same features."""
+    if _are_binned(data) or _are_binned(other):
+        train, held_out = (
+            open_binned(paths[0]) if _are_binned(paths) else reading(paths)
+            for paths in (data, other or data)
+        )
+        return train, held_out if other else None
+    if not other:
+        return reading(data, is_log=True), None
     train, held_out = read_alike((data, other), reading)
     return train, held_out
 
 
-def _settle(config: Path | None, given: dict[str, Any], **options: Any) -> dict[str, Any]:
-    """The call as a whole: the configuration file, overridden by what was typed."""
-    call = {"parameters": {}, "checkpoint": None, "valid": None} | _read_config(config)
-    call |= {name: value for name, value in options.items() if value}
-    call["parameters"] = call["parameters"] | {k: v for k, v in given.items() if v is not None}
-    for name in ("model", "data"):
-        if call.get(name) is None:
-            raise ParameterError(f"--{name} is missing. See: rankwood train --help.")
-    known_estimator(str(call["model"]))
-    call.setdefault("refit", False)
-    if call["refit"] and call["valid"] is None:
+def _are_binned(paths: Sequence[str] | None) -> bool:
+    """Whether the data are a folder of binned data."""
+    binned = [path for path in paths or () if is_binned_folder(path)]
+    if binned and len(paths or ()) > 1:
+        raise ParameterError(f"{binned[0]} holds binned data, which are not joined with others.")
+    return bool(binned)
+
+
+def _settle(
+    config: Path | None,
+    reading: Reading,
+    context: typer.Context,
+    given: dict[str, Any],
+    **options: Any,
+) -> tuple[dict[str, Any], Reading]:
+    """The call as a whole, and how its data are read: the configuration file, overridden by what was typed."""
+    file = TrainingFile.read(config)
+    typed = {name: value for name, value in options.items() if value}
+    call = dict.fromkeys(options) | file.own | typed
+    call["parameters"] = file.parameters | {k: v for k, v in given.items() if v is not None}
+    if call["data"] is None or (call["model"] is None and call["warm_start"] is None):
+        lacking = "data" if call["model"] or call["warm_start"] else "model"
+        raise ParameterError(f"--{lacking} is missing. See: rankwood train --help.")
+    if call["model"] is not None:
+        known_estimator(str(call["model"]))
+    if call["refit"] and not call["valid"]:
         raise ParameterError(
             "--refit trains on training and validation data together: it needs --valid."
         )
-    call["out"] = Path(call.get("out") or "model.rankwood")
-    refuse_unwritable("--out", call["out"])
-    return call
+    out = Path(call["out"] or "model.rankwood")
+    refuse_unwritable("--out", out)
+    call["out"] = out
+    of_file = {name: value for name, value in file.reading.items() if not _is_typed(context, name)}
+    return call, reading.with_options(**of_file)
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+@dataclass(frozen=True)
+class TrainingFile:
+    """A TOML file for ``rankwood train``: options under their own names, parameters also in [parameters]."""
+
+    own: dict[str, Any]
+    reading: dict[str, Any]
+    parameters: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path | None) -> TrainingFile:
+        """What a file says; nothing where there is none."""
+        file = cls({}, {}, {})
+        for key, value in {} if path is None else _parsed_toml(path).items():
+            file._add(path, key.replace("-", "_"), value)
+        return file
+
+    def _add(self, path: Path | None, key: str, value: Any) -> None:
+        if key in _FORMER_KEYS:
+            warn_of_former_name(str(path), key, _FORMER_KEYS[key])
+            key = _FORMER_KEYS[key]
+        if key in _OWN_KEYS:
+            self.own[key] = _checked(path, key, value, _OWN_KEYS[key])
+        elif key in _READING_KEYS:
+            self.reading[key] = _checked(path, key, value, _READING_KEYS[key])
+        elif key in _PARAMETER_KEYS:
+            self._add_parameter(path, key, value)
+        elif key == "parameters" and isinstance(value, dict):
+            for name, one in value.items():
+                self._add_parameter(path, name.replace("-", "_"), one)
+        else:
+            known = (*_OWN_KEYS, *_READING_KEYS, "parameters", *_PARAMETER_KEYS)
+            raise UnknownName(f"key of {path}", key, known)
+
+    def _add_parameter(self, path: Path | None, name: str, value: Any) -> None:
+        if name in self.parameters:
+            raise ParameterError(f"{path} says {name} twice: once as a key, once in [parameters].")
+        self.parameters[name] = value
+
+
+def _parsed_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        hint = f" If it holds data, write --data {path}." if path.suffix != ".toml" else ""
+        raise DataError(f"{path} cannot be read as TOML: {error}.{hint}") from None
+
+
+def _checked(path: Path | None, key: str, value: Any, kind: str) -> Any:
+    """A value of a TOML file as the option of this name would give it."""
+    is_text, is_list = isinstance(value, str), isinstance(value, list)
+    if kind == "list" and (is_text or (is_list and all(isinstance(one, str) for one in value))):
+        return [value] if is_text else value
+    if kind == "file" and is_text:
+        return Path(value)
+    fits = {
+        "text": is_text,
+        "truth": isinstance(value, bool),
+        "number": isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+    }
+    if fits.get(kind, False):
+        return value
+    words = {
+        "list": "a text, or a list of texts",
+        "file": "the name of a file",
+        "text": "a text",
+        "truth": "true or false",
+        "number": "a whole number of at least 1",
+    }
+    raise ParameterError(f"{path}: {key} must be {words[kind]}, got {value!r}.")
+
+
+def _ranker_of(call: dict[str, Any], n_threads: int | None) -> Any:
+    """The ranker to be fitted: a new one, or one that goes on with a model."""
+    if call["warm_start"] is None:
+        kind = call["model"]
+        values = parameters.read(kind, call["parameters"])
+        checkpoint = _checkpoint(kind, call["checkpoint"])
+        return estimators()[kind](**values, **checkpoint, n_threads=n_threads)
+    earlier = load(call["warm_start"])
+    kind = type(earlier).__name__
+    if kind not in estimators() or "warm_start" not in earlier.get_params(deep=False):
+        raise ParameterError(
+            f"--warm-start: {kind} cannot go on with a model; rankers that add trees or rounds one by one can."
+        )
+    if call["model"] not in (None, kind):
+        raise ParameterError(
+            f"--warm-start: {call['warm_start']} is of a {kind}, not of a {call['model']}."
+        )
+    values = parameters.read(kind, call["parameters"])
+    return earlier.set_params(
+        **values, **_checkpoint(kind, call["checkpoint"]), n_threads=n_threads, warm_start=True
+    )
 
 
 def _checkpoint(kind: str, path: Any) -> dict[str, Any]:
@@ -319,17 +641,27 @@ def _checkpoint(kind: str, path: Any) -> dict[str, Any]:
     return {}
 
 
-def _read_config(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        config = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{path} cannot be read as TOML: {error}.") from None
-    for key in config:
-        if key not in _CONFIG_KEYS:
-            raise UnknownName(f"key of {path}", key, _CONFIG_KEYS)
-    return config
+def _kinds_of_options() -> tuple[dict[str, str], dict[str, str]]:
+    """What the values of ``rankwood train``'s own options and of the reading options are, by their names."""
+    kinds = {bool: "truth", int: "number", Path: "file", str: "text", list: "list"}
+
+    def kind_of(annotation: Any) -> str:
+        declared = typing.get_args(annotation)[0]  # of Annotated
+        options = [one for one in typing.get_args(declared) if one is not type(None)] or [declared]
+        return kinds[typing.get_origin(options[0]) or options[0]]
+
+    everything = {
+        name: kind_of(parameter.annotation)
+        for name, parameter in inspect.signature(_train).parameters.items()
+        if name not in ("config", "context", "given")
+    }
+    reading = {name: everything.pop(name) for name in reading_option_names()}
+    return everything, reading
+
+
+_FORMER_KEYS = {"vali": "valid", "validation": "valid"}
+_PARAMETER_KEYS = tuple(one.name for one in parameters.options())
+_OWN_KEYS, _READING_KEYS = _kinds_of_options()
 
 
 def _limit(number: int | None) -> str:
@@ -340,7 +672,10 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     training = fitted.training_
     facts = [
         ("model", type(fitted).__name__),
-        ("trained on", f"{training['rows']:,} documents of {training['queries']:,} queries"),
+        (
+            "trained on",
+            f"{counted(training['rows'], 'document')} of {counted(training['queries'], 'query')}",
+        ),
         _size(learned_model(fitted)),
         ("time", f"{training['seconds']:,.1f} s"),
     ]
@@ -362,7 +697,7 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
     reason = getattr(fitted, "stopped_because_", None)
     if reason is not None:
         facts.append(("stopped because", reason))
-    history = getattr(fitted, "history_", None)
+    history = deciding_history(getattr(fitted, "history_", None))
     if history:
         rounds = getattr(fitted, "best_iteration_", len(history))
         last = history[rounds - 1] if rounds else fitted.forest_measure_  # boosting added nothing
@@ -372,7 +707,7 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _figures(fitted: Any, last: Any, rounds: int) -> list[tuple[str, str]]:
     """The last figure of the history; a record of a round has several."""
-    measure, after = fitted.measure, _after(fitted, rounds)
+    measure, after = deciding_measure(fitted.measure), _after(fitted, rounds)
     if not isinstance(last, dict):
         return [(f"validation {measure}", f"{last:.4f}{after}")]
     facts = [("rounds", f"{rounds:,}, the last with error {last['error'] or 0:.3f}")]

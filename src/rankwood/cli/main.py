@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -14,20 +15,19 @@ import typer
 
 from rankwood import __version__
 from rankwood.cli import (
+    clicks,
     data,
     demo,
     evaluate,
     experiment,
     explain,
-    export,
     inspect,
-    maintenance,
+    models,
     printing,
-    score,
-    serve,
     studies,
     transfer,
 )
+from rankwood.cli.options import Command, Json, switch
 from rankwood.cli.printing import reports_errors
 
 
@@ -39,22 +39,104 @@ def auto() -> None:
     """Find a good ranker within a time: try several, tune the leaders, blend them if that helps."""
 
 
+def tune() -> None:
+    """Tune the parameters of a ranker, and train it with the best."""
+
+
 def compare_missing() -> None:
     """Compare the treatments of missing values on your data."""
+
+
+def warm_up_command(
+    quiet: Annotated[bool, switch("--quiet", "Say nothing.", "-q")] = False,
+) -> None:
+    """Compile all kernels once, so that no later call waits for it.
+
+    Run it when a container is built. The compiled code is kept in NUMBA_CACHE_DIR when that is set, else in the
+    user's cache folder.
+    """
+    from rankwood._core import jit
+    from rankwood.studies.warm_up import warm_up
+
+    start = time.monotonic()
+    n_kernels = warm_up(
+        None if quiet else lambda step: printing.notice(f"compiling (once): {step}")
+    )
+    if quiet:
+        return
+    folder = jit.cache_folder()
+    where = (
+        f"kept in {folder}" if folder else "kept in memory only: the cache folder cannot be written"
+    )
+    printing.say(f"{n_kernels} kernels ready after {time.monotonic() - start:.1f} s, {where}")
+
+
+def versions_command(as_json: Json = False) -> None:
+    """Show the versions of Rankwood, Python and the packages, the machine, threads and cache folders.
+
+    Paste the output into a bug report.
+    """
+    facts = _facts()
+    if as_json:
+        printing.show_json(dict(facts))
+    else:
+        printing.show_facts(facts)
+
+
+def _facts() -> list[tuple[str, str]]:
+    import platform
+
+    from rankwood._core import threads
+    from rankwood._core.files import user_cache_folder
+
+    facts = [
+        ("rankwood", __version__),
+        (
+            "python",
+            f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
+        ),
+        ("system", f"{platform.platform()}, {platform.machine()}"),
+        ("threads", f"{threads.resolve_threads()} of {os.cpu_count()} processors"),
+        ("cache folder", str(user_cache_folder())),
+    ]
+    facts += [(package, _version(package)) for package in _packages()]
+    names = sorted(name for name in os.environ if name.startswith(("RANKWOOD_", "NUMBA_")))
+    return facts + [(name, os.environ[name]) for name in names]
+
+
+def _packages() -> list[str]:
+    """Every package that Rankwood or one of its extras asks for, each once."""
+    import importlib.metadata
+    import re
+
+    requirements = importlib.metadata.requires("rankwood") or []
+    names = [re.match(r"[A-Za-z0-9_.-]+", requirement) for requirement in requirements]
+    return list(dict.fromkeys(name.group() for name in names if name))
+
+
+def _version(package: str) -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.command,
     "inspect": inspect.command,
     "convert": data.convert_command,
+    "bin": data.bin_command,
     "train": train,
     "auto": auto,
-    "score": score.command,
+    "tune": tune,
+    "score": models.score_command,
     "evaluate": evaluate.evaluate_command,
     "compare": evaluate.compare_command,
     "explain": explain.command,
-    "export": export.export_command,
-    "import": export.import_command,
+    "export": models.export_command,
+    "import": models.import_command,
     "cost-curve": studies.cost_curve_command,
     "best-sizes": studies.best_sizes_command,
     "front": studies.front_command,
@@ -63,17 +145,20 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "bias-variance": studies.bias_variance_command,
     "experiment": experiment.experiment_command,
     "report": experiment.report_command,
+    "measure": experiment.measure_command,
+    "bundle": experiment.bundle_command,
     "learning-curve": studies.learning_curve_command,
     "convergence": studies.convergence_command,
     "factorial": studies.factorial_command,
-    "serve": serve.command,
-    "warm-up": maintenance.warm_up_command,
-    "versions": maintenance.versions_command,
+    "serve": models.serve_command,
+    "warm-up": warm_up_command,
+    "versions": versions_command,
 }
 # Stand-ins above: these commands are in ``lazy_commands``, which takes a second to import.
 LAZY_COMMANDS = {
     "train": "train_command",
     "auto": "auto_command",
+    "tune": "tune_command",
     "compare-missing": "compare_missing_command",
 }
 
@@ -88,8 +173,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.add_typer(clicks.app, name="clicks")
 for _name, _command in COMMANDS.items():
     app.command(_name)(reports_errors(_command))
+for _app in (app, data.app, clicks.app):
+    for _entry in _app.registered_commands:
+        _entry.cls = Command
 
 
 def load_lazy_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
@@ -98,7 +187,7 @@ def load_lazy_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
         if entry.name in LAZY_COMMANDS and entry.name in arguments:
             from rankwood.cli import lazy_commands
 
-            command = getattr(lazy_commands, LAZY_COMMANDS[entry.name])
+            command = lazy_commands.command_for(LAZY_COMMANDS[entry.name], arguments)
             entry.callback = reports_errors(command)
 
 

@@ -8,18 +8,37 @@ that reads data takes, and hands them to the command as one object, a ``Reading`
 
 from __future__ import annotations
 
+import csv
 import functools
 import inspect
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from rankwood._core.files import PLOTS
 from rankwood.cli import printing
 from rankwood.errors import DataError, ParameterError, UnknownName
+
+
+class Command(typer.core.TyperCommand):
+    """A command that refuses an option which is given twice although only one value would be used."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, once every option was found to be given once, or to take several values."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in set(given):
+            is_switch = getattr(parameter, "is_flag", False) and not parameter.secondary_opts
+            may_repeat = getattr(parameter, "multiple", True) or is_switch
+            if given.count(parameter) > 1 and not may_repeat:
+                ctx.fail(
+                    f"{parameter.opts[0]} is given {given.count(parameter)} times, and takes one value."
+                )
+        return super().parse_args(ctx, args)
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -37,14 +56,19 @@ def file_option(text: str, *names: str) -> Any:
     return option(text, *names, metavar="FILE")
 
 
+def data_option(text: str, *names: str) -> Any:
+    """Declare an option that takes data: given several times, its files are read as one."""
+    return option(f"{text.removesuffix('.')}; may be repeated.", *names, metavar="DATA")
+
+
 def switch(name: str, text: str, *short: str) -> Any:
     """Declare an option that takes no value, and has no opposite ``--no-…``."""
     return option(text, name, *short)
 
 
-DATA_FORMATS = "LETOR text, Parquet, CSV or Arrow"
+DATA_FORMATS = "LETOR text, Parquet, CSV or Arrow: files, patterns, folders, s3:// and the like"
 DATA_OR_STDIN = f"{DATA_FORMATS}; - is standard input."
-LABELLED_DATA = f"{DATA_FORMATS}, with labels."
+LABELLED_DATA = f"{DATA_FORMATS}; with labels."
 
 ModelFile = Annotated[str, argument("MODEL", "A model file, as rankwood train writes it.")]
 Models = Annotated[
@@ -54,16 +78,33 @@ Models = Annotated[
         help="Such as RandomForest, or GBRT:n_trees=50,max_leaves=15; may be repeated.",
     ),
 ]
-TrainingData = Annotated[str | None, file_option("Training data.")]
-TestData = Annotated[str | None, file_option("Test data.")]
-ValidationData = Annotated[str | None, file_option("Validation data.")]
+Dask = Annotated[
+    str | None,
+    option(
+        "Work on a Dask cluster: the address of its scheduler, or local for a process per core.",
+        "--dask",
+        metavar="ADDRESS",
+    ),
+]
+DataFiles = Annotated[list[str], argument("DATA...", DATA_OR_STDIN)]
+LabelledFiles = Annotated[list[str], argument("DATA...", LABELLED_DATA)]
+TrainingData = Annotated[list[str] | None, data_option("Training data.")]
+TestData = Annotated[list[str] | None, data_option("Test data.")]
+ValidationData = Annotated[list[str] | None, data_option("Validation data.")]
 StoppingData = Annotated[
-    str | None, file_option("Validation data, for early stopping; used whole.")
+    list[str] | None, data_option("Validation data, for early stopping; used whole.")
 ]
 Folds = Annotated[
     str | None, option("Fold1, Fold2, … instead of --data and --test.", metavar="FOLDER")
 ]
 MeasureText = Annotated[str, option("Such as ndcg@10 or map.", "--measure", "-m")]
+OnOverlap = Annotated[
+    str | None,
+    option(
+        "If the two share queries or documents: warn (the default), error or ignore.",
+        metavar="RULE",
+    ),
+]
 Level = Annotated[float, option("What p values are compared with.")]
 Seed = Annotated[int, option("Same data, seed and version: same result.")]
 Csv = Annotated[Path | None, file_option("Also a table (.csv), numbers in full.", "--csv")]
@@ -75,47 +116,194 @@ NoNotices = Annotated[bool, switch("--quiet", "No notices.", "-q")]
 NoProgress = Annotated[bool, switch("--quiet", "No progress, no notices.", "-q")]
 
 
+def tell_of_overlap(
+    rule: str | None, parts: tuple[Any, Any], names: tuple[str, str], quiet: bool = False
+) -> None:
+    """Warn, or raise, where the first part has queries or documents of the second; ``names`` say what they are."""
+    from rankwood.data.splits import ON_OVERLAP, PartContent, shared_content
+
+    rule = ON_OVERLAP[0] if rule is None else rule
+    if rule not in ON_OVERLAP:
+        raise UnknownName("--on-overlap", rule, ON_OVERLAP)
+    if rule == "ignore":
+        return
+    found = shared_content(*(PartContent.of(part) for part in parts))
+    lines = found.warnings(*names)
+    if lines and rule == "error":
+        raise DataError("; ".join(lines) + ". With --on-overlap warn this is no error.")
+    for line in lines:
+        printing.warn(f"{line}. Measures of the {names[0]} part look better than they are.")
+    for line in [] if quiet else found.notes(*names):
+        printing.notice(line)
+
+
 class Reading:
     """The reading options of one call; reads data with progress on standard error."""
 
     def __init__(self, **options: Any) -> None:
-        self.quiet: bool = options.pop("quiet")
+        self.given = options
+        self.quiet: bool = options["quiet"]
         if self.quiet:
             printing.be_quiet()
         self.options: dict[str, Any] = {
             "label": options["label"],
             "query": options["query"],
             "doc": options["doc"],
-            "drop": tuple(options["drop"] or ()),
+            "row_weight": options["row_weight"],
+            "query_weight": options["query_weight"],
+            "position": options["position"],
+            "features": _features(options["features"], options["features_from"]),
+            "drop": names_in(options["drop"] or ()),
             "absent": "missing" if options["absent_missing"] else "zero",
             "order": "any" if options["any_order"] else "ascending",
+            "overflow": "missing" if options["overflow_missing"] else "error",
             "cache": None if options["cache"] else False,
             "strict": options["strict"],
             "n_threads": options["threads"],
         }
 
-    def __call__(self, path: str, **changes: Any) -> Any:
-        """The data in ``path``."""
-        from rankwood.data.reading import ReadOptions, read_data
+    def with_options(self, **options: Any) -> Reading:
+        """The same with some options changed, by their names on the command line."""
+        return Reading(**(self.given | options))
 
-        with printing.reading(Path(path).name, self.quiet) as progress:
-            return read_data(path, ReadOptions(**{**self.options, **changes}, progress=progress))
+    def __call__(self, paths: str | Sequence[str], *, is_log: bool = False, **changes: Any) -> Any:
+        """The data in one or several files; only a log must have the column of positions that the call may name."""
+        from rankwood.data.reading import position_if_there, read_data
+        from rankwood.data.sources import find_inputs
 
-    def parts(self, path: str, n_rows: int, **changes: Any) -> Iterator[Any]:
-        """The data in ``path``, in parts of whole queries and about ``n_rows`` rows."""
-        from rankwood.data.reading import ReadOptions, read_parts
+        inputs = find_inputs(paths)
+        with printing.reading(names_of(paths), self.quiet) as progress:
+            options = self._read_options(inputs, changes, progress)
+            return read_data(inputs, options if is_log else position_if_there(inputs, options))
 
-        with printing.reading(Path(path).name, self.quiet) as progress:
-            options = ReadOptions(**{**self.options, **changes}, progress=progress)
-            yield from read_parts(path, options, n_rows=n_rows)
+    def parts(self, paths: str | Sequence[str], n_rows: int, **changes: Any) -> Iterator[Any]:
+        """The data in parts of whole queries and about ``n_rows`` rows, without positions."""
+        from rankwood.data.parts import read_parts
+        from rankwood.data.reading import without_position
+        from rankwood.data.sources import find_inputs
 
-    def without_labels(self, n_features: int) -> dict[str, Any]:
-        """Changes of the options for documents to be scored: their labels, if they have any, are not read."""
-        changes: dict[str, Any] = {"label": None, "n_features": n_features}
+        inputs = find_inputs(paths)
+        with printing.reading(names_of(paths), self.quiet) as progress:
+            options = without_position(inputs, self._read_options(inputs, changes, progress))
+            yield from read_parts(inputs, options, n_rows=n_rows)
+
+    def without_labels(self, model: Any) -> dict[str, Any]:
+        """Changes of the options for documents that ``model`` scores: labels, if there are any, are not read."""
+        from rankwood.rankers.save import features_of
+
+        changes: dict[str, Any] = {"label": None, "model": features_of(model)}
         label = self.options["label"]
-        if label != "label":  # a column of this name is no feature in any case
-            changes["drop"] = (*self.options["drop"], label)
+        if label != "label" and features_of(model).names is None:
+            changes["drop"] = (
+                *self.options["drop"],
+                label,
+            )  # a column named label is no feature anyway
         return changes
+
+    def _read_options(self, inputs: Sequence[Any], changes: Any, progress: Any) -> Any:
+        from rankwood.data.reading import ReadOptions
+        from rankwood.data.sources import is_table
+
+        if not is_table(inputs[0].path):
+            self._warn_of_columns(str(inputs[0].path))
+        return ReadOptions(**{**self.options, **changes}, progress=progress)
+
+    def _warn_of_columns(self, name: str) -> None:
+        """Warn of options that name columns of tables, for LETOR text."""
+        usual = {"label": "label", "query": "qid"}
+        given = [
+            f"--{option.replace('_', '-')}"
+            for option in ("label", "query", "doc", "row_weight", "query_weight")
+            if self.options[option] != usual.get(option)
+        ]
+        if given:
+            printing.warn(
+                f"{name} is LETOR text, which has no columns: {', '.join(given)} have no effect on it."
+            )
+
+
+def features_of_all(models: Iterable[Any]) -> Any:
+    """The features of several models together; None where some have names and some have none, or there is no model."""
+    from rankwood.data.reading import ModelFeatures
+    from rankwood.rankers.save import features_of
+
+    known = [features_of(model) for model in models]
+    names = [one.names for one in known if one.names is not None]
+    if names and len(names) == len(known):
+        union = tuple(dict.fromkeys(name for each in names for name in each))
+        return ModelFeatures(len(union), union)
+    return max(known, key=lambda one: one.n_features) if known and not names else None
+
+
+def names_of(paths: str | Sequence[str]) -> str:
+    """What a message calls one file, or several."""
+    given = [paths] if isinstance(paths, str) else paths
+    return Path(given[0]).name if len(given) == 1 else f"{len(given)} files and folders"
+
+
+def names_in(texts: Iterable[str]) -> tuple[str, ...]:
+    """The names in texts such as ``a,b,c``; a name with a comma stands in double quotes."""
+    try:
+        rows = list(csv.reader(texts, skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise ParameterError(
+            f"names of columns cannot be read: {error}. Write them as a,b,c."
+        ) from None
+    return tuple(name.strip() for row in rows for name in row if name.strip())
+
+
+def _features(texts: Sequence[str] | None, path: Path | None) -> tuple[str, ...] | None:
+    """The features that --features or --features-from names; None where neither is given."""
+    if texts and path is not None:
+        raise ParameterError(
+            "--features and --features-from both name the features: give one of them."
+        )
+    if path is None:
+        return names_in(texts) if texts else None
+    from rankwood.models.format import is_model_file
+
+    if is_model_file(path):
+        from rankwood.rankers.save import features_of, load
+
+        known = features_of(load(path))
+        return known.names or tuple(str(number + 1) for number in range(known.n_features))
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"--features-from: {path} cannot be read: {error}.") from None
+    names = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not names:
+        raise DataError(f"--features-from: {path} names no features. Write one name per line.")
+    return names
+
+
+_DISTRIBUTED = (
+    "label",
+    "query",
+    "row_weight",
+    "query_weight",
+    "features",
+    "drop",
+    "absent",
+    "order",
+    "overflow",
+)
+
+
+def distributed_data(
+    client: Any, paths: Sequence[str], reading: Reading, model: Any = None, **changes: Any
+) -> Any:
+    """Data on the workers of a cluster, read as the options say, or as the model that they are for."""
+    from rankwood.data.sources import find_inputs, is_table
+    from rankwood.training.distribute import distribute
+
+    if reading.options["position"] is not None:
+        raise ParameterError("--position: positions of clicks are not read on a cluster.")
+    options = {name: reading.options[name] for name in _DISTRIBUTED} | changes
+    if model is not None and options["features"] is None:
+        is_named = model.names is not None and is_table(find_inputs(paths)[0].path)
+        options |= {"features": model.names} if is_named else {"n_features": model.n_features}
+    return distribute(client, paths[0] if len(paths) == 1 else list(paths), **options)
 
 
 _reading_option = functools.partial(option, rich_help_panel="Reading")
@@ -126,8 +314,33 @@ def _reading_parameters(
     label: Annotated[str, _reading_option("Tables: the column of labels.")] = "label",
     query: Annotated[str, _reading_option("Tables: the column of query ids.")] = "qid",
     doc: Annotated[str | None, _reading_option("Tables: the column of document ids.")] = None,
+    row_weight: Annotated[
+        str | None, _reading_option("Tables: the column of row weights.", metavar="COLUMN")
+    ] = None,
+    query_weight: Annotated[
+        str | None, _reading_option("Tables: the column of query weights.", metavar="COLUMN")
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        _reading_option(
+            "The features, by the names of columns (of LETOR text by number): a,b,c; may be repeated. All other "
+            "columns by default; of data for a model, the model's.",
+            metavar="NAMES",
+        ),
+    ] = None,
+    features_from: Annotated[
+        Path | None,
+        _reading_option("A file with a feature's name per line, or a model file.", metavar="FILE"),
+    ] = None,
+    position: Annotated[
+        str | None,
+        _reading_option(
+            "Click logs: the column (LETOR text: the feature number) of the position at which a document was shown."
+        ),
+    ] = None,
     drop: Annotated[
-        list[str] | None, _reading_option("Tables: a column to leave out; may be repeated.")
+        list[str] | None,
+        _reading_option("Columns to leave out: a,b,c; may be repeated.", metavar="NAMES"),
     ] = None,
     absent_missing: Annotated[
         bool,
@@ -137,6 +350,13 @@ def _reading_parameters(
     ] = False,
     any_order: Annotated[
         bool, _reading_option("LETOR text: feature ids of a row need not ascend.", "--any-order")
+    ] = False,
+    overflow_missing: Annotated[
+        bool,
+        _reading_option(
+            "LETOR text: values beyond float32, as Istella's 1.79e308, are missing, not an error.",
+            "--overflow-missing",
+        ),
     ] = False,
     strict: Annotated[
         bool,
@@ -152,6 +372,11 @@ def _reading_parameters(
     quiet: Annotated[bool, _reading_option("No progress and no notices.", "--quiet", "-q")] = False,
 ) -> None:
     """Carry the parameters that ``with_reading_options`` adds to a command."""
+
+
+def reading_option_names() -> tuple[str, ...]:
+    """The names of the reading options, as parameters of a command."""
+    return tuple(inspect.signature(_reading_parameters).parameters)
 
 
 def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -170,6 +395,37 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper
+
+
+def typed_again(context: typer.Context, without: Sequence[str]) -> str:
+    """The call of this command with every option that was given, ``without`` those of these parameters."""
+    words = ["rankwood", str(context.info_name)]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name in without or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, list | tuple) else [value]
+        if parameter.param_type_name == "argument":
+            words += map(str, values)
+        elif isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        else:
+            words += [word for each in values for word in (parameter.opts[0], str(each))]
+    return shlex.join(words)
+
+
+def split_outside_brackets(text: str, separator: str = ",") -> list[str]:
+    """The parts of a text, cut at separators that do not stand within brackets; empty ones are left out."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
 
 
 def estimators_of(texts: Sequence[str]) -> dict[str, Any]:
@@ -204,7 +460,7 @@ def parameters_of(text: str) -> dict[str, Any]:
     """The parameters in ``NAME:parameter=value,…``."""
     from rankwood.cli import parameters
 
-    given = dict(_pair(text, part) for part in text.partition(":")[2].split(",") if part)
+    given = dict(_pair(text, part) for part in split_outside_brackets(text.partition(":")[2]))
     return parameters.read(kind_of(text), given)
 
 
@@ -218,37 +474,68 @@ def _pair(text: str, part: str) -> tuple[str, str]:
 
 
 def read_parts(
-    data: str | None, valid: str | None, test: str | None, folds: str | None, reading: Reading
+    data: Sequence[str] | None,
+    valid: Sequence[str] | None,
+    test: Sequence[str] | None,
+    folds: str | None,
+    reading: Reading,
 ) -> Any:
     """The folds of a folder, or one fold of the files given, all with the same features."""
     if folds is not None:
         if data or test or valid:
             raise ParameterError("--folds has all three parts; leave out --data, --test, --valid.")
         return _read_folds(folds, reading)
-    if data is None or test is None:
-        name = "data" if data is None else "test"
-        raise ParameterError(f"--{name} is missing. Name the file, or --folds; see --help.")
-    parts = read_alike((path for path in (data, valid, test) if path is not None), reading)
-    return [(parts[0], parts[1] if valid is not None else None, parts[-1])]
+    if not data or not test:
+        raise ParameterError(
+            f"--{'test' if data else 'data'} is missing. Name the file, or --folds; see --help."
+        )
+    parts = read_alike([paths for paths in (data, valid, test) if paths], reading)
+    return [(parts[0], parts[1] if valid else None, parts[-1])]
 
 
 def _read_folds(folder: str, reading: Reading) -> Any:
-    from rankwood.data.folds import read_folds
+    from rankwood.data.folds import Fold, Folds, fold_files
 
-    usual = {"absent": "zero", "order": "ascending", "cache": None, "strict": False}
-    # Tables do not take most of the options, so only those that were given are passed on.
-    asked = {name: reading.options[name] for name in usual if reading.options[name] != usual[name]}
-    return read_folds(folder, **asked)
+    files = fold_files(folder)
+    makers = [
+        functools.partial(
+            lambda paths: Fold(*read_alike([str(path) for path in paths], reading)), paths
+        )
+        for paths in files.values()
+    ]
+    return Folds(list(files), makers)
 
 
-def read_alike(paths: Iterable[str], reading: Reading, **changes: Any) -> list[Any]:
-    """The data of each file, all with as many features as the widest; tables have theirs by name."""
+def read_alike(parts: Sequence[str | Sequence[str]], reading: Reading, **changes: Any) -> list[Any]:
+    """The data of each part with the features of the first one; LETOR text is as wide as the widest part.
+
+    A part that is narrower is told of: its last features are absent, or it is other data. The first part is the
+    training data, which must have the column of positions where one is named.
+    """
     from rankwood.data.folds import same_width
+    from rankwood.data.reading import ModelFeatures
+    from rankwood.data.sources import find_inputs, is_table
 
-    parts = [reading(path, **changes) for path in paths]
-    if any(part.feature_names for part in parts):
-        return parts
-    return list(same_width(parts, reading.options["absent"]))
+    first = reading(parts[0], is_log=True, **changes)
+    known = ModelFeatures(first.n_features, first.feature_names)
+    read = [first]
+    for paths in parts[1:]:
+        takes_names = known.names is not None or is_table(find_inputs(paths)[0].path)
+        own = {"model": known} if takes_names and "model" not in changes else {}
+        read.append(reading(paths, **(changes | own)))
+    if any(part.feature_names for part in read):
+        return read
+    widths = [part.n_features for part in read]
+    if min(widths) < max(widths):
+        listed = ", ".join(
+            f"{names_of(paths)} has features up to {width:,}"
+            for paths, width in zip(parts, widths, strict=True)
+        )
+        absent = reading.options["absent"]
+        printing.warn(
+            f"{listed}: those that a file lacks are {'0' if absent == 'zero' else absent} in all its rows."
+        )
+    return list(same_width(read, reading.options["absent"]))
 
 
 _ENDINGS = {

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from rankwood.cli.options import split_outside_brackets
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.models.blend import names_of_parts
 from rankwood.rankers.base import BuiltOnBase, Ranker
 from rankwood.rankers.parameters import Parameter, declared_parameters
 from rankwood.rankers.save import estimators
-from rankwood.training.checkpoint import OF_THE_RUN
+from rankwood.training.rounds import OF_THE_RUN
 
 _PANEL = "Parameters of the model"
 # The estimators whose documentation is the help of an option; by default the first one with the parameter.
@@ -23,25 +26,39 @@ _SPEAKERS = {
     "base": ("BoostingTree", "BROOF"),
     "bag_share": ("RandomForest",),
     "min_gain": ("BROOF",),
+    "dropout": ("MLPRanker", "GBRT"),
+    "measure": ("GBRT", "RandomForest"),
     "n_folds": ("BROOF", "AutoRanker"),
     "patience": ("BROOF", "DeepForest"),
     "seed": ("AdaRank",),
     "weighting": ("RandomForest",),
     **dict.fromkeys(("exploration", "smoothing"), ("Exp3P",)),
-    **dict.fromkeys(("target", "truncation", "normalise", "sigma"), ("LambdaMART",)),
+    **dict.fromkeys(
+        ("target", "truncation", "normalise", "sigma", "position_bias"), ("LambdaMART",)
+    ),
 }
 _BASE, _DEFAULT_BASE = "base", "RandomForest"  # the parameter that is an estimator itself
 _SEVERAL = ("parts", "candidates")  # parameters of Blend and AutoRanker that are lists of rankers
 _RANKERS = (*_SEVERAL, "gate")  # parameters that are written as calls of rankers
+_RANGE = re.compile(
+    r"(?P<low>-?[\d.]+(?:e-?\d+)?)\.\.(?P<high>-?[\d.]+(?:e-?\d+)?)(?P<log>:log)?", re.IGNORECASE
+)
 _NUMBERS = "weights"  # a name, or numbers with commas between them
 
 
 def with_parameters(
-    command: Callable[..., None], *, left_out: tuple[str, ...] = ()
+    command: Callable[..., None],
+    *,
+    left_out: tuple[str, ...] = (),
+    kind: str | None = None,
+    base: str | None = None,
 ) -> Callable[..., None]:
-    """Replace the parameter ``given`` of a command by one option per parameter of the estimators."""
+    """Replace the parameter ``given`` of a command by one option per parameter of the estimators.
+
+    With ``kind`` its help shows the parameters of this estimator, and of the one it is built on; others are hidden.
+    """
     own = inspect.signature(command)
-    made = [option for option in options() if option.name not in left_out]
+    made = [option for option in options(kind, base) if option.name not in left_out]
 
     @functools.wraps(command)
     def wrapper(**arguments: Any) -> None:
@@ -54,13 +71,25 @@ def with_parameters(
     return wrapper
 
 
-def options() -> list[inspect.Parameter]:
-    """One option per parameter that any estimator has; text, empty by default."""
+def options(kind: str | None = None, base: str | None = None) -> list[inspect.Parameter]:
+    """One option per parameter that any estimator has; text, empty by default. See ``with_parameters``."""
     owners: dict[str, dict[str, Parameter]] = {}
-    for kind, estimator in estimators().items():
+    for known, estimator in estimators().items():
         for name, declared in _parameters(estimator).items():
-            owners.setdefault(name, {})[kind] = declared
-    return [_option(name, of_kinds) for name, of_kinds in owners.items()]
+            owners.setdefault(name, {})[known] = declared
+    if kind is None:
+        return [_option(name, of_kinds) for name, of_kinds in owners.items()]
+    if issubclass(estimators()[kind], BuiltOnBase) and base is None:
+        base = getattr(estimators()[kind], "_default_base", _DEFAULT_BASE)
+    made = []
+    for name, of_kinds in owners.items():
+        shown = next((one for one in (kind, base) if one in of_kinds), None)
+        if shown is None:
+            made.append(_option(name, of_kinds, is_hidden=True))
+        else:
+            panel = f"Parameters of {kind}" if shown == kind else f"Parameters of {base}, its base"
+            made.append(_option(name, {shown: of_kinds[shown]}, panel))
+    return made
 
 
 def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -169,22 +198,56 @@ def _parameters(kind: type[Ranker]) -> dict[str, Parameter]:
     return {name: declared[name] for name in declared if name not in OF_THE_RUN}
 
 
-def _option(name: str, of_kinds: dict[str, Parameter]) -> inspect.Parameter:
+def read_space(kind: str, texts: Sequence[str]) -> dict[str, Any]:
+    """What is tried of estimator ``kind``, from texts: name=value,value or name=low..high, perhaps with :log."""
+    space: dict[str, Any] = {}
+    for text in texts:
+        name, equals, values = (part.strip() for part in text.partition("="))
+        name = name.replace("-", "_")
+        if not name or not equals or not values:
+            raise ParameterError(
+                f"--space must be written as name=value,value or name=low..high; got '{text}'."
+            )
+        if name in space:
+            raise ParameterError(f"--space {name} is given twice.")
+        match = _RANGE.fullmatch(values)
+        if match is not None:
+            low, high = (ast.literal_eval(end) for end in match.group("low", "high"))
+            space[name] = {"low": low, "high": high} | ({"log": True} if match["log"] else {})
+            continue
+        own = name.rpartition(".")[2]  # base.n_trees is read as n_trees is
+        space[name] = [_read_text(own, value) for value in split_outside_brackets(values)]
+        if not _is_parameter(kind, name):
+            raise UnknownName(f"parameter of {kind}", name, _parameters(estimators()[kind]))
+    return space
+
+
+def _is_parameter(kind: str, name: str) -> bool:
+    return name.partition(".")[0] in _parameters(estimators()[kind])
+
+
+def _option(
+    name: str, of_kinds: dict[str, Parameter], panel: str = _PANEL, *, is_hidden: bool = False
+) -> inspect.Parameter:
     """The option of a parameter, with its defaults by estimator where they differ."""
-    speakers = _SPEAKERS.get(name, (next(iter(of_kinds)),))
+    speakers = _SPEAKERS.get(name, ())
+    if not speakers or not set(speakers) <= set(of_kinds):
+        speakers = (next(iter(of_kinds)),)
     texts = [str(of_kinds[speaker].doc).replace("[", r"\[") for speaker in speakers]
     text = texts[0]
     for speaker, other in zip(speakers[1:], texts[1:], strict=True):
         text += f" {speaker}: {other}"
     defaults = {kind: str(declared.default) for kind, declared in of_kinds.items()}
-    shown = "; ".join(f"{kind} {default}" for kind, default in defaults.items())
-    if len(set(defaults.values())) == 1:
-        shown = defaults[speakers[0]]
+    usual, count = Counter(defaults.values()).most_common(1)[0]
+    is_usual = 2 * count > len(defaults)  # then the others are named
+    others = [f"{kind} {one}" for kind, one in defaults.items() if not is_usual or one != usual]
+    shown = "; ".join([usual, *others] if is_usual else others)
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         metavar="VALUE",
         help=f"{text} (default: {shown})".strip(),
-        rich_help_panel=_PANEL,
+        rich_help_panel=panel,
+        hidden=is_hidden,
     )
     return inspect.Parameter(
         name,
@@ -195,9 +258,10 @@ def _option(name: str, of_kinds: dict[str, Parameter]) -> inspect.Parameter:
 
 
 def _value(name: str, text: str) -> Any:
-    """A number, True, False, None or text; ``name=value,…`` for a mapping."""
-    if "=" in text:
-        pairs = [pair.split("=", 1) for pair in text.split(",")]
+    """A number, a list of numbers, True, False, None or text; ``name=value,…`` for a mapping."""
+    parts = split_outside_brackets(text)
+    if any("=" in _outside_brackets(part) for part in parts):
+        pairs = [part.split("=", 1) for part in parts]
         if any(len(pair) != 2 for pair in pairs):
             raise ParameterError(f"{name} must be written as name=value,name=value; got '{text}'.")
         return {key.strip(): _value(name, value.strip()) for key, value in pairs}
@@ -208,4 +272,9 @@ def _value(name: str, text: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-    return value if isinstance(value, int | float) else text
+    return value if isinstance(value, int | float | list | tuple | dict) else text
+
+
+def _outside_brackets(text: str) -> str:
+    """A text up to its first bracket: conventions such as ``ndcg@10[gain=linear]`` stand within brackets."""
+    return text.partition("[")[0]

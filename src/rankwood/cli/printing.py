@@ -13,6 +13,8 @@ import json
 import logging
 import math
 import os
+import re
+import signal
 import sys
 import time
 import warnings
@@ -20,14 +22,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from rankwood.errors import InputError, RankwoodError, RankwoodWarning
+from rankwood._core.threads import Terminated, ended_by_sigterm
+from rankwood.errors import (
+    InputError,
+    RankwoodError,
+    RankwoodWarning,
+    in_words_of_the_command_line,
+)
 
 _PLAIN_WIDTH = 200  # a pipe has no width of its own; do not fold what a script will read
 _PLAIN_LINE_EVERY = 5.0  # seconds between progress lines where there is no terminal
+# Control characters but tab and line feed, those that turn the direction of text, and halves of characters.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BAR_AFTER = 0.5  # seconds; shorter work needs no bar
 
 BytesCallback = Callable[[int, int | None], None]  # bytes read, bytes in all
@@ -50,6 +60,11 @@ def notices() -> Console:
         highlight=False,
         stderr=True,
     )
+
+
+def escape(text: str) -> str:
+    """Text of others as it is shown: markup as text, and what would command the terminal by its code."""
+    return markup.escape(_COMMANDS.sub(lambda found: ascii(found.group())[1:-1], text))
 
 
 def say(text: str = "") -> None:
@@ -125,10 +140,10 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(*arguments: Any, **options: Any) -> None:
         try:
-            with warnings_as_lines():
+            with warnings_as_lines(), ended_by_sigterm(), in_words_of_the_command_line():
                 command(*arguments, **options)
                 sys.stdout.flush()
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt, Terminated) as error:
             code = _report(error)
             if code is None:
                 raise  # a defect of Rankwood: a bug report needs the traceback
@@ -145,6 +160,9 @@ def _report(error: BaseException) -> int | None:
     if isinstance(error, KeyboardInterrupt):
         complain("interrupted.")
         return 130
+    if isinstance(error, Terminated):
+        complain("ended by SIGTERM.")
+        return 128 + signal.SIGTERM
     if isinstance(error, RankwoodError):
         complain(str(error))
         return 2 if isinstance(error, InputError) else 1
@@ -171,17 +189,20 @@ def warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def log_to_terminal(verbose: bool) -> None:
+def log_to_terminal(verbose: bool, formatter: logging.Formatter | None = None) -> logging.Handler:
     """Send the library's log to standard error: everything with ``verbose``, else warnings only.
 
-    The message that kernels are being compiled is always sent, since compiling may take half a minute.
+    The message that kernels are being compiled is always sent, since compiling may take half a minute. Returns what
+    writes the lines, for logs of others.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if verbose else "%(message)s"))
+    usual = logging.Formatter("%(name)s: %(message)s" if verbose else "%(message)s")
+    handler.setFormatter(formatter or usual)
     logger = logging.getLogger("rankwood")
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
     logging.getLogger("rankwood._core.jit").setLevel(logging.DEBUG if verbose else logging.INFO)
+    return handler
 
 
 def be_quiet() -> None:
@@ -283,11 +304,17 @@ def _byte_bar(what: str) -> Iterator[BytesCallback]:
 
 def _byte_lines(what: str) -> BytesCallback:
     interval = _Interval()
+    start: list[tuple[float, int]] = []  # when the first bytes were reported, and how many
 
     def update(done: int, total: int | None) -> None:
+        start[:] = start or [(time.monotonic(), done)]
         if interval.has_passed():
             interval.restart()
-            share = f" ({done / total:.0%})" if total else ""
+            seconds, n_bytes = time.monotonic() - start[0][0], done - start[0][1]
+            left = (
+                f", {seconds * (total - done) / n_bytes:,.0f} s left" if total and n_bytes else ""
+            )
+            share = f" ({done / total:.0%}{left})" if total else ""
             notice(f"reading {what}: {done / 2**20:,.0f} MiB{share}")
 
     return update
@@ -370,6 +397,8 @@ def _cell_bar(measure: str) -> Iterator[NewsCallback]:
             left += f", {news.failed:,} failed" if news.failed else ""
             done = news.done + news.failed
             last = escape(_finished_cell(news, measure))
+            if news.lost:
+                bar.console.print(escape(news.lost))
             bar.update(task, completed=done, total=news.total, left=left, last=last)
 
         yield update
@@ -380,6 +409,8 @@ def _cell_lines(measure: str) -> NewsCallback:
 
     def update(news: Any) -> None:
         is_failed = news.record.get("status") == "failed"
+        if news.lost:
+            notice(news.lost)
         if is_failed or (news.cell and interval.has_passed()):
             interval.restart()
             left = "" if news.seconds_left is None else f", {news.seconds_left:,.0f} s left"

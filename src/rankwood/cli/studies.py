@@ -20,6 +20,7 @@ from rankwood.cli.options import (
     Csv,
     Folds,
     Json,
+    LabelledFiles,
     Level,
     MeasureText,
     ModelFile,
@@ -33,12 +34,15 @@ from rankwood.cli.options import (
     TrainingData,
     ValidationData,
     argument,
+    data_option,
     estimators_of,
+    features_of_all,
     file_option,
     kind_of,
     option,
     read_alike,
     read_parts,
+    split_outside_brackets,
     switch,
     with_reading_options,
 )
@@ -47,7 +51,7 @@ from rankwood.errors import ParameterError
 if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
     from rankwood.experiments.finished import RunFronts
-    from rankwood.studies.cost_curve import Front, QualityCostCurve
+    from rankwood.studies.sizes import Front, QualityCostCurve
 
 StudyCheckpoint = Annotated[
     Path | None,
@@ -161,7 +165,7 @@ def convergence_command(
         parts = read_parts(data, valid, test, folds, reading)
     else:
         named = _loaded(models or (), unfitted)
-        parts = _read_parts({"train": data, "vali": valid, "test": test}, named, reading)
+        parts = _read_parts({"train": data, "valid": valid, "test": test}, named, reading)
         named |= {name: _fitted(name, ranker, parts, reading) for name, ranker in unfitted.items()}
     with printing.training("fits" if folds else "curves", "", reading.quiet) as progress:
         result = convergence(
@@ -178,8 +182,8 @@ def convergence_command(
 def _refuse_contradictions(
     models: Sequence[str],
     fits: Sequence[str],
-    data: str | None,
-    parts: Sequence[str | None],
+    data: Sequence[str] | None,
+    parts: Sequence[Sequence[str] | None],
     folds: str | None,
 ) -> None:
     if folds is not None:
@@ -192,9 +196,9 @@ def _refuse_contradictions(
         return
     if not models and not fits:
         raise ParameterError("name model files, or models to train with --model.")
-    if all(part is None for part in parts):
+    if not any(parts):
         raise ParameterError("name data to measure on: --data, --valid or --test.")
-    if fits and data is None:
+    if fits and not data:
         raise ParameterError("--model trains on --data, which is missing.")
     for path in models:
         if list(models).count(path) > 1:
@@ -214,15 +218,13 @@ def _loaded(paths: Sequence[str], others: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_parts(
-    paths: Mapping[str, str | None], models: Mapping[str, Any], reading: Reading
+    paths: Mapping[str, Sequence[str] | None], models: Mapping[str, Any], reading: Reading
 ) -> dict[str, RankingData]:
-    """The parts that were named, all with the same features, as many as the models know."""
-    from rankwood.rankers.save import n_features_of
-
-    widest = max((n_features_of(model) for model in models.values()), default=None)
-    given = {part: path for part, path in paths.items() if path is not None}
-    parts = read_alike(given.values(), reading, n_features=widest)
-    return dict(zip(given, parts, strict=True))
+    """The parts that were named, all with the same features: those of the models, where there are any."""
+    given = {part: files for part, files in paths.items() if files}
+    known = features_of_all(models.values())
+    changes = {} if known is None else {"model": known}
+    return dict(zip(given, read_alike(list(given.values()), reading, **changes), strict=True))
 
 
 def _fitted(name: str, ranker: Any, parts: Mapping[str, RankingData], reading: Reading) -> Any:
@@ -232,14 +234,14 @@ def _fitted(name: str, ranker: Any, parts: Mapping[str, RankingData], reading: R
         ranker = with_all_rounds(ranker).set_params(
             n_threads=reading.options["n_threads"], progress=progress
         )
-        ranker.fit(parts["train"], valid=parts.get("vali"))
+        ranker.fit(parts["train"], valid=parts.get("valid"))
     return ranker.set_params(progress=None)
 
 
 @with_reading_options
 def cost_curve_command(
     model: ModelFile,
-    data: Annotated[str, argument("DATA", LABELLED_DATA)],
+    data: LabelledFiles,
     *,
     costs: Annotated[
         str | None,
@@ -278,15 +280,15 @@ def cost_curve_command(
     Example: rankwood cost-curve rf.rankwood test.txt.gz --costs costs.tsv --measure p@5 --plot curve.png
     """
     from rankwood.models.early_exit import EarlyExit
-    from rankwood.rankers.save import load, n_features_of
-    from rankwood.studies.cost_curve import quality_cost_curve
+    from rankwood.rankers.save import features_of, load
+    from rankwood.studies.sizes import quality_cost_curve
 
     outputs = Outputs(csv=csv, plot=plot, as_json=as_json)
     exits = None if early_exit == "none" else EarlyExit.parse(early_exit)
     loaded = load(model)
     curve = quality_cost_curve(
         loaded,
-        reading(data, n_features=n_features_of(loaded)),
+        reading(data, model=features_of(loaded)),
         measure,
         costs=costs,
         exits=exits,
@@ -309,10 +311,10 @@ def _show_points(result: QualityCostCurve | Front | RunFronts, as_json: bool) ->
 @with_reading_options
 def best_sizes_command(
     model: ModelFile,
-    valid: Annotated[str, argument("VALID", f"What sizes are chosen on. {LABELLED_DATA}")],
+    valid: Annotated[list[str], argument("VALID...", f"What sizes are chosen on. {LABELLED_DATA}")],
     *,
     test: Annotated[
-        str | None, file_option("Labelled data that are measured at the chosen sizes only.")
+        list[str] | None, data_option("Labelled data that are measured at the chosen sizes only.")
     ] = None,
     measure: Annotated[
         list[str] | None,
@@ -353,19 +355,18 @@ def best_sizes_command(
     """
     from rankwood.models.early_exit import EarlyExit
     from rankwood.models.forest import Forest
-    from rankwood.rankers.save import load, n_features_of, save
-    from rankwood.studies.best_sizes import best_sizes
+    from rankwood.rankers.save import features_of, load, save
+    from rankwood.studies.sizes import best_sizes
 
     outputs = Outputs(csv=csv, as_json=as_json)
     exits = None if early_exit == "none" else EarlyExit.parse(early_exit)
     loaded = load(model)
-    paths = [valid] if test is None else [valid, test]
-    parts = read_alike(paths, reading, n_features=n_features_of(loaded))
+    parts = read_alike([valid, test] if test else [valid], reading, model=features_of(loaded))
     sizes = best_sizes(
         loaded,
         parts[0],
         measure or ["ndcg@10", "map", "err@10"],
-        test=None if test is None else parts[1],
+        test=parts[1] if test else None,
         costs=costs,
         exits=exits,
         every=every,
@@ -419,15 +420,26 @@ def factorial_command(
     valid: StoppingData = None,
     folds: Folds = None,
     repetitions: Annotated[
-        int, option("Fits of each combination of values in each fold, with different seeds.")
+        int,
+        option(
+            "Fits of each combination of values in each fold, with different seeds; their mean counts. A ranker "
+            "that is not random is fitted once."
+        ),
     ] = 5,
     replicates: Annotated[
         str,
         option(
-            "What repeats a measurement: 'repetitions' (mean over folds), 'all' fits, 'folds' (mean over "
-            "repetitions)."
+            "What repeats a measurement: 'folds' are blocks, and repetitions are averaged; 'repetitions' (Sá 2016): "
+            "folds are averaged, which tests against seeds on these folds alone."
         ),
-    ] = "repetitions",
+    ] = "folds",
+    order: Annotated[
+        int | None,
+        option(
+            "Interactions of more factors than this share one row; all are told apart by default.",
+            min=1,
+        ),
+    ] = None,
     measure: Annotated[
         str | None,
         option(
@@ -437,7 +449,10 @@ def factorial_command(
         ),
     ] = None,
     level: Level = 0.05,
-    csv: Annotated[Path | None, file_option("Also write the value of every replicate.")] = None,
+    csv: Annotated[
+        Path | None, file_option("Also write the value of every fit, with its fold and repetition.")
+    ] = None,
+    plot: Plot = None,
     html: Annotated[Path | None, file_option("Also write the tables as a page.")] = None,
     checkpoint: StudyCheckpoint = None,
     as_json: Json = False,
@@ -445,14 +460,17 @@ def factorial_command(
 ) -> None:
     """Tell apart what parameters, their interactions and chance do to a measure.
 
-    A full factorial design with replication: effects, interactions, allocation of variation, ANOVA.
+    A full factorial design with folds as blocks: effects with intervals, interactions, shares of variation (η²), and
+    an analysis of variance whose error is treatment × fold. One fold has no error term: effects and shares alone.
 
     Example: rankwood factorial --folds MQ2008 --model BROOF:n_rounds=20 --factor loss=absolute,gradient
-    --factor validation=oob,train --repetitions 5
+    --factor validation=oob,train --repetitions 5 --plot effects.png
 
     Example: rankwood factorial runs/broof-table-6.3 --factor loss --factor validation
+
+    Example: rankwood factorial runs/broof-table-6.3 --factor loss --factor validation --replicates repetitions
     """
-    outputs = Outputs(csv=csv, html=html, as_json=as_json)
+    outputs = Outputs(csv=csv, plot=plot, html=html, as_json=as_json)
     if run is not None:
         fits = {
             "--model": model,
@@ -465,9 +483,14 @@ def factorial_command(
         from rankwood.experiments.finished import factorial_of_run
 
         result = factorial_of_run(
-            run, _factors_of_run(factor), measure, replicates=replicates, level=level
+            run,
+            _factors_of_run(factor),
+            measure,
+            replicates=replicates,
+            order=order,
+            level=level,
         )
-        outputs.show(result, csv=result.write_csv, html=result.write_html)
+        outputs.show(result, csv=result.write_csv, plot=result.plot, html=result.write_html)
         return
     from rankwood.studies.factorial import factorial_design
 
@@ -487,12 +510,13 @@ def factorial_command(
             where=exceptions,
             repetitions=repetitions,
             replicates=replicates,
+            order=order,
             level=level,
             n_threads=reading.options["n_threads"],
             progress=progress,
             checkpoint=checkpoint,
         )
-    outputs.show(result, csv=result.write_csv, html=result.write_html)
+    outputs.show(result, csv=result.write_csv, plot=result.plot, html=result.write_html)
 
 
 def _refuse_fits(options: Mapping[str, Any]) -> None:
@@ -518,7 +542,7 @@ def _factors(kind: str, texts: list[str]) -> dict[str | tuple[str, ...], list[An
         key = parameters[0] if len(parameters) == 1 else parameters
         if key in factors:
             raise ParameterError(f"--factor {names.strip()} is given twice.")
-        factors[key] = [_level(kind, parameters, value) for value in values.split(",")]
+        factors[key] = [_level(kind, parameters, value) for value in split_outside_brackets(values)]
     return factors
 
 
@@ -549,7 +573,7 @@ def _parameter_name(text: str) -> str:
 def _exception(kind: str, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Levels, and what is set where a cell has them, from ``loss=gradient:n_rounds=100``."""
     halves = text.split(":")
-    pairs = [[pair.split("=", 1) for pair in half.split(",")] for half in halves]
+    pairs = [[pair.split("=", 1) for pair in split_outside_brackets(half)] for half in halves]
     if len(halves) != 2 or any(len(pair) != 2 for half in pairs for pair in half):
         raise ParameterError(
             f"--where must be written as parameter=level:parameter=value,parameter=value; got '{text}'."
@@ -585,7 +609,7 @@ def front_command(
     ],
     *,
     data: Annotated[
-        str | None, file_option("Labelled data to measure the models on as well.")
+        list[str] | None, data_option("Labelled data to measure the models on as well.")
     ] = None,
     every_length: Annotated[
         bool,
@@ -616,8 +640,8 @@ def front_command(
 
     Example: rankwood front runs/table-3 --plot figure-9.svg
     """
-    from rankwood.rankers.save import load, n_features_of, save
-    from rankwood.studies.cost_curve import size_quality_front
+    from rankwood.rankers.save import features_of, load, save
+    from rankwood.studies.sizes import size_quality_front
 
     if plot is not None and plot.suffix.lower() not in PLOTS:
         raise ParameterError(f"--plot must end in {', '.join(PLOTS)}, got '{plot}'.")
@@ -627,7 +651,7 @@ def front_command(
         _show_run_fronts(model, data, out, every_length, plot, as_json)
         return
     loaded = load(model)
-    further = None if data is None else reading(data, n_features=n_features_of(loaded))
+    further = reading(data, model=features_of(loaded)) if data else None
     front = size_quality_front(loaded, further, every_length=every_length)
     if plot is not None:
         front.plot(plot)
@@ -640,7 +664,7 @@ def front_command(
 
 def _best_of_front(model: Any, max_trees: int | None) -> Any:
     """The best model of at most so many trees."""
-    from rankwood.studies.cost_curve import size_quality_front
+    from rankwood.studies.sizes import size_quality_front
 
     family = getattr(model, "family_", model)
     if hasattr(family, "best"):
@@ -652,7 +676,7 @@ def _best_of_front(model: Any, max_trees: int | None) -> Any:
 
 def _show_run_fronts(
     folder: str,
-    data: str | None,
+    data: Sequence[str] | None,
     out: Path | None,
     every_length: bool,
     plot: Path | None,
@@ -661,7 +685,7 @@ def _show_run_fronts(
     """The curves of a run's boosted rankers."""
     from rankwood.experiments.finished import run_fronts
 
-    given = {"--data": data, "--out": out, "--every-length": every_length or None}
+    given = {"--data": data or None, "--out": out, "--every-length": every_length or None}
     for name, value in given.items():
         if value is not None:
             raise ParameterError(

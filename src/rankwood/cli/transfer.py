@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +15,15 @@ from rankwood.cli.options import (
     Outputs,
     Reading,
     Seed,
+    data_option,
     file_option,
     known_estimator,
     option,
+    read_alike,
+    split_outside_brackets,
     with_reading_options,
 )
-from rankwood.errors import DataError, ParameterError
+from rankwood.errors import DataError, ParameterError, counted
 
 if TYPE_CHECKING:
     from rankwood.studies.transfer import Selection
@@ -33,11 +36,11 @@ _SIMILARITY = "Similarity"
 @with_reading_options
 def command(
     *,
-    source: Annotated[str, file_option("The collection that documents are taken from.")],
-    target: Annotated[str, file_option("Training data of the collection to be ranked.")],
-    valid: Annotated[str, file_option("Validation data of the target.")],
+    source: Annotated[list[str], data_option("The collection that documents are taken from.")],
+    target: Annotated[list[str], data_option("Training data of the collection to be ranked.")],
+    valid: Annotated[list[str], data_option("Validation data of the target.")],
     test: Annotated[
-        str | None, file_option("Test data of the target: every line is measured on it too.")
+        list[str] | None, data_option("Test data of the target: every line is measured on it too.")
     ] = None,
     share: Annotated[
         list[float] | None,
@@ -151,7 +154,7 @@ def command(
     outputs = Outputs(csv=csv, as_json=json)
     shares = list(dict.fromkeys(share or ([] if columns else [_SHARE])))
     measures = measure or ["ndcg@10"]
-    is_one_line = len(shares) == 1 and not columns and len(measures) == 1 and test is None
+    is_one_line = len(shares) == 1 and not columns and len(measures) == 1 and not test
     _refuse_contradictions(out, is_one_line, columns, source_model)
     threads = reading.options["n_threads"]
     options: dict[str, Any] = {
@@ -210,7 +213,8 @@ def _add_one_share(
         printing.say(str(selection))
     if out is not None and not reading.quiet:
         printing.notice(
-            f"{out}: {selection.data.n_documents:,} documents, {selection.data.n_queries:,} queries"
+            f"{out}: {counted(selection.data.n_documents, 'document')}, "
+            f"{counted(selection.data.n_queries, 'query')}"
         )
 
 
@@ -232,7 +236,7 @@ def _refuse_contradictions(
 def _named_ranker(text: str, seed: int, n_threads: int | None) -> Any:
     """The estimator of ``NAME:parameter=value,…``."""
     kind, _, given = text.partition(":")
-    return _ranker(kind, [pair for pair in given.split(",") if pair], seed, n_threads)
+    return _ranker(kind, split_outside_brackets(given), seed, n_threads)
 
 
 def _ranker(kind: str, texts: list[str], seed: int, n_threads: int | None) -> Any:
@@ -254,19 +258,16 @@ def _ranker(kind: str, texts: list[str], seed: int, n_threads: int | None) -> An
     return estimators()[kind](**values | ({"n_threads": n_threads} if "n_threads" in own else {}))
 
 
-def _read(reading: Reading, **paths: str | None) -> dict[str, Any]:
+def _read(reading: Reading, **paths: Sequence[str] | None) -> dict[str, Any]:
     """Source, target, validation and perhaps test data.
 
     LETOR text has numbers for names; the last of the target's may be left out of its other parts.
     """
-    from rankwood.data.folds import same_width
-
-    parts = {name: reading(path) for name, path in paths.items() if path is not None}
+    own = {name: files for name, files in paths.items() if files and name != "source"}
+    parts = dict(zip(own, read_alike(list(own.values()), reading), strict=True))
+    parts["source"] = reading(paths["source"] or ())
     if any(part.feature_names is not None for part in parts.values()):
         return parts
-    own = {name: part for name, part in parts.items() if name != "source"}
-    alike = same_width(list(own.values()), reading.options["absent"])
-    parts |= dict(zip(own, alike, strict=True))
     return {
         name: dataclasses.replace(part, feature_names=part.names) for name, part in parts.items()
     }
