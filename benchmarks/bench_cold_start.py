@@ -3,7 +3,7 @@
 Run as ``python -m benchmarks.bench_cold_start [--quick] [--processes N]``. Each case runs in a fresh process with an
 empty cache of kernels, and again in a second process. Both may use two cores. ``--processes`` runs so many cases at
 a time, each on two cores of its own; more than half the machine's cores make times longer. Where the machine is busy,
-processor seconds (of all processes of a case) say more than wall seconds.
+processor seconds (of all processes of a case) say more than wall seconds. Without FastAPI the service is left out.
 
 In the second process the cost of kernels is the processor time that the first call takes beyond the call after it.
 """
@@ -11,6 +11,7 @@ In the second process the cost of kernels is the processor time that the first c
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import queue
@@ -25,6 +26,7 @@ from typing import Any
 from benchmarks.common import keep
 
 FIT_LIMIT, SERVE_LIMIT, LATER_LIMIT = 20.0, 15.0, 0.3  # seconds
+HAS_SERVICE = all(importlib.util.find_spec(name) for name in ("fastapi", "uvicorn"))
 
 RANKERS = {
     "RandomForest": "rw.RandomForest()",
@@ -147,7 +149,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="cases at a time, two cores each")
     parser.add_argument("--only", nargs="*", help="the cases to run; nothing is kept")
     options = parser.parse_args()
-    cases = options.only or (QUICK if options.quick else (*RANKERS, *USES, "serve"))
+    everything = (*RANKERS, *USES, *(["serve"] if HAS_SERVICE else []))
+    cases = options.only or (QUICK if options.quick else everything)
     usable = sorted(os.sched_getaffinity(0))
     pairs: queue.Queue[tuple[int, ...]] = queue.Queue()
     for number in range(options.processes):
