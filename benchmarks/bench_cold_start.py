@@ -58,7 +58,7 @@ import json, sys, time
 import numpy as np
 import rankwood as rw
 import numba
-from rankwood._core import compiling
+from rankwood._core import jit
 data = rw.make_ranking(n_queries=40, docs_per_query=15, n_features=10, seed=0)
 scores = np.asarray(data.features[:, 0], np.float64)
 {prepare}
@@ -68,7 +68,7 @@ for _ in range({calls}):
     {call}
     calls.append(time.perf_counter() - start)
     processor.append(time.process_time() - used)
-print(json.dumps({{"calls": calls, "processor_calls": processor, "compiling": compiling.seconds()}}))
+print(json.dumps({{"calls": calls, "processor_calls": processor, "compiling": jit.seconds()}}))
 """
 SERVED = """
 import json, os, re, signal, subprocess, sys, time

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import rankwood
+
 RESULTS = Path(__file__).parent / "results"
 _PACKAGES = (
     "numpy",
@@ -67,8 +69,8 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of every package a benchmark may use."""
-    found = {"python": platform.python_version()}
-    for package in ("rankwood", *_PACKAGES):
+    found = {"python": platform.python_version(), "rankwood": rankwood.__version__}
+    for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rankwood._core.files import user_cache_folder
+
 settings.register_profile(
     "rankwood",
     max_examples=25,
@@ -18,6 +20,8 @@ settings.register_profile(
 )
 settings.load_profile("rankwood")
 
+# One place for the kernels of all processes, those that tests start included: it is not moved with RANKWOOD_CACHE_DIR.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(user_cache_folder() / "tests"))
 
 IS_COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
@@ -42,10 +46,6 @@ def _no_shared_data_cache(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parsed files are cached in a folder of the test's own; compiled kernels stay where they are."""
-    from rankwood._core.files import user_cache_folder
-
-    if "NUMBA_CACHE_DIR" not in os.environ:
-        monkeypatch.setenv("NUMBA_CACHE_DIR", str(user_cache_folder() / "kernels"))
     monkeypatch.setenv("RANKWOOD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
 
 

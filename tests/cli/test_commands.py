@@ -400,7 +400,8 @@ def test_a_closed_stream_is_no_traceback(letor, stream):
     )
     command = [sys.executable, "-c", script, "inspect", str(letor)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    said = [line for line in done.stderr.splitlines() if not line.startswith("compiling kernels")]
+    assert (done.returncode, said) == (0, [])  # another process may have pruned the cache
 
 
 def test_scores_are_looked_for_before_the_data_are_read(rankwood):
