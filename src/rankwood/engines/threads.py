@@ -22,7 +22,7 @@ from rankwood.trees.packing import TargetRows, WholeTargets, whole_targets
 from rankwood.trees.workspace import Matrix
 
 LEAST_VALUES = 2_000_000  # of the matrix, per thread: below, threads cost more time than they save
-_LEAST_ROWS = 50_000  # per thread: adding up fewer takes less time than starting a thread
+_LEAST_ROWS = 150_000  # per thread: adding up fewer takes less time than waking a thread
 _MARGIN = 1.1  # over the gain of another tree's last split: a lower guess makes more splits that are discarded
 
 

@@ -48,7 +48,7 @@ LEAST_EDGE = 1e-8  # below, √(1 - r²) is 1 in float64 and a round changes not
 Gradients = Callable[[Floats, RankingData], tuple[Any, Any]]
 Targets = tuple[Floats, Floats | None]  # target and weight of each row; None where all weigh alike
 
-_LEAST_ROWS = 50_000  # per thread: fewer are divided faster than a thread starts
+_LEAST_ROWS = 150_000  # per thread: fewer are divided faster than a thread is woken
 _LEAST_HESSIAN = 1e-100  # below, the quotient may be no number; such a row has target and weight 0
 
 
