@@ -1,13 +1,14 @@
 """Every part of the package with 1, 2, 4, 8 and 16 threads, beside LightGBM where it has the same.
 
 Run as ``python -m benchmarks.bench_threads [--threads 1,2,4] [--rows 720000,180000] [--budget 480] [--quick]
-[--simulate 16]``. Numbers of threads beyond the cores of this process are left out unless ``--threads`` names them.
-Training is timed per tree: boosting from the first tree to the last, forests as a whole with more trees on more
-threads, binning and compiling apart. Models of every number of threads are compared and must be equal. ``--budget`` is
-the number of seconds after which the run ends: each part is repeated as often as its share allows, at least once.
-``--simulate`` adds what so many threads would take if threads cost nothing (``benchmarks.simulated``), for the parts
-that do not train. ``--quick`` takes small data and keeps nothing. Without LightGBM only our side is timed; without
-matplotlib there is no plot.
+[--simulate 16]``. What is found on two cores (``taskset -c 0,1``) is kept beside what is found on more. Numbers of
+threads beyond the cores of this process are left out unless ``--threads`` names them. Training is timed per tree:
+boosting from the first tree to the last, forests as a whole with more trees on more threads, binning and compiling
+apart. Models of every number of threads are compared and must be equal. ``--budget`` is the number of seconds after
+which the run ends: each part is repeated as often as its share allows, at least once. ``--simulate`` adds what so
+many threads would take if threads cost nothing (``benchmarks.simulated``), for the parts that do not train.
+``--quick`` takes small data and keeps nothing. Without LightGBM only our side is timed; without matplotlib there is
+no plot.
 
 Bars, with 16 threads on 16 cores: boosting and LambdaMART at most 0.8 of LightGBM's time and at least 7 times as fast
 as one thread; every other part at least 8 times as fast as one thread.
@@ -349,7 +350,7 @@ def simulate(part: Part, n_threads: int, repeats: int) -> dict[str, float]:
     return {"one": one, "many": many, "speed_up": one / many}
 
 
-def draw(result: dict[str, Any]) -> None:
+def draw(result: dict[str, Any], name: str) -> None:
     """Speed-ups by threads, a panel per part; skipped without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no plot: matplotlib is not installed")
@@ -378,7 +379,7 @@ def draw(result: dict[str, Any]) -> None:
     grid[0, 0].legend(fontsize=7)
     grid[0, 0].set_ylabel("times as fast as one thread")
     figure.tight_layout()
-    path = RESULTS / f"{NAME}.svg"
+    path = RESULTS / f"{name}.svg"
     figure.savefig(path, format="svg", metadata={"Date": None})
     print(f"plot: {path}")
 
@@ -478,8 +479,9 @@ def main() -> None:
     result = run_all(options)
     print(f"\n{result['seconds']:.0f} s")
     if not options.quick:
-        keep(NAME, result)
-        draw(result)
+        name = f"{NAME}_2_cores" if usable_cores() <= 2 else NAME
+        keep(name, result)
+        draw(result, name)
 
 
 if __name__ == "__main__":

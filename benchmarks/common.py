@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import rankwood
+from rankwood._core.threads import usable_cores
 
 RESULTS = Path(__file__).parent / "results"
 _PACKAGES = (
@@ -62,6 +63,7 @@ def machine() -> dict[str, Any]:
     return {
         "processor": model,
         "cores": os.cpu_count(),
+        "usable_cores": usable_cores(),
         "memory_gib": round(pages / 2**30, 1),
         "system": platform.system(),
     }
