@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
 from rankwood.engines import placement as placements
 from rankwood.engines.bags import Bags
+from rankwood.engines.holder import Holder, Layout
 from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
 from tests.contract.rankers import (
     asked_in_every_way,
@@ -374,6 +376,33 @@ def test_blocks_are_dealt_evenly():
     uneven = placements._even_shares([1000, 1, 1], ["a", "b", "c"])
     assert sorted(block for share in uneven.values() for block in share) == [0, 1, 2]
     assert all(uneven.values())
+
+
+def test_a_holder_without_rows_takes_some_over(monkeypatch):
+    """A worker that comes back when the others hold all blocks has none until one of them goes away."""
+    import distributed
+
+    worker = types.SimpleNamespace(state=types.SimpleNamespace(nthreads=1))
+    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
+    holder = Holder()
+    data = training_data()
+    binned = bin_data(data, n_threads=1)
+    bins, rows = binned.bins, np.arange(data.n_documents)
+
+    def layout(*blocks):
+        numbers = tuple(np.array_split(rows, 2)[block] for block in blocks)
+        labels = data.labels[np.concatenate(numbers)] if numbers else np.zeros(0)
+        return Layout(0, (), blocks, numbers, labels, bins)
+
+    for _ in range(2):
+        holder.place(layout())
+        assert holder.matrix.columns.shape == (data.n_features, 0)
+        assert not holder.digest().any()
+    codes = bins.transform(data.features)
+    for block in (1, 0):
+        holder.put_block(block, np.ascontiguousarray(codes[:, np.array_split(rows, 2)[block]]))
+        holder.place(layout(*holder.blocks()))
+    assert np.array_equal(holder.codes_in_order(), codes)
 
 
 @pytest.mark.jit_only

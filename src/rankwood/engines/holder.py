@@ -83,6 +83,10 @@ class Layout:
         """Rows of all blocks."""
         return sum(len(each) for each in self.numbers)
 
+    def numbers_of_rows(self) -> Rows:
+        """The caller's numbers of the rows, block by block; none where the other holders have all blocks."""
+        return np.concatenate(self.numbers) if self.numbers else np.zeros(0, np.int64)
+
 
 class Packet:
     """Arguments or results as one object: Dask would look into a list, and send each of its arrays by itself."""
@@ -224,7 +228,7 @@ class Holder:
             first += len(numbers)
         self._codes_of_block.clear()
         self._layout = layout
-        joined = np.concatenate(layout.numbers) if layout.numbers else np.zeros(0, np.int64)
+        joined = layout.numbers_of_rows()
         order = np.argsort(joined, kind="stable")
         rank = np.empty(joined.size, np.int32)
         rank[order] = np.arange(joined.size, dtype=np.int32)
@@ -247,7 +251,7 @@ class Holder:
         if self._layout is None or self._matrix is None:
             return {}
         layout, codes = self._layout, self.codes_in_order()
-        joined = np.concatenate(layout.numbers)
+        joined = layout.numbers_of_rows()
         rank = np.empty(joined.size, np.int64)
         rank[np.argsort(joined, kind="stable")] = np.arange(joined.size)
         found, first = {}, 0
@@ -275,7 +279,7 @@ class Holder:
     def digest(self) -> Array:
         """For each feature a sum over the rows that tells their codes and numbers; those of holders are added."""
         layout, matrix = self._known_layout(), self.matrix
-        numbers = np.sort(np.concatenate(layout.numbers)).astype(np.uint64)
+        numbers = np.sort(layout.numbers_of_rows()).astype(np.uint64)
         keys = (
             numbers[matrix.source_of_row] + np.uint64(1)
         ) * _MIX  # modulo 2^64, as everything here
