@@ -179,7 +179,7 @@ cuda_emulator_switch:
     .size cuda_emulator_switch, . - cuda_emulator_switch
 )");
 static inline void* prepared(char* stack, void (*entry)()) {
-    void** top = reinterpret_cast<void**>(stack) - 2;   // as if called: the stack is 8 bytes off 16 at entry
+    void** top = reinterpret_cast<void**>(stack) - 1;   // as if called: the stack is 8 bytes off 16 at entry
     *top = nullptr;
     *--top = reinterpret_cast<void*>(entry);
     for (int saved = 0; saved < 6; saved++) *--top = nullptr;
