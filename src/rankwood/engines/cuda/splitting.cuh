@@ -108,7 +108,7 @@ struct Cut {
 };
 
 // The best of all cuts whose score exceeds `least`, the first of equal ones.
-__device__ Cut best_cut(const Column& column, int n_cuts, i64 total, i64 n_total, i64 extra, i64 n_extra,
+__device__ __noinline__ Cut best_cut(const Column& column, int n_cuts, i64 total, i64 n_total, i64 extra, i64 n_extra,
                         const Rules& rules, double least) {
     Cut best = {least, NO_SPLIT};
     i64 left = extra + column.sum_before, rows = n_extra + column.count_before;
@@ -170,7 +170,7 @@ __device__ int drawn_code(const Column& column, int n_bins, const float* thresho
 }
 
 // The best split of a feature for a node with these sums: split_feature of trees/splitting.py.
-__device__ Found split_feature(const Column& column, int n_bins, const float* thresholds, i64 total, i64 n_total,
+__device__ __noinline__ Found split_feature(const Column& column, int n_bins, const float* thresholds, i64 total, i64 n_total,
                                const Rules& rules, double draw) {
     i64 absent = __shfl_sync(ALL_LANES, column.sums[CODES_PER_LANE - 1], LANES - 1);
     i64 n_absent = __shfl_sync(ALL_LANES, column.counts[CODES_PER_LANE - 1], LANES - 1);
