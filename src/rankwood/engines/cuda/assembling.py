@@ -32,6 +32,7 @@ NODE = np.dtype(
         ("side", np.uint8),
         ("buffer", np.uint8),
         ("unused", np.uint8),
+        ("slot", np.int32),
     ],
     align=True,
 )

@@ -47,6 +47,7 @@ struct Node {
     u8 side;    // of missing values
     u8 buffer;  // that has its entries: 0 or 1
     u8 unused;
+    int slot;  // of its histogram, where histograms are kept
 };
 
 __device__ __forceinline__ u64 mix(u64 value) {

@@ -16,7 +16,13 @@ import numpy as np
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.bags import Draws, OutOfBag
 from rankwood.engines.cuda import device
-from rankwood.engines.cuda.growing import DeviceRows, GrownTrees, HeldTargets, in_batches
+from rankwood.engines.cuda.growing import (
+    DeviceRows,
+    GrownTrees,
+    HeldTargets,
+    can_grow_together,
+    in_batches,
+)
 from rankwood.engines.engine import Requests, TreeRequest, Trees
 from rankwood.engines.threads import ThreadsEngine, add_to_totals
 from rankwood.errors import ParameterError
@@ -82,7 +88,8 @@ class CudaEngine(ThreadsEngine):
 
     def grow_one(self, request: TreeRequest) -> Tree:
         """One tree, with the leaf of every row."""
-        grown = GrownTrees(self.rows, [self._checked(request)], self.n_threads)
+        together = can_grow_together(self.rows, self._checked(request))
+        grown = GrownTrees(self.rows, [request], self.n_threads, together=together)
         return dataclasses.replace(grown.trees[0], leaf_of_row=grown.leaf_of_row(0))
 
     def add_values(self, tree: Tree, factor: float, totals: Floats) -> None:

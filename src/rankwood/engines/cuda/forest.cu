@@ -202,19 +202,12 @@ __device__ void consider(const Launch& launch, const Arrays& a, Shared& shared, 
     } else {
         choose_features(launch, a, shared, node);
         search_features(launch, a, shared, node);
-        choose_candidate(a, shared);
-        while (launch.has_weights && shared.chosen != NO_SPLIT && !a.found[shared.chosen].is_counted) {
+        choose_candidate(a.found, shared);
+        while (launch.has_weights && shared.chosen != NO_SPLIT && !read_found(a.found + shared.chosen).is_counted) {
             count_candidate(launch, a, shared, node, shared.chosen);
-            choose_candidate(a, shared);
+            choose_candidate(a.found, shared);
         }
-        if (threadIdx.x == 0 && shared.chosen != NO_SPLIT) {
-            Node& split = a.nodes[number];
-            const Found& found = a.found[shared.chosen];
-            split.feature = a.features[shared.chosen];
-            split.code = (u8)found.code;
-            split.side = (u8)found.side;
-            split.gain = found.gain;
-        }
+        if (threadIdx.x == 0) store_split(a, shared, a.found, number);
         __syncthreads();
     }
     if (threadIdx.x == 0) offer_leaf(a, shared, number);
@@ -314,7 +307,7 @@ __device__ __noinline__ void mark_leaves(const Launch& launch, const Arrays& a, 
 // numbers per tree: its nodes, and what choose_units took.
 extern "C" __global__ void __launch_bounds__(THREADS) grow_trees(
     const Launch* launch_of_all, const u8* codes, const u8* columns, const int* n_bins, const i64* offsets,
-    const float* thresholds, const i64* targets, const i64* weights, const int* unit_of_row, const double* cumulative,
+    const double* thresholds, const i64* targets, const i64* weights, const int* unit_of_row, const double* cumulative,
     const i64* guide, const int* counts, const u64* streams, const u64* bag_streams, const int* held_of_tree,
     const int* exponents, const int* allowed, const int* given, u32* rows, i64* packed, int* drawn, int* features, double* draws, Found* found, int* heap,
     u32* queue, Node* nodes, i64* results, int* leaves) {

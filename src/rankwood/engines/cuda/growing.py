@@ -32,6 +32,12 @@ _ROW_THREADS = 256  # of a block whose threads have a row each
 _BYTES_OF_FEATURE = 2 * 4 * _N_CODES  # of a histogram in shared memory
 _N_RESULTS = 5  # numbers per tree
 _MOST_AT_ONCE = 96  # features of a tile: more do not fit beside what the warps stage
+_LANES = 32
+_STAGED_BYTES = 12  # of shared memory for each thread
+_TALLY_BYTES = 48  # ``Tally`` of one_tree.cu
+_MOST_LEAVES = 1 << 12  # of a tree that all blocks share
+_MOST_POOL_BYTES = 1 << 30  # of the histograms of its nodes
+_LEAST_SUMS = 1 << 17  # rows times features of a block that shares a tree: fewer take less time than meeting
 
 # ``Launch`` of forest.cu.
 LAUNCH = np.dtype(
@@ -61,7 +67,8 @@ LAUNCH = np.dtype(
         ("n_allowed", np.int32),
         ("n_given", np.int32),
         ("tile", np.int32),
-        ("unused", np.int32, 2),
+        ("can_subtract", np.int32),
+        ("n_slots", np.int64),
     ],
     align=True,
 )
@@ -106,7 +113,8 @@ class DeviceRows:
             self.bins = (
                 device.upload(np.asarray(matrix.n_bins, np.int32)),
                 device.upload(np.asarray(matrix.offsets, np.int64)),
-                device.upload(np.asarray(matrix.thresholds, np.float32)),
+                # In float64: CuPy compiles so that tiny numbers of float32 become 0.
+                device.upload(np.asarray(matrix.thresholds, np.float64)),
             )
             device.wait()
 
@@ -174,7 +182,14 @@ def _kind_of(request: TreeRequest) -> tuple[Any, ...]:
 class GrownTrees:
     """The trees of one launch, with the leaf of every row on the GPU."""
 
-    def __init__(self, rows: DeviceRows, requests: Sequence[TreeRequest], n_threads: int) -> None:
+    def __init__(
+        self,
+        rows: DeviceRows,
+        requests: Sequence[TreeRequest],
+        n_threads: int,
+        *,
+        together: bool = False,
+    ) -> None:
         self.rows, self.requests = rows, requests
         n_trees, n_nodes = len(requests), most_nodes(requests[0].policies, rows.n_rows)
         with device.within_memory(f"{n_trees:,} trees of up to {n_nodes:,} nodes"):
@@ -182,7 +197,9 @@ class GrownTrees:
             self.leaves.fill(NOT_ROUTED)
             nodes = device.empty(n_trees * n_nodes * NODE.itemsize, np.uint8)
             results = device.zeros(n_trees * _N_RESULTS, np.int64)
-            _launch(rows, requests, n_threads, (nodes, results, self.leaves))
+            given = _given(rows, requests, n_threads)
+            grow = _grow_together if together else _grow_apart
+            grow(rows, *given, (nodes, results, self.leaves))
             first = requests[0]
             if first.reaches_all and bag_kind(first) != ALL_ROWS:
                 sizes = (np.int64(rows.n_rows), np.int64(rows.stride), np.int64(n_nodes))
@@ -247,42 +264,96 @@ class LeavesOnDevice:
         return leaves if dtype is None else leaves.astype(dtype)
 
 
+def can_grow_together(rows: DeviceRows, request: TreeRequest) -> bool:
+    """Whether all blocks can share a tree: the histograms of all its nodes are kept."""
+    if request.policies.thresholds == "completely_random":
+        return False
+    n_leaves = most_nodes(request.policies, rows.n_rows) // 2
+    return n_leaves <= _MOST_LEAVES and _pool_size(rows, request.policies) <= _MOST_POOL_BYTES
+
+
+def _pool_size(rows: DeviceRows, policies: Policies) -> int:
+    """Bytes of the histograms of all nodes of a tree."""
+    n_features = policies.features.count(policies.features.count_of_tree(rows.n_features))
+    slots_of_split = 1 if _can_subtract(rows, policies) else 2
+    if policies.missing == "own_child":
+        slots_of_split = 3
+    n_splits = most_nodes(policies, rows.n_rows) // 2
+    return 8 * _N_CODES * n_features * (1 + slots_of_split * n_splits)
+
+
+def _can_subtract(rows: DeviceRows, policies: Policies) -> bool:
+    n_features = policies.features.count_of_tree(rows.n_features)
+    return not policies.features.given and policies.features.count(n_features) == n_features
+
+
 # What a launch needs.
 
 
-def _launch(
-    rows: DeviceRows, requests: Sequence[TreeRequest], n_threads: int, results: Sequence[Any]
-) -> None:
-    """Grow the trees of requests of one kind."""
-    first, n_trees = requests[0], len(requests)
+def _grow_apart(rows: DeviceRows, launch: Any, given: Sequence[Any], results: Any) -> None:
+    """Grow trees, each by a block."""
+    n_blocks = _n_blocks(rows, launch, int(launch["n_trees"]))
+    most = _most_features()
+    n_candidates = int(launch["n_candidates"])
+    # Two at least: the space of one is too small for the counts of rows beside a histogram.
+    launch["tile"] = max(2, n_candidates if n_candidates <= most else most // 32 * 32 or most)
+    space = _work_space(rows, launch, n_blocks, n_blocks)
+    _run("forest.cu", "grow_trees", n_blocks, launch, (*given, *space, *results))
+
+
+def _grow_together(rows: DeviceRows, launch: Any, given: Sequence[Any], results: Any) -> None:
+    """Grow a tree by all blocks; each has features of its own to add up, and some of the rows."""
+    n_candidates, n_nodes = int(launch["n_candidates"]), int(launch["max_nodes"])
+    n_tiles = -(-n_candidates // min(_LANES, _most_features()))
+    launch["tile"] = -(-n_candidates // n_tiles)
+    n_blocks = max(n_tiles, rows.n_rows * n_candidates // _LEAST_SUMS)
+    n_blocks = min(n_blocks, device.attribute("MultiProcessorCount"))
+    space = _work_space(rows, launch, n_blocks, 1)
+    pool = int(launch["n_slots"]) * n_candidates * _N_CODES
+    together = (
+        device.empty(n_blocks * n_nodes * NODE.itemsize, np.uint8),
+        device.zeros(pool, np.uint64),
+        device.zeros((n_nodes + 2) * _TALLY_BYTES, np.uint8),
+        device.zeros(2 * n_nodes, np.uint64),
+        device.zeros(3 * 2 * _N_CODES, np.uint32),
+    )
+    _run("one_tree.cu", "grow_tree", n_blocks, launch, (*given, *space, *results, *together))
+
+
+def _run(file: str, name: str, n_blocks: int, launch: Any, arguments: Sequence[Any]) -> None:
+    block = device.block_size()
+    shared = int(launch["tile"]) * _BYTES_OF_FEATURE + _STAGED_BYTES * block
+    of_all = device.upload(launch.reshape(1).view(np.uint8))
+    device.run(file, name, (n_blocks,), block, (of_all, *arguments), shared)
+
+
+def _most_features() -> int:
+    """How many features have room for their histograms in the shared memory of a block."""
+    staged = _STAGED_BYTES * device.block_size()
+    return min(_MOST_AT_ONCE, (device.shared_bytes() - staged) // _BYTES_OF_FEATURE)
+
+
+def _given(
+    rows: DeviceRows, requests: Sequence[TreeRequest], n_threads: int
+) -> tuple[Any, tuple[Any, ...]]:
+    """What the trees of requests of one kind have in common, and the arrays that kernels read."""
+    first = requests[0]
     launch = np.zeros((), LAUNCH)
     of_bags = _bags(rows, requests, n_threads, launch)
-    _rules(rows, first, n_trees, launch)
+    _rules(rows, first, len(requests), launch)
     choice = first.policies.features
     allowed = np.zeros(0, np.int32)
     if launch["n_allowed"]:
         of_trees = [choice.of_tree(rows.n_features, one.stream) for one in requests]
         allowed = np.concatenate(of_trees).astype(np.int32)
     streams = np.array([one.stream for one in requests], np.uint64)
-    block = device.block_size()
-    n_blocks = _n_blocks(rows, launch, n_trees)
-    device.run(
-        "forest.cu",
-        "grow_trees",
-        (n_blocks,),
-        block,
-        (
-            device.upload(launch.reshape(1).view(np.uint8)),
-            rows.codes,
-            rows.columns,
-            *rows.bins,
-            *_targets(requests, of_bags, streams),
-            device.upload(allowed),
-            device.upload(np.asarray(choice.given, np.int32)),
-            *_work_space(rows, launch, n_blocks),
-            *results,
-        ),
-        int(launch["tile"]) * _BYTES_OF_FEATURE + 3 * 4 * block,
+    return launch, (
+        rows.codes,
+        rows.columns,
+        *rows.bins,
+        *_targets(requests, of_bags, streams),
+        device.upload(allowed),
+        device.upload(np.asarray(choice.given, np.int32)),
     )
 
 
@@ -301,13 +372,12 @@ def _rules(rows: DeviceRows, first: TreeRequest, n_trees: int, launch: Any) -> N
     launch["has_weights"] = first.targets.whole.scales.has_weights
     launch["threshold_rule"] = THRESHOLD_RULES[policies.thresholds]
     launch["missing_rule"] = MISSING_RULES[policies.missing]
-    launch["n_candidates"] = n_candidates = policies.features.count(n_of_tree)
+    launch["n_candidates"] = policies.features.count(n_of_tree)
     launch["n_allowed"] = n_of_tree if n_of_tree < rows.n_features else 0
     launch["n_given"] = len(policies.features.given)
-    staged = 3 * 4 * device.block_size()
-    most = min(_MOST_AT_ONCE, (device.shared_bytes() - staged) // _BYTES_OF_FEATURE)
-    # Two at least: the space of one is too small for the counts of rows beside a histogram.
-    launch["tile"] = max(2, n_candidates if n_candidates <= most else most // 32 * 32 or most)
+    launch["can_subtract"] = _can_subtract(rows, policies)
+    of_slot = 8 * _N_CODES * int(launch["n_candidates"])
+    launch["n_slots"] = _pool_size(rows, policies) // of_slot
 
 
 def _bags(
@@ -378,16 +448,18 @@ def _n_blocks(rows: DeviceRows, launch: Any, n_trees: int) -> int:
     return max(1, min(n_trees, device.attribute("MultiProcessorCount"), most))
 
 
-def _work_space(rows: DeviceRows, launch: Any, n_blocks: int) -> tuple[Any, ...]:
-    """The space that each block needs for the tree in hand, and the number of the next tree."""
+def _work_space(
+    rows: DeviceRows, launch: Any, n_blocks: int, n_trees: int
+) -> tuple[Any, ...]:
+    """The space that blocks need for as many trees at a time, and the number of the next tree."""
     n_features = rows.n_features
     return (
-        device.empty(n_blocks * 2 * rows.n_rows, np.uint32),  # entries
-        device.empty(n_blocks * 2 * rows.n_rows, np.int64),
-        device.empty(max(1, n_blocks * int(launch["n_units"])), np.int32),  # draws
+        device.empty(n_trees * 2 * rows.n_rows, np.uint32),  # entries
+        device.empty(n_trees * 2 * rows.n_rows, np.int64),
+        device.zeros(max(1, n_trees * int(launch["n_units"])), np.int32),  # draws
         device.empty(n_blocks * n_features, np.int32),  # features that a node searches
         device.empty(n_blocks * n_features, np.float64),
-        device.empty(n_blocks * n_features * 2, np.float64),  # what was found
+        device.empty(max(2, n_blocks) * n_features * 2, np.float64),  # what was found
         device.empty(n_blocks * int(launch["max_nodes"]), np.int32),  # the heap
         device.zeros(1, np.uint32),
     )

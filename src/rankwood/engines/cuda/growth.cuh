@@ -42,7 +42,9 @@ struct Launch {
     int n_allowed;  // features of a tree, if they are listed; else 0
     int n_given;    // features given by position
     int tile;       // features whose histograms are built together
+    int can_subtract;  // all nodes search the same features
     int unused;
+    i64 n_slots;  // for the histograms of nodes that are kept
 };
 
 // The arrays of a launch, and the part of the work space that belongs to the block.
@@ -51,7 +53,7 @@ struct Arrays {
     const u8* columns;  // features × rows
     const int* n_bins;
     const i64* offsets;
-    const float* thresholds;
+    const double* thresholds;
     const i64* targets;
     const i64* weights;
     const int* unit_of_row;
@@ -346,17 +348,24 @@ __device__ Found split_by(const Launch& launch, const Arrays& a, const Shared& s
                          shared.rules, draw);
 }
 
+// What another block, too, may have written.
+__device__ __forceinline__ Found read_found(const Found* found) {
+    u64 rest = __ldcg((const u64*)found + 1);
+    return {__ldcg(&found->gain), (int)(u32)rest, (short)(rest >> 32), (short)(rest >> 48)};
+}
+
 // The candidate of greatest gain, the first of equal ones, in shared.chosen; NO_SPLIT if none has a split.
-__device__ void choose_candidate(const Arrays& a, Shared& shared) {
+__device__ void choose_candidate(const Found* found, Shared& shared) {
     if (warp_of_thread() == 0) {
         double gain = 0.0;
         int best = NO_SPLIT;
         for (int index = lane_of_thread(); index < shared.n_candidates; index += LANES) {
-            if (a.found[index].code == NO_SPLIT) continue;
-            if (best != NO_SPLIT && !(a.found[index].gain > gain)) continue;
-            gain = a.found[index].gain;
+            Found own = read_found(found + index);
+            if (own.code == NO_SPLIT || (best != NO_SPLIT && !(own.gain > gain))) continue;
+            gain = own.gain;
             best = index;
         }
+        __syncwarp();
         for (int distance = LANES / 2; distance > 0; distance /= 2) {
             double other_gain = __shfl_xor_sync(ALL_LANES, gain, distance);
             int other = __shfl_xor_sync(ALL_LANES, best, distance);
@@ -369,6 +378,17 @@ __device__ void choose_candidate(const Arrays& a, Shared& shared) {
         if (lane_of_thread() == 0) shared.chosen = best;
     }
     __syncthreads();
+}
+
+// Store the split that was chosen in its node; one thread does this.
+__device__ void store_split(const Arrays& a, const Shared& shared, const Found* found, int number) {
+    if (shared.chosen == NO_SPLIT) return;
+    Node& node = a.nodes[number];
+    Found best = read_found(found + shared.chosen);
+    node.feature = a.features[shared.chosen];
+    node.code = (u8)best.code;
+    node.side = (u8)best.side;
+    node.gain = best.gain;
 }
 
 // Splitting a node.

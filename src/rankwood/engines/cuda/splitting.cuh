@@ -63,14 +63,14 @@ __device__ __forceinline__ double score_cut(i64 packed_left, i64 total, const Ru
 }
 
 // A cut drawn uniformly from the range of thresholds between two codes of a feature; NO_SPLIT if they are equal.
-__device__ int cut_between(int first, int last, const float* thresholds, double draw) {
+__device__ int cut_between(int first, int last, const double* thresholds, double draw) {
     if (first >= last) return NO_SPLIT;
-    double low = (double)thresholds[first];
-    double high = (double)thresholds[last - 1];
+    double low = thresholds[first];
+    double high = thresholds[last - 1];
     double cut = low + draw * (high - low);
     int n_below = 0;
     for (int index = first + lane_of_thread(); index < last - 1; index += LANES)
-        n_below += (double)thresholds[index] < cut;
+        n_below += thresholds[index] < cut;
     return first + (int)sum_of_warp((u64)n_below);
 }
 
@@ -156,7 +156,7 @@ __device__ Cut drawn_cut(const Column& column, int code, i64 total, i64 n_total,
 }
 
 // The least and the greatest code with a sum, between which a cut is drawn.
-__device__ int drawn_code(const Column& column, int n_bins, const float* thresholds, double draw) {
+__device__ int drawn_code(const Column& column, int n_bins, const double* thresholds, double draw) {
     int first = n_bins, last = -1;
     for (int step = 0; step < CODES_PER_LANE; step++) {
         int code = lane_of_thread() * CODES_PER_LANE + step;
@@ -170,7 +170,7 @@ __device__ int drawn_code(const Column& column, int n_bins, const float* thresho
 }
 
 // The best split of a feature for a node with these sums: split_feature of trees/splitting.py.
-__device__ __noinline__ Found split_feature(const Column& column, int n_bins, const float* thresholds, i64 total, i64 n_total,
+__device__ __noinline__ Found split_feature(const Column& column, int n_bins, const double* thresholds, i64 total, i64 n_total,
                                const Rules& rules, double draw) {
     i64 absent = __shfl_sync(ALL_LANES, column.sums[CODES_PER_LANE - 1], LANES - 1);
     i64 n_absent = __shfl_sync(ALL_LANES, column.counts[CODES_PER_LANE - 1], LANES - 1);
