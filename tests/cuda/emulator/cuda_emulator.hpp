@@ -179,7 +179,7 @@ cuda_emulator_switch:
     .size cuda_emulator_switch, . - cuda_emulator_switch
 )");
 static inline void* prepared(char* stack, void (*entry)()) {
-    void** top = reinterpret_cast<void**>(stack) - 2;   // as if called: the stack is 8 bytes off 16 at entry
+    void** top = reinterpret_cast<void**>(stack) - 1;   // as if called: the stack is 8 bytes off 16 at entry
     *top = nullptr;
     *--top = reinterpret_cast<void*>(entry);
     for (int saved = 0; saved < 6; saved++) *--top = nullptr;
@@ -675,6 +675,7 @@ static void on_signal(int signal, siginfo_t* info, void* context) {
              long(address - dynamic_shared));
     const char* top = current->stack;
     if (address < top && address >= top - kStack) fail("its stack of %zu KiB is too small.", kStack >> 10);
+    if (info->si_code == SI_KERNEL) fail("access to an address that no memory can have: a pointer was not set.");
     fail("access to address %#llx, which is in no array.", static_cast<unsigned long long>(reinterpret_cast<u64>(address)));
 }
 
