@@ -275,9 +275,7 @@ def test_arguments_are_checked(cupy, module):
 
 
 def test_sources_that_do_not_compile(cupy):
-    with pytest.raises(
-        cupy.cuda.compiler.CompileException, match="'unknown' was not declared|unknown"
-    ):
+    with pytest.raises(cupy.cuda.compiler.CompileException, match="unknown"):
         cupy.RawModule(code='extern "C" __global__ void f() { unknown(); }').compile()
     with pytest.raises(cupy.cuda.compiler.CompileException, match="unrecognized option --nonsense"):
         cupy.RawModule(code="", options=("--nonsense",)).compile()

@@ -245,7 +245,7 @@ def on_device(host: np.ndarray, device: Any) -> ndarray:
 def unset(shape: Any, dtype: Any, device: Any, order: str = "C") -> ndarray:
     """An array of rubbish."""
     kind = np.dtype(dtype)
-    if kind.hasobject:
+    if kind.char not in "?bhilqBHILQefdFD":
         raise ValueError(f"Unsupported dtype {kind}")
     shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(length) for length in shape)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
@@ -299,18 +299,46 @@ def _method(name: str) -> Callable[..., Any]:
     return compute
 
 
-for _name in "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift".split():
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+]:
     _plain = _name.rstrip("_")
     setattr(ndarray, f"__{_plain}__", _binary(getattr(operator, _name)))
     setattr(ndarray, f"__r{_plain}__", _binary(getattr(operator, _name), is_swapped=True))
     setattr(ndarray, f"__i{_plain}__", _in_place(getattr(operator, f"i{_plain}")))
-for _name in "lt le eq ne gt ge".split():
+for _name in ["lt", "le", "eq", "ne", "gt", "ge"]:
     setattr(ndarray, f"__{_name}__", _binary(getattr(operator, _name)))
-for _name in "neg pos invert abs".split():
+for _name in ["neg", "pos", "invert", "abs"]:
     setattr(ndarray, f"__{_name}__", _unary(getattr(operator, _name)))
-for _name in "sum min max mean any all cumsum argmax argmin argsort take repeat prod dot".split():
+for _name in [
+    "sum",
+    "min",
+    "max",
+    "mean",
+    "any",
+    "all",
+    "cumsum",
+    "argmax",
+    "argmin",
+    "argsort",
+    "take",
+    "repeat",
+    "prod",
+    "dot",
+]:
     setattr(ndarray, _name, _method(_name))
-for _name in "dtype ndim size nbytes itemsize strides flags".split():
+for _name in ["dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"]:
     setattr(ndarray, _name, property(operator.attrgetter(f"_host.{_name}")))
 for _name, _kind in (("int", int), ("float", float), ("bool", bool), ("index", operator.index)):
     setattr(ndarray, f"__{_name}__", lambda self, kind=_kind: kind(self._host.item()))

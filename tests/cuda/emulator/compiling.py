@@ -44,7 +44,7 @@ _IGNORED = re.compile(
     r"|time|split-compile|minimal|extensible-whole-program|relocatable-device-code)\b.*"
 )
 _OF_THE_COMPILER = re.compile(r"-[DUI].*|--(define-macro|undefine-macro|include-path)=.*")
-_LONG_FORMS = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I"}
+_LONG_FORM = re.compile(r"^--([dui])[a-z-]+=")
 _MOST_OF_A_MESSAGE = 2000
 _one_at_a_time = threading.Lock()
 
@@ -197,9 +197,7 @@ def _flags(options: Sequence[str], source: str, name: str) -> list[str]:
     flags, waiting = [], False
     for option in options:
         if waiting or _OF_THE_COMPILER.fullmatch(option):
-            for long, short in _LONG_FORMS.items():
-                option = option.replace(long, short) if option.startswith(long) else option
-            flags.append(option)
+            flags.append(_LONG_FORM.sub(lambda found: f"-{found[1].upper()}", option))
             waiting = option in ("-D", "-U", "-I")
         elif not _IGNORED.fullmatch(option):
             raise CompileException(

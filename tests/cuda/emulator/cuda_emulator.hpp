@@ -675,6 +675,7 @@ static void on_signal(int signal, siginfo_t* info, void* context) {
              long(address - dynamic_shared));
     const char* top = current->stack;
     if (address < top && address >= top - kStack) fail("its stack of %zu KiB is too small.", kStack >> 10);
+    if (info->si_code == SI_KERNEL) fail("access to an address that no memory can have: a pointer was not set.");
     fail("access to address %#llx, which is in no array.", static_cast<unsigned long long>(reinterpret_cast<u64>(address)));
 }
 

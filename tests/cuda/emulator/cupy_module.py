@@ -52,6 +52,7 @@ class Machine:
     n_devices: int = 1
     memory: int = 1 << 30  # bytes of a device
     n_processors: int = 4
+    most_threads: int = 1024  # of a block, as the device reports them: fewer make launches faster
     compute_capability: str = "90"
     is_strict: bool = (
         True  # a barrier that threads that have ended would have to reach is a mistake
@@ -138,7 +139,7 @@ class Device:
             "MaxSharedMemoryPerBlockOptin": _MOST_SHARED,
             "MaxSharedMemoryPerMultiprocessor": _SHARED_OF_A_PROCESSOR,
             "ReservedSharedMemoryPerBlock": _RESERVED_SHARED,
-            "MaxThreadsPerBlock": _MOST_THREADS,
+            "MaxThreadsPerBlock": self._machine.most_threads,
             "MaxThreadsPerMultiProcessor": _THREADS_OF_A_PROCESSOR,
             "MaxRegistersPerBlock": 65536,
             "MaxRegistersPerMultiprocessor": 65536,
@@ -614,7 +615,7 @@ def _of_runtime(machine: Machine) -> dict[str, Any]:
             "sharedMemPerBlock": _SHARED_AT_FIRST,
             "sharedMemPerBlockOptin": _MOST_SHARED,
             "sharedMemPerMultiprocessor": _SHARED_OF_A_PROCESSOR,
-            "maxThreadsPerBlock": _MOST_THREADS,
+            "maxThreadsPerBlock": machine.most_threads,
             "cooperativeLaunch": 1,
         }
 
