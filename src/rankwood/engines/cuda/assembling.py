@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from rankwood._core.checks import read_only
 from rankwood.dtypes import Array
 from rankwood.trees.grower import Policies, Tree, node_values, thresholds_of
 from rankwood.trees.packing import Scales, choose_units
@@ -54,11 +53,11 @@ def assembled(
     feature = np.where(is_leaf, -1, records["feature"]).astype(np.int32)
     code = np.where(is_leaf, 0, records["code"]).astype(np.uint8)
     sums = np.stack((records["target_sum"], records["weight_sum"]), axis=1)
-    value, cover = node_values(
-        sums, scales, policies.l2, left, right, missing, policies.l1
-    )
-    gain = np.where(is_leaf, 0.0, records["gain"] / units.gain_unit)
-    threshold = thresholds_of(matrix, read_only(feature), read_only(code))
-    return Tree(
-        feature, threshold, code, left, right, missing, value, cover, gain, leaf_of_row
-    )
+    value, cover = node_values(sums, scales, policies.l2, left, right, missing, policies.l1)
+    gain = records["gain"]
+    if policies.costs is not None:  # the gain without the cost
+        penalty = policies.candidates(matrix.columns.shape[0], units.gain_unit).penalty
+        gain = gain + penalty[feature]
+    gain = np.where(is_leaf, 0.0, gain / units.gain_unit)
+    threshold = thresholds_of(matrix, feature, code)
+    return Tree(feature, threshold, code, left, right, missing, value, cover, gain, leaf_of_row)

@@ -18,25 +18,32 @@ from rankwood.dtypes import Array
 from rankwood.errors import MissingExtra, RunError
 
 LARGEST_BLOCK = 1024  # threads
-_OPTIONS = ("-std=c++17", "--fmad=false")  # a fused multiplication would round once where the CPU rounds twice
+_OPTIONS = (
+    "-std=c++17",
+    "--fmad=false",
+)  # a fused multiplication would round once where the CPU rounds twice
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _RESERVED = 1024  # bytes of a block's shared memory that the system takes
 
 
-@functools.cache
 def cupy() -> Any:
     """CuPy, on a machine that has a GPU."""
     try:
-        import cupy as imported
+        import cupy as module
     except ImportError:
         raise MissingExtra("cupy", "gpu", "device='cuda'") from None
+    _check_gpu(module)
+    return module
+
+
+@functools.cache
+def _check_gpu(module: Any) -> None:
     try:
-        n_devices = imported.cuda.runtime.getDeviceCount()
+        n_devices = module.cuda.runtime.getDeviceCount()
     except Exception as error:  # of CuPy, whose class cannot be named where there is no driver
         raise RunError(_no_gpu(str(error))) from None
     if n_devices == 0:
         raise RunError(_no_gpu("no device is visible"))
-    return imported
 
 
 def _no_gpu(reason: str) -> str:
@@ -75,9 +82,9 @@ def free_unused() -> None:
 
 
 def free_bytes() -> int:
-    """The memory of the GPU that is free."""
-    free_unused()
-    return int(cupy().cuda.runtime.memGetInfo()[0])
+    """The memory of the GPU that no array uses, whether CuPy keeps it for the next one or not."""
+    kept = cupy().get_default_memory_pool().free_bytes()
+    return int(cupy().cuda.runtime.memGetInfo()[0]) + int(kept)
 
 
 def attribute(name: str) -> int:
@@ -125,10 +132,10 @@ def source(name: str) -> str:
 
 
 @functools.cache
-def _function(file: str, name: str, n_threads: int) -> Any:
+def _function(cupy: Any, file: str, name: str, n_threads: int) -> Any:
+    """A kernel, compiled on its first use; CuPy keeps what it has compiled in a folder of the user."""
     options = (*_OPTIONS, f"-DTHREADS={n_threads}")
-    module = cupy().RawModule(code=source(file), options=options)
-    return module.get_function(name)
+    return cupy.RawModule(code=source(file), options=options).get_function(name)
 
 
 def run(
@@ -140,7 +147,7 @@ def run(
     shared_memory: int = 0,
 ) -> None:
     """Run a kernel of a file on a grid of blocks."""
-    function = _function(file, name, n_threads)
+    function = _function(cupy(), file, name, n_threads)
     if shared_memory > 0:
         function.max_dynamic_shared_size_bytes = shared_memory
     function(grid, (n_threads,), tuple(arguments), shared_mem=shared_memory)

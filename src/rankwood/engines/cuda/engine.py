@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rankwood._core.threads import lazy
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.bags import Draws, OutOfBag
 from rankwood.engines.cuda import device
@@ -34,16 +35,23 @@ from rankwood.trees.grower import Policies, Tree
 class CudaEngine(ThreadsEngine):
     """Grows trees on a GPU; the rest is done by the threads of this process."""
 
-    rows: DeviceRows = field(default=None)  # type: ignore[assignment]
+    given_rows: DeviceRows | None = None  # those of an engine that this one was made from
+
+    @lazy
+    def rows(self) -> DeviceRows:
+        """The rows on the GPU."""
+        return self.given_rows or DeviceRows(self.matrix)
 
     def __post_init__(self) -> None:
-        if self.rows is None:
-            object.__setattr__(self, "rows", DeviceRows(self.matrix))
+        _ = self.rows  # an error where there is no GPU comes at once
+
+    def with_threads(self, n_threads: int) -> CudaEngine:
+        """The same rows, with another number of threads."""
+        return dataclasses.replace(self, n_threads=n_threads, given_rows=self.rows)
 
     def check(self, policies: Policies) -> None:
-        """Raise for costs, monotone features, chances of features and groups of them."""
+        """Raise for monotone features, chances of features and groups of them."""
         refused = {
-            "features that cost something": policies.costs,
             "monotone features": policies.direction,
             "features drawn by a probability": policies.features.probability,
             "groups of features that may meet": policies.features.groups,
@@ -69,7 +77,7 @@ class CudaEngine(ThreadsEngine):
     ) -> Trees:
         """The trees of independent requests, each grown by one block of threads."""
         sums = None if totals is None else device.upload(totals)
-        batches = in_batches(self.rows, map(self._checked, requests), self.n_threads)
+        batches = in_batches(self.rows, requests, self.n_threads)
         with contextlib.closing(batches):
             for batch in batches:
                 for request, grown, index in batch:
@@ -82,13 +90,9 @@ class CudaEngine(ThreadsEngine):
         if totals is not None:
             totals[:] = device.download(sums)
 
-    def _checked(self, request: TreeRequest) -> TreeRequest:
-        self.check(request.policies)  # costs come with the request
-        return request
-
     def grow_one(self, request: TreeRequest) -> Tree:
         """One tree, with the leaf of every row."""
-        together = can_grow_together(self.rows, self._checked(request))
+        together = can_grow_together(self.rows, request)
         grown = GrownTrees(self.rows, [request], self.n_threads, together=together)
         return dataclasses.replace(grown.trees[0], leaf_of_row=grown.leaf_of_row(0))
 
@@ -149,11 +153,11 @@ class CudaOutOfBag(OutOfBag):
         return self._fetched
 
     @property
-    def sums(self) -> Floats:  # type: ignore[override]
+    def sums(self) -> Floats:
         """By row: the sum of the values of trees that have not seen it."""
         return self._arrays[0]
 
     @property
-    def n_trees(self) -> Array:  # type: ignore[override]
+    def n_trees(self) -> Array:
         """By row: how many trees have not seen it."""
         return self._arrays[1]

@@ -117,7 +117,8 @@ __device__ __noinline__ void search_features(const Launch& launch, const Arrays&
 }
 
 // Count the rows of a node by the bins of one candidate, and find its best split with min_leaf.
-__device__ __noinline__ void count_candidate(const Launch& launch, const Arrays& a, Shared& shared, const Node& node, int index) {
+__device__ __noinline__ void count_candidate(const Launch& launch, const Arrays& a, Shared& shared, const Node& node,
+                                             int index) {
     Histograms histograms(1);
     u32* counts = dynamic_shared + 2 * N_CODES;
     const u32* rows = a.rows + node.buffer * launch.n_rows;
@@ -303,14 +304,14 @@ __device__ __noinline__ void mark_leaves(const Launch& launch, const Arrays& a, 
     }
 }
 
-// Grow all trees of a launch. Trees that fit the same targets have the same number in `held_of_tree`. `results` has five
-// numbers per tree: its nodes, and what choose_units took.
+// Grow all trees of a launch. Trees that fit the same targets have the same number in `held_of_tree`. `results` has
+// five numbers per tree: its nodes, and what choose_units took.
 extern "C" __global__ void __launch_bounds__(THREADS) grow_trees(
     const Launch* launch_of_all, const u8* codes, const u8* columns, const int* n_bins, const i64* offsets,
     const double* thresholds, const i64* targets, const i64* weights, const int* unit_of_row, const double* cumulative,
     const i64* guide, const int* counts, const u64* streams, const u64* bag_streams, const int* held_of_tree,
-    const int* exponents, const int* allowed, const int* given, u32* rows, i64* packed, int* drawn, int* features, double* draws, Found* found, int* heap,
-    u32* queue, Node* nodes, i64* results, int* leaves) {
+    const int* exponents, const int* allowed, const int* given, const double* costs, u32* rows, i64* packed, int* drawn,
+    int* features, double* draws, Found* found, int* heap, u32* queue, Node* nodes, i64* results, int* leaves) {
     __shared__ Shared shared;
     __shared__ Launch launch;
     __shared__ Arrays a;
@@ -318,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_trees(
         launch = *launch_of_all;
         i64 block = blockIdx.x, n_rows = launch.n_rows, n_features = launch.n_features;
         a = {codes, columns, n_bins, offsets, thresholds, targets, weights, unit_of_row, counts, allowed, given,
-             rows + 2 * block * n_rows, packed + 2 * block * n_rows, drawn + block * launch.n_units,
+             costs, rows + 2 * block * n_rows, packed + 2 * block * n_rows, drawn + block * launch.n_units,
              features + block * n_features, draws + block * n_features, found + block * n_features,
              heap + block * launch.max_nodes, nodes};
     }
@@ -335,6 +336,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_trees(
                 a.weights = weights + held * launch.n_rows;
                 a.counts = counts + next * launch.counts_stride;
                 a.allowed = allowed + next * launch.n_allowed;
+                a.costs = costs + next * launch.n_features * launch.has_costs;
                 a.nodes = nodes + next * launch.max_nodes;
             }
         }

@@ -6,7 +6,7 @@ Requests that differ in nothing but seeds and targets grow in one launch, a tree
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,12 @@ from rankwood.trees.workspace import Matrix
 
 ALL_ROWS, GIVEN, DRAWN, BY_WEIGHT = range(4)  # how a tree gets its bag, as in forest.cu
 NOT_ROUTED = np.iinfo(np.int32).min
-_MOST_TREES = 2000  # of a launch: some half a second, after which progress is shown and a fit can be stopped
-_SHARE_OF_MEMORY = 0.4  # of what is free: for what the trees of a launch give, and the same for the blocks
+_MOST_TREES = (
+    2000  # of a launch: some half a second, after which progress is shown and a fit can be stopped
+)
+_SHARE_OF_MEMORY = (
+    0.4  # of what is free: for what the trees of a launch give, and the same for the blocks
+)
 _N_CODES = 256
 _ROW_THREADS = 256  # of a block whose threads have a row each
 _BYTES_OF_FEATURE = 2 * 4 * _N_CODES  # of a histogram in shared memory
@@ -37,7 +41,9 @@ _STAGED_BYTES = 12  # of shared memory for each thread
 _TALLY_BYTES = 48  # ``Tally`` of one_tree.cu
 _MOST_LEAVES = 1 << 12  # of a tree that all blocks share
 _MOST_POOL_BYTES = 1 << 30  # of the histograms of its nodes
-_LEAST_SUMS = 1 << 17  # rows times features of a block that shares a tree: fewer take less time than meeting
+_LEAST_SUMS = (
+    1 << 17
+)  # rows times features of a block that shares a tree: fewer take less time than meeting
 
 # ``Launch`` of forest.cu.
 LAUNCH = np.dtype(
@@ -68,6 +74,7 @@ LAUNCH = np.dtype(
         ("n_given", np.int32),
         ("tile", np.int32),
         ("can_subtract", np.int32),
+        ("has_costs", np.int32),
         ("n_slots", np.int64),
     ],
     align=True,
@@ -176,7 +183,8 @@ def _kind_of(request: TreeRequest) -> tuple[Any, ...]:
         of_bags = (bags.query_of_row, bags.present, bags.weights)
         bag = (*bag, bags.share, bags.most_draws, *map(id, of_bags))
     has_weights = request.targets.whole.scales.has_weights
-    return (*given, *rules, *bag, has_weights, request.reaches_all)
+    has_costs = policies.costs is not None
+    return (*given, *rules, *bag, has_weights, has_costs, request.reaches_all)
 
 
 class GrownTrees:
@@ -347,6 +355,10 @@ def _given(
         of_trees = [choice.of_tree(rows.n_features, one.stream) for one in requests]
         allowed = np.concatenate(of_trees).astype(np.int32)
     streams = np.array([one.stream for one in requests], np.uint64)
+    costs = np.zeros(0)
+    if first.policies.costs is not None:
+        launch["has_costs"] = 1
+        costs = np.stack([_costs(one.policies, rows.n_features) for one in requests])
     return launch, (
         rows.codes,
         rows.columns,
@@ -354,7 +366,14 @@ def _given(
         *_targets(requests, of_bags, streams),
         device.upload(allowed),
         device.upload(np.asarray(choice.given, np.int32)),
+        device.upload(costs),
     )
+
+
+def _costs(policies: Policies, n_features: int) -> Floats:
+    """The costs of all features, checked."""
+    costs: Floats = policies.candidates(n_features, 1.0).penalty
+    return costs
 
 
 def _rules(rows: DeviceRows, first: TreeRequest, n_trees: int, launch: Any) -> None:
@@ -406,7 +425,10 @@ def _bags(
             launch["has_units"] = 1
             unit_of_row = bags.of_part(np.arange(rows.n_rows)).unit_of_row
     return (
-        *map(device.upload, (unit_of_row, cumulative, guide.astype(np.int64), counts)),
+        device.upload(unit_of_row),
+        device.upload(cumulative),
+        device.upload(guide.astype(np.int64)),
+        device.upload(counts),
         device.upload(numbers),
     )
 
@@ -448,9 +470,7 @@ def _n_blocks(rows: DeviceRows, launch: Any, n_trees: int) -> int:
     return max(1, min(n_trees, device.attribute("MultiProcessorCount"), most))
 
 
-def _work_space(
-    rows: DeviceRows, launch: Any, n_blocks: int, n_trees: int
-) -> tuple[Any, ...]:
+def _work_space(rows: DeviceRows, launch: Any, n_blocks: int, n_trees: int) -> tuple[Any, ...]:
     """The space that blocks need for as many trees at a time, and the number of the next tree."""
     n_features = rows.n_features
     return (
@@ -467,7 +487,7 @@ def _work_space(
 
 def in_batches(
     rows: DeviceRows, requests: Iterable[TreeRequest], n_threads: int
-) -> Iterator[list[tuple[TreeRequest, GrownTrees, int]]]:
+) -> Generator[list[tuple[TreeRequest, GrownTrees, int]], None, None]:
     """The trees of requests in their order, as many at a time as the memory of the GPU allows."""
     waiting = iter(requests)
     for first in waiting:
@@ -481,8 +501,3 @@ def in_batches(
             for index, place in enumerate(places):
                 grown[place] = (batch[place], trees, index)
         yield grown
-
-
-def zero_sums(n_rows: int) -> tuple[Floats, Array]:
-    """Sums of no tree."""
-    return np.zeros(n_rows), np.zeros(n_rows, np.int32)

@@ -43,7 +43,7 @@ struct Launch {
     int n_given;    // features given by position
     int tile;       // features whose histograms are built together
     int can_subtract;  // all nodes search the same features
-    int unused;
+    int has_costs;
     i64 n_slots;  // for the histograms of nodes that are kept
 };
 
@@ -60,6 +60,7 @@ struct Arrays {
     const int* counts;  // given, of the tree
     const int* allowed; // features of the tree
     const int* given;
+    const double* costs;  // of features, where they have any
     u32* rows;      // two buffers of entries
     i64* packed;
     int* drawn;     // by unit
@@ -134,6 +135,7 @@ __device__ void choose_units(const Launch& launch, Shared& shared, i64 n_rows, u
     rules.l1 = launch.l1 * target_unit;
     rules.min_gain = launch.min_gain * gain_unit;
     rules.min_weight = launch.min_weight * weight_unit;
+    rules.gain_unit = gain_unit;
 }
 
 // Leaves that can be split, the best first: one thread does this.
@@ -269,8 +271,8 @@ struct Span {
 
 // Add entries to histograms of `features`. A warp stages 32 entries, and then adds one code of each of 32 features at a
 // time. Codes and entries are loaded one step before they are needed.
-__device__ __noinline__ void add_entries(const Launch& launch, const Arrays& a, const Histograms& histograms, const Span& span,
-                            const int* features, u32* staged) {
+__device__ __noinline__ void add_entries(const Launch& launch, const Arrays& a, const Histograms& histograms,
+                                         const Span& span, const int* features, u32* staged) {
     const u32* rows = a.rows + span.buffer * launch.n_rows;
     const i64* packed = a.packed + span.buffer * launch.n_rows;
     int lane = lane_of_thread(), n_rest = histograms.n_rest, n_full = histograms.n_full;
@@ -344,8 +346,11 @@ __device__ void read_column(const Histograms& histograms, int feature, Column& c
 __device__ Found split_by(const Launch& launch, const Arrays& a, const Shared& shared, const Node& node, int feature,
                           const Column& column) {
     double draw = uniform(node.path, (u64)(feature + launch.n_features));
-    return split_feature(column, a.n_bins[feature], a.thresholds + a.offsets[feature], node.packed_sum, node.n_rows,
-                         shared.rules, draw);
+    Found found = split_feature(column, a.n_bins[feature], a.thresholds + a.offsets[feature], node.packed_sum,
+                                node.n_rows, shared.rules, draw);
+    // The cost of a feature decides which feature is taken, not whether the node is split.
+    if (launch.has_costs && found.code != NO_SPLIT) found.gain -= a.costs[feature] * shared.rules.gain_unit;
+    return found;
 }
 
 // What another block, too, may have written.

@@ -1,8 +1,8 @@
 // Growing one tree, on which all blocks work: a boosted tree, which the next one depends on.
 //
-// All blocks run the same loop of growth, each with nodes and a heap of its own, and so come to the same decisions. They
-// share what takes time: drawing, packing, histograms, the search of cuts, partition, and the leaves of the rows. Blocks
-// meet when one needs what the others have done. All of them run at the same time, since there are no more of them than
+// All blocks run the same loop of growth, each with nodes and a heap of its own, and so come to the same decisions.
+// They share what takes time: drawing, packing, histograms, the search of cuts, partition, and the leaves of the rows.
+// Blocks meet when one needs what the others have done. All of them run at the same time, since there are no more of them than
 // multiprocessors, and no other kernel runs.
 //
 //     pool      a histogram of 64 bits per slot: where all nodes search the same features, the larger child's is its
@@ -239,7 +239,8 @@ __device__ __noinline__ void search_slots(const Launch& launch, const Arrays& a,
         read_slot(launch, meeting, shared, progress.slots[0], candidate, column);
         if (which == 1) subtract(launch, meeting, shared, progress.slots[1], candidate, column, column);
         column.add_up();
-        Found found = split_by(launch, a, shared, a.nodes[which == 0 ? number : sibling], a.features[candidate], column);
+        const Node& node = a.nodes[which == 0 ? number : sibling];
+        Found found = split_by(launch, a, shared, node, a.features[candidate], column);
         if (lane_of_thread() == 0) a.found[which * launch.n_features + candidate] = found;
     }
 }
@@ -471,9 +472,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_tree(
     const Launch* launch_of_all, const u8* codes, const u8* columns, const int* n_bins, const i64* offsets,
     const double* thresholds, const i64* targets, const i64* weights, const int* unit_of_row, const double* cumulative,
     const i64* guide, const int* counts, const u64* streams, const u64* bag_streams, const int* held_of_tree,
-    const int* exponents, const int* allowed, const int* given, u32* rows, i64* packed, int* drawn, int* features,
-    double* draws, Found* found, int* heap, u32* arrived, Node* nodes, i64* results, int* leaves, Node* own_nodes,
-    u64* pool, Tally* tallies, u64* leaf_sums, u32* row_counts) {
+    const int* exponents, const int* allowed, const int* given, const double* costs, u32* rows, i64* packed, int* drawn,
+    int* features, double* draws, Found* found, int* heap, u32* arrived, Node* nodes, i64* results, int* leaves,
+    Node* own_nodes, u64* pool, Tally* tallies, u64* leaf_sums, u32* row_counts) {
     __shared__ Shared shared;
     __shared__ Launch launch;
     __shared__ Arrays a;
@@ -482,8 +483,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_tree(
     if (threadIdx.x == 0) {
         launch = *launch_of_all;
         i64 block = blockIdx.x;
-        a = {codes, columns, n_bins, offsets, thresholds, targets, weights, unit_of_row, counts, allowed, given, rows,
-             packed, drawn, features + block * launch.n_features, draws + block * launch.n_features, found,
+        a = {codes, columns, n_bins, offsets, thresholds, targets, weights, unit_of_row, counts, allowed, given, costs,
+             rows, packed, drawn, features + block * launch.n_features, draws + block * launch.n_features, found,
              heap + block * launch.max_nodes, own_nodes + block * launch.max_nodes};
         meeting = {arrived, row_counts, pool, tallies, leaf_sums, (i64)launch.n_candidates * N_CODES,
                    launch.can_subtract};

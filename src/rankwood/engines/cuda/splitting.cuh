@@ -18,6 +18,7 @@ struct Rules {
     double l1;
     double min_gain;
     double min_weight;
+    double gain_unit;
 };
 
 struct Found {
@@ -170,8 +171,8 @@ __device__ int drawn_code(const Column& column, int n_bins, const double* thresh
 }
 
 // The best split of a feature for a node with these sums: split_feature of trees/splitting.py.
-__device__ __noinline__ Found split_feature(const Column& column, int n_bins, const double* thresholds, i64 total, i64 n_total,
-                               const Rules& rules, double draw) {
+__device__ __noinline__ Found split_feature(const Column& column, int n_bins, const double* thresholds, i64 total,
+                                            i64 n_total, const Rules& rules, double draw) {
     i64 absent = __shfl_sync(ALL_LANES, column.sums[CODES_PER_LANE - 1], LANES - 1);
     i64 n_absent = __shfl_sync(ALL_LANES, column.counts[CODES_PER_LANE - 1], LANES - 1);
     if (!rules.has_counts) n_absent = weight_part(absent, rules);
