@@ -88,6 +88,7 @@ def _facts() -> list[tuple[str, str]]:
 
     from rankwood._core import threads
     from rankwood._core.files import user_cache_folder
+    from rankwood.engines.cuda.device import description
 
     facts = [
         ("rankwood", __version__),
@@ -98,6 +99,7 @@ def _facts() -> list[tuple[str, str]]:
         ("system", f"{platform.platform()}, {platform.machine()}"),
         ("threads", f"{threads.resolve_threads()} of {os.cpu_count()} processors"),
         ("cache folder", str(user_cache_folder())),
+        ("GPU", description() or "none that device='cuda' could use"),
     ]
     facts += [(package, _version(package)) for package in _packages()]
     names = sorted(name for name in os.environ if name.startswith(("RANKWOOD_", "NUMBA_")))

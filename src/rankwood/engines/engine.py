@@ -133,8 +133,11 @@ class Engine(ABC):
 
 
 # The engine of each device: the module and the class, which is made from a ``Matrix`` and a number of threads.
-CPU = "cpu"
-ENGINES = {CPU: ("rankwood.engines.threads", "ThreadsEngine")}
+CPU, CUDA = "cpu", "cuda"
+ENGINES = {
+    CPU: ("rankwood.engines.threads", "ThreadsEngine"),
+    CUDA: ("rankwood.engines.cuda.engine", "CudaEngine"),
+}
 
 
 def engine_on(device: str, matrix: Matrix, n_threads: int) -> Engine:

@@ -1,0 +1,158 @@
+"""The GPU: CuPy where it is installed, kernels compiled by NVRTC, and errors that say what to do.
+
+All of the package that knows CuPy is here: arrays go to the GPU and come back by these functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwood.dtypes import Array
+from rankwood.errors import MissingExtra, RunError
+
+LARGEST_BLOCK = 1024  # threads
+_OPTIONS = (
+    "-std=c++17",
+    "--fmad=false",
+)  # a fused multiplication would round once where the CPU rounds twice
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+_RESERVED = 1024  # bytes of a block's shared memory that the system takes
+
+
+def cupy() -> Any:
+    """CuPy, on a machine that has a GPU."""
+    try:
+        import cupy as module
+    except ImportError:
+        raise MissingExtra("cupy", "gpu", "device='cuda'") from None
+    _check_gpu(module)
+    return module
+
+
+@functools.cache
+def _check_gpu(module: Any) -> None:
+    try:
+        n_devices = module.cuda.runtime.getDeviceCount()
+    except Exception as error:  # of CuPy, whose class cannot be named where there is no driver
+        raise RunError(_no_gpu(str(error))) from None
+    if n_devices == 0:
+        raise RunError(_no_gpu("no device is visible"))
+
+
+def _no_gpu(reason: str) -> str:
+    return (
+        f"device='cuda' needs an NVIDIA GPU and its driver, but CuPy finds none ({reason}). "
+        "Use device='cpu', which gives the same model."
+    )
+
+
+def description() -> str | None:
+    """The name of the GPU and the version of CuPy; None without them."""
+    try:
+        module = cupy()
+    except (MissingExtra, RunError):
+        return None
+    name = module.cuda.runtime.getDeviceProperties(0)["name"]
+    return f"{name.decode() if isinstance(name, bytes) else name}, CuPy {module.__version__}"
+
+
+@contextlib.contextmanager
+def within_memory(what: str) -> Iterator[None]:
+    """Turn a lack of memory into an error of ours, after which the GPU can be used as before."""
+    module = cupy()
+    try:
+        yield
+    except module.cuda.memory.OutOfMemoryError as error:
+        free_unused()
+        raise RunError(
+            f"the GPU has too little memory for {what} ({error}). Use fewer rows or features, or device='cpu'."
+        ) from None
+
+
+def free_unused() -> None:
+    """Give memory that no array uses back to the GPU."""
+    cupy().get_default_memory_pool().free_all_blocks()
+
+
+def free_bytes() -> int:
+    """The memory of the GPU that no array uses, whether CuPy keeps it for the next one or not."""
+    kept = cupy().get_default_memory_pool().free_bytes()
+    return int(cupy().cuda.runtime.memGetInfo()[0]) + int(kept)
+
+
+def attribute(name: str) -> int:
+    """A property of the GPU, by the name that CuPy gives it."""
+    return int(cupy().cuda.Device().attributes[name])
+
+
+def block_size() -> int:
+    """Threads of a block that grows a tree."""
+    return min(LARGEST_BLOCK, attribute("MaxThreadsPerBlock"))
+
+
+def shared_bytes() -> int:
+    """The shared memory that a block can ask for."""
+    return attribute("MaxSharedMemoryPerBlockOptin") - _RESERVED
+
+
+def upload(values: Array) -> Any:
+    """A copy on the GPU; an array without entries gets one, so that it has an address."""
+    array = np.ascontiguousarray(values)
+    return cupy().asarray(array if array.size else np.zeros(1, array.dtype))
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """An array on the GPU whose entries are not set."""
+    return cupy().empty(shape, dtype)
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """An array of zeros on the GPU."""
+    return cupy().zeros(shape, dtype)
+
+
+def download(array: Any) -> Array:
+    """An array of the GPU, here."""
+    host: Array = array.get()
+    return host
+
+
+def source(name: str) -> str:
+    """The text of a file of kernels with what it includes."""
+    folder = Path(__file__).parent
+    text = (folder / name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: source(found[1]), text)
+
+
+@functools.cache
+def _function(cupy: Any, file: str, name: str, n_threads: int) -> Any:
+    """A kernel, compiled on its first use; CuPy keeps what it has compiled in a folder of the user."""
+    options = (*_OPTIONS, f"-DTHREADS={n_threads}")
+    return cupy.RawModule(code=source(file), options=options).get_function(name)
+
+
+def run(
+    file: str,
+    name: str,
+    grid: tuple[int, ...],
+    n_threads: int,
+    arguments: Sequence[Any],
+    shared_memory: int = 0,
+) -> None:
+    """Run a kernel of a file on a grid of blocks."""
+    function = _function(cupy(), file, name, n_threads)
+    if shared_memory > 0:
+        function.max_dynamic_shared_size_bytes = shared_memory
+    function(grid, (n_threads,), tuple(arguments), shared_mem=shared_memory)
+
+
+def wait() -> None:
+    """Wait until the GPU has done what it was given."""
+    cupy().cuda.Stream.null.synchronize()

@@ -1,0 +1,163 @@
+"""``CudaEngine``: the rows in the memory of a GPU, trees grown there; losses and scores stay with the CPU.
+
+Targets become whole numbers as on threads, by the same kernels, so that the GPU adds up the same integers. What it
+grows are records of nodes, and out-of-bag sums in the order of the trees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwood._core.threads import lazy
+from rankwood.dtypes import Array, Floats
+from rankwood.engines.bags import Draws, OutOfBag
+from rankwood.engines.cuda import device
+from rankwood.engines.cuda.growing import (
+    DeviceRows,
+    GrownTrees,
+    HeldTargets,
+    can_grow_together,
+    in_batches,
+)
+from rankwood.engines.engine import Requests, TreeRequest, Trees
+from rankwood.engines.threads import ThreadsEngine, add_to_totals
+from rankwood.errors import ParameterError
+from rankwood.losses.loss import Targets
+from rankwood.trees.grower import Policies, Tree
+
+
+@dataclass(frozen=True, eq=False)
+class CudaEngine(ThreadsEngine):
+    """Grows trees on a GPU; the rest is done by the threads of this process."""
+
+    given_rows: DeviceRows | None = None  # those of an engine that this one was made from
+
+    @lazy
+    def rows(self) -> DeviceRows:
+        """The rows on the GPU."""
+        return self.given_rows or DeviceRows(self.matrix)
+
+    def __post_init__(self) -> None:
+        _ = self.rows  # an error where there is no GPU comes at once
+
+    def with_threads(self, n_threads: int) -> CudaEngine:
+        """The same rows, with another number of threads."""
+        return dataclasses.replace(self, n_threads=n_threads, given_rows=self.rows)
+
+    def check(self, policies: Policies) -> None:
+        """Raise for monotone features, chances of features and groups of them."""
+        refused = {
+            "monotone features": policies.direction,
+            "features drawn by a probability": policies.features.probability,
+            "groups of features that may meet": policies.features.groups,
+        }
+        for what, value in refused.items():
+            if value is not None:
+                raise ParameterError(
+                    f"the CUDA engine (device='cuda') cannot grow trees with {what}. Use device='cpu'."
+                )
+
+    def hold(self, targets: Targets, draws: Draws, *, centre: bool) -> Any:
+        """Targets and weights as whole numbers, which the GPU gets when the first tree needs them."""
+        return HeldTargets(super().hold(targets, draws, centre=centre))
+
+    def out_of_bag(self, sums: Floats | None = None, n_trees: Array | None = None) -> OutOfBag:
+        """Estimates that the GPU adds up."""
+        if sums is None or n_trees is None:
+            return CudaOutOfBag(np.zeros(self.n_rows), np.zeros(self.n_rows, np.int32))
+        return CudaOutOfBag(sums, n_trees)
+
+    def grow(
+        self, requests: Requests, out_of_bag: OutOfBag | None = None, totals: Floats | None = None
+    ) -> Trees:
+        """The trees of independent requests, each grown by one block of threads."""
+        sums = None if totals is None else device.upload(totals)
+        batches = in_batches(self.rows, requests, self.n_threads)
+        with contextlib.closing(batches):
+            for batch in batches:
+                for request, grown, index in batch:
+                    if isinstance(out_of_bag, CudaOutOfBag):
+                        out_of_bag.note(request, grown, index)
+                    if sums is not None:
+                        grown.add_all(index, index + 1, sums)
+                    yield grown.trees[index]
+                del batch, grown
+        if totals is not None:
+            totals[:] = device.download(sums)
+
+    def grow_one(self, request: TreeRequest) -> Tree:
+        """One tree, with the leaf of every row."""
+        together = can_grow_together(self.rows, request)
+        grown = GrownTrees(self.rows, [request], self.n_threads, together=together)
+        return dataclasses.replace(grown.trees[0], leaf_of_row=grown.leaf_of_row(0))
+
+    def add_values(self, tree: Tree, factor: float, totals: Floats) -> None:
+        """Add ``factor`` times the value of each row's leaf to its total."""
+        leaf_of_row = np.asarray(tree.leaf_of_row)
+        add_to_totals(leaf_of_row, tree.value, factor, totals, self.n_threads)
+
+
+class CudaOutOfBag(OutOfBag):
+    """Out-of-bag estimates that the GPU adds up; they come here when they are looked at."""
+
+    _on_device: tuple[Any, Any]
+    _waiting: list[tuple[GrownTrees, int, Array | None]]
+    _seen: dict[int, tuple[Array, Any]]
+    _fetched: tuple[Floats, Array] | None
+
+    def __init__(self, sums: Floats, n_trees: Array) -> None:
+        on_device = (device.upload(sums), device.upload(n_trees))
+        self.__dict__.update(
+            _on_device=on_device, _waiting=[], _seen={}, _fetched=(sums.copy(), n_trees.copy())
+        )
+
+    def note(self, request: TreeRequest, grown: GrownTrees, index: int) -> None:
+        """Add a tree; those of one launch are added together."""
+        if request.seen is None and request.bags is None and request.present is None:
+            return
+        if self._waiting and self._waiting[0][0] is not grown:
+            self._flush()
+        self._waiting.append((grown, index, request.seen))
+        self.__dict__["_fetched"] = None
+
+    def _flush(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            grown, first, seen = waiting.pop(0)
+            last = first + 1
+            while waiting and waiting[0][1] == last and waiting[0][2] is seen:
+                waiting.pop(0)
+                last += 1
+            grown.add_unseen(first, last, self._marks(seen), *self._on_device)
+
+    def _marks(self, seen: Array | None) -> Any:
+        """The rows that are not held out, on the GPU."""
+        if seen is None:
+            return None
+        if id(seen) not in self._seen:
+            self._seen[id(seen)] = (seen, device.upload(seen))
+        return self._seen[id(seen)][1]
+
+    @property
+    def _arrays(self) -> tuple[Floats, Array]:
+        if self._fetched is None:
+            self._flush()
+            sums, n_trees = map(device.download, self._on_device)
+            self.__dict__["_fetched"] = (sums, n_trees)
+        assert self._fetched is not None
+        return self._fetched
+
+    @property
+    def sums(self) -> Floats:
+        """By row: the sum of the values of trees that have not seen it."""
+        return self._arrays[0]
+
+    @property
+    def n_trees(self) -> Array:
+        """By row: how many trees have not seen it."""
+        return self._arrays[1]

@@ -1,0 +1,450 @@
+// What grows a tree, whoever does it: a block of threads (forest.cu) or all blocks together (one_tree.cu).
+//
+//     entries     | 9 3 20 14 | 7 2 1 5 | 11 0 6 8 4 … |   in buffer 0 or 1, as the node says
+//                   ^begin      ^end of node 3 = begin of node 4
+//     histograms  [code][feature], as two arrays of 32 bits: the lanes of a warp add to different banks
+//     heap        leaves that can be split, the greatest gain first
+//
+// An entry is a row and its packed target. Splits move entries from one of two buffers to the other; the order of the
+// entries of a node does not matter, since all that is computed from them are sums of integers. Codes are stored twice:
+// row by row for histograms, by columns for the partition. Entries are read through the second cache (__ldcg): another
+// block may have written them.
+
+#define ALL_ROWS 0  // how a tree gets its bag: it sees every row once,
+#define GIVEN 1     // counts that the host has drawn,
+#define DRAWN 2     // or units that are drawn here, with replacement,
+#define BY_WEIGHT 3 // in proportion to weights
+#define NOT_ROUTED ((int)0x80000000)
+// What all trees of a launch have in common: launching.LAUNCH is its dtype.
+struct Launch {
+    i64 n_rows;
+    i64 n_features;
+    i64 stride;  // of the rows of `codes`
+    i64 n_units;
+    i64 n_draws;
+    i64 counts_stride;  // from a tree's given counts to the next tree's
+    i64 max_nodes;
+    i64 max_leaves;
+    i64 min_leaf;
+    double l2;
+    double l1;
+    double min_gain;
+    double min_weight;
+    int n_trees;
+    int bag_kind;
+    int has_units;  // units are not the rows themselves
+    int has_weights;
+    int max_depth;
+    int min_split;
+    int threshold_rule;
+    int missing_rule;
+    int n_candidates;
+    int n_allowed;  // features of a tree, if they are listed; else 0
+    int n_given;    // features given by position
+    int tile;       // features whose histograms are built together
+    int can_subtract;  // all nodes search the same features
+    int has_costs;
+    i64 n_slots;  // for the histograms of nodes that are kept
+};
+
+// The arrays of a launch, and the part of the work space that belongs to the block.
+struct Arrays {
+    const u8* codes;    // rows × stride
+    const u8* columns;  // features × rows
+    const int* n_bins;
+    const i64* offsets;
+    const double* thresholds;
+    const i64* targets;
+    const i64* weights;
+    const int* unit_of_row;
+    const int* counts;  // given, of the tree
+    const int* allowed; // features of the tree
+    const int* given;
+    const double* costs;  // of features, where they have any
+    u32* rows;      // two buffers of entries
+    i64* packed;
+    int* drawn;     // by unit
+    int* features;  // that the node in hand searches
+    double* draws;
+    Found* found;
+    int* heap;
+    Node* nodes;
+};
+
+// What the threads of a block share, besides the histograms.
+struct Shared {
+    Rules rules;
+    u64 sums[4];
+    u32 counters[4];
+    int tree;
+    int n_nodes;
+    int heap_size;
+    int n_leaves;
+    int n_candidates;
+    int target_exponent;  // of the scale of whole targets, a power of two
+    int weight_exponent;
+    int drop;
+    int drop_weight;
+    int chosen;
+    int flag;
+};
+
+extern __shared__ u32 dynamic_shared[];
+
+// How often the tree sees a row.
+__device__ __forceinline__ i64 count_of(const Launch& launch, const Arrays& a, u32 row) {
+    if (launch.bag_kind == ALL_ROWS) return 1;
+    if (launch.bag_kind == GIVEN) return a.counts[row];
+    int unit = launch.has_units ? a.unit_of_row[row] : (int)row;
+    return unit < 0 ? 0 : __ldcg(a.drawn + unit);  // from the second cache, where atomic additions are done
+}
+
+__device__ __forceinline__ int bit_length(u64 value) { return 64 - __clzll((i64)value); }
+
+__device__ __forceinline__ double power_of_two(int exponent) {
+    exponent = exponent > 500 ? 500 : exponent < -500 ? -500 : exponent;
+    return __longlong_as_double((i64)(exponent + 1023) << 52);
+}
+
+// The units of the packed targets, and the policies in them: choose_units of trees/packing.py and growth_rules.
+__device__ void choose_units(const Launch& launch, Shared& shared, i64 n_rows, u64 weight, u64 size) {
+    int drop_weight = launch.has_weights ? bit_length(weight) - 31 : 0;
+    if (drop_weight < 0) drop_weight = 0;
+    u64 most_weight = (weight >> drop_weight) + (drop_weight ? (u64)n_rows : 0);
+    int bits = bit_length(most_weight);
+    if (bits < 1) bits = 1;
+    int drop = bit_length(size) - (62 - bits);
+    if (drop < 0) drop = 0;
+    while ((size >> drop) + (u64)n_rows >= (u64)1 << (62 - bits)) drop++;
+    double target_unit = power_of_two(shared.target_exponent - drop);
+    double weight_unit = power_of_two(shared.weight_exponent - drop_weight);
+    double gain_unit = target_unit * target_unit / weight_unit;
+    shared.drop = drop;
+    shared.drop_weight = drop_weight;
+    i64 most_leaves = n_rows > 1 ? n_rows : 1;
+    Rules& rules = shared.rules;
+    rules.max_leaves = launch.max_leaves < most_leaves ? launch.max_leaves : most_leaves;
+    rules.min_leaf = launch.min_leaf;
+    rules.max_depth = launch.max_depth;
+    rules.min_split = launch.min_split;
+    rules.threshold_rule = launch.threshold_rule;
+    rules.missing_rule = launch.missing_rule;
+    rules.bits = bits;
+    rules.has_counts = launch.has_weights;
+    rules.l2 = launch.l2 * weight_unit;
+    rules.l1 = launch.l1 * target_unit;
+    rules.min_gain = launch.min_gain * gain_unit;
+    rules.min_weight = launch.min_weight * weight_unit;
+    rules.gain_unit = gain_unit;
+}
+
+// Leaves that can be split, the best first: one thread does this.
+
+__device__ bool comes_before(const Node* nodes, int one, int other) {
+    double gain = nodes[one].gain, other_gain = nodes[other].gain;
+    return gain != other_gain ? gain > other_gain : one < other;
+}
+
+__device__ void offer_leaf(const Arrays& a, Shared& shared, int node) {
+    if (a.nodes[node].feature < 0) return;
+    int index = shared.heap_size++;
+    while (index > 0) {
+        int above = (index - 1) / 2;
+        if (!comes_before(a.nodes, node, a.heap[above])) break;
+        a.heap[index] = a.heap[above];
+        index = above;
+    }
+    a.heap[index] = node;
+}
+
+__device__ int take_best_leaf(const Arrays& a, Shared& shared) {
+    int best = a.heap[0], size = --shared.heap_size, last = a.heap[size], index = 0;
+    while (2 * index + 1 < size) {
+        int below = 2 * index + 1;
+        if (below + 1 < size && comes_before(a.nodes, a.heap[below + 1], a.heap[below])) below++;
+        if (comes_before(a.nodes, last, a.heap[below])) break;
+        a.heap[index] = a.heap[below];
+        index = below;
+    }
+    a.heap[index] = last;
+    return best;
+}
+
+// Whether depth and rows allow a split, and the targets are not all equal.
+__device__ __noinline__ bool can_split(const Launch& launch, const Arrays& a, Shared& shared, const Node& node) {
+    const Rules& rules = shared.rules;
+    if (node.depth >= rules.max_depth || node.n_rows < 2 * rules.min_leaf) return false;
+    if ((i64)(node.end - node.begin) < rules.min_split) return false;
+    const i64* packed = a.packed + node.buffer * launch.n_rows;
+    i64 total = node.packed_sum >> rules.bits, weight = weight_part(node.packed_sum, rules);
+    bool differ = false;
+    if (threadIdx.x == 0) shared.flag = 0;
+    __syncthreads();
+    for (i64 base = node.begin; base < node.end && !differ; base += THREADS) {
+        i64 index = base + threadIdx.x;
+        if (index < node.end) {
+            i64 entry = __ldcg(packed + index);
+            if ((entry >> rules.bits) * weight != total * weight_part(entry, rules)) shared.flag = 1;
+        }
+        __syncthreads();
+        differ = shared.flag != 0;
+        __syncthreads();
+    }
+    return differ;
+}
+
+// The features that a node searches, ascending: selection sampling, as trees/best_first.py draws them.
+__device__ __noinline__ void choose_features(const Launch& launch, const Arrays& a, Shared& shared, const Node& node) {
+    if (node.position >= 0 && node.position < launch.n_given) {
+        if (threadIdx.x == 0) {
+            a.features[0] = a.given[node.position];
+            shared.n_candidates = 1;
+        }
+        __syncthreads();
+        return;
+    }
+    int n_allowed = launch.n_allowed > 0 ? launch.n_allowed : (int)launch.n_features;
+    int n_wanted = launch.n_candidates < n_allowed ? launch.n_candidates : n_allowed;
+    bool is_drawn = n_wanted < n_allowed;
+    for (int index = threadIdx.x; index < n_allowed; index += THREADS) {
+        int feature = launch.n_allowed > 0 ? a.allowed[index] : index;
+        if (is_drawn) a.draws[index] = uniform(node.path, (u64)feature);
+        else a.features[index] = feature;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        int n_chosen = is_drawn ? 0 : n_wanted;
+        for (int index = 0; index < n_allowed && n_chosen < n_wanted; index++)
+            if (a.draws[index] * (double)(n_allowed - index) < (double)(n_wanted - n_chosen))
+                a.features[n_chosen++] = launch.n_allowed > 0 ? a.allowed[index] : index;
+        shared.n_candidates = n_chosen;
+    }
+    __syncthreads();
+}
+
+// Histograms of a tile of features: full groups of 32 features, and a narrower one of the rest.
+
+struct Histograms {
+    u32* low;
+    u32* high;
+    int n_full;  // features in full groups
+    int n_rest;
+
+    __device__ Histograms(int n_features) {
+        low = dynamic_shared;
+        high = dynamic_shared + N_CODES * n_features;
+        n_full = n_features / LANES * LANES;
+        n_rest = n_features - n_full;
+    }
+
+    __device__ __forceinline__ int size() const { return N_CODES * (n_full + n_rest); }
+
+    __device__ __forceinline__ int place(int feature, int code) const {
+        if (feature < n_full) return feature / LANES * (LANES * N_CODES) + code * LANES + feature % LANES;
+        return n_full * N_CODES + code * n_rest + feature - n_full;
+    }
+
+    __device__ __forceinline__ void add(int place, u32 packed_low, u32 packed_high) const {
+        u32 before = atomicAdd(low + place, packed_low);
+        atomicAdd(high + place, packed_high + (before + packed_low < before));
+    }
+
+    __device__ __forceinline__ i64 sum(int feature, int code) const {
+        int where = place(feature, code);
+        return (i64)((u64)high[where] << 32 | low[where]);
+    }
+
+    __device__ void clear() const {
+        for (int index = threadIdx.x; index < 2 * size(); index += THREADS) low[index] = 0;
+    }
+};
+
+#define AT_ONCE 8       // rows whose codes are loaded before they are added
+#define REST_AT_ONCE 4  // the same for the features that fill no warp, where an instruction adds several rows
+
+// Entries of a buffer, `begin` to `end`.
+struct Span {
+    int buffer;
+    i64 begin;
+    i64 end;
+};
+
+// Add entries to histograms of `features`. A warp stages 32 entries, and then adds one code of each of 32 features at a
+// time. Codes and entries are loaded one step before they are needed.
+__device__ __noinline__ void add_entries(const Launch& launch, const Arrays& a, const Histograms& histograms,
+                                         const Span& span, const int* features, u32* staged) {
+    const u32* rows = a.rows + span.buffer * launch.n_rows;
+    const i64* packed = a.packed + span.buffer * launch.n_rows;
+    int lane = lane_of_thread(), n_rest = histograms.n_rest, n_full = histograms.n_full;
+    u32 stride = (u32)launch.stride;
+    u32* staged_rows = staged + warp_of_thread() * 3 * LANES;
+    u32* staged_low = staged_rows + LANES;
+    u32* staged_high = staged_low + LANES;
+    int rows_at_once = n_rest > 0 ? LANES / n_rest : 0;
+    int row_of_rest = n_rest > 0 ? lane / n_rest : LANES;
+    const u8* codes_of_rest = a.codes + (n_rest > 0 ? features[n_full + lane % n_rest] : 0);
+    int place_of_rest = n_full * N_CODES + (n_rest > 0 ? lane % n_rest : 0);
+    i64 base = span.begin + warp_of_thread() * LANES;
+    u32 row = base + lane < span.end ? __ldcg(rows + base + lane) : 0;
+    u64 entry = base + lane < span.end ? (u64)__ldcg(packed + base + lane) : 0;
+    for (; base < span.end; base += THREADS) {
+        int n_entries = span.end - base < LANES ? (int)(span.end - base) : LANES;
+        __syncwarp();
+        staged_rows[lane] = row;
+        staged_low[lane] = (u32)entry;
+        staged_high[lane] = (u32)(entry >> 32);
+        __syncwarp();
+        bool has_next = base + THREADS + lane < span.end;
+        row = has_next ? __ldcg(rows + base + THREADS + lane) : 0;
+        entry = has_next ? (u64)__ldcg(packed + base + THREADS + lane) : 0;
+        for (int group = 0; group < n_full; group += LANES) {
+            const u8* codes = a.codes + features[group + lane];
+            u32 code[AT_ONCE], next[AT_ONCE] = {};
+#pragma unroll
+            for (int step = 0; step < AT_ONCE; step++) code[step] = codes[(u64)staged_rows[step] * stride];
+            for (int first = 0; first < n_entries; first += AT_ONCE) {
+                if (first + AT_ONCE < n_entries) {
+#pragma unroll
+                    for (int step = 0; step < AT_ONCE; step++)
+                        next[step] = codes[(u64)staged_rows[first + AT_ONCE + step] * stride];
+                }
+#pragma unroll
+                for (int step = 0; step < AT_ONCE; step++)  // what lies behind the last entry adds 0
+                    histograms.add(group * N_CODES + code[step] * LANES + lane, staged_low[first + step],
+                                   staged_high[first + step]);
+#pragma unroll
+                for (int step = 0; step < AT_ONCE; step++) code[step] = next[step];
+            }
+        }
+        if (row_of_rest >= rows_at_once) continue;
+        for (int first = row_of_rest; first < n_entries; first += REST_AT_ONCE * rows_at_once) {
+            u32 code[REST_AT_ONCE];
+#pragma unroll
+            for (int step = 0; step < REST_AT_ONCE; step++) {
+                int index = first + step * rows_at_once;
+                code[step] = index < n_entries ? codes_of_rest[(u64)staged_rows[index] * stride] : 0;
+            }
+#pragma unroll
+            for (int step = 0; step < REST_AT_ONCE; step++) {
+                int index = first + step * rows_at_once;
+                if (index < n_entries)
+                    histograms.add(place_of_rest + code[step] * n_rest, staged_low[index], staged_high[index]);
+            }
+        }
+    }
+}
+
+__device__ void read_column(const Histograms& histograms, int feature, Column& column) {
+    column.is_counted = false;
+    for (int step = 0; step < CODES_PER_LANE; step++) {
+        column.sums[step] = histograms.sum(feature, lane_of_thread() * CODES_PER_LANE + step);
+        column.counts[step] = 0;
+    }
+    column.add_up();
+}
+
+__device__ Found split_by(const Launch& launch, const Arrays& a, const Shared& shared, const Node& node, int feature,
+                          const Column& column) {
+    double draw = uniform(node.path, (u64)(feature + launch.n_features));
+    Found found = split_feature(column, a.n_bins[feature], a.thresholds + a.offsets[feature], node.packed_sum,
+                                node.n_rows, shared.rules, draw);
+    // The cost of a feature decides which feature is taken, not whether the node is split.
+    if (launch.has_costs && found.code != NO_SPLIT) found.gain -= a.costs[feature] * shared.rules.gain_unit;
+    return found;
+}
+
+// What another block, too, may have written.
+__device__ __forceinline__ Found read_found(const Found* found) {
+    u64 rest = __ldcg((const u64*)found + 1);
+    return {__ldcg(&found->gain), (int)(u32)rest, (short)(rest >> 32), (short)(rest >> 48)};
+}
+
+// The candidate of greatest gain, the first of equal ones, in shared.chosen; NO_SPLIT if none has a split.
+__device__ void choose_candidate(const Found* found, Shared& shared) {
+    if (warp_of_thread() == 0) {
+        double gain = 0.0;
+        int best = NO_SPLIT;
+        for (int index = lane_of_thread(); index < shared.n_candidates; index += LANES) {
+            Found own = read_found(found + index);
+            if (own.code == NO_SPLIT || (best != NO_SPLIT && !(own.gain > gain))) continue;
+            gain = own.gain;
+            best = index;
+        }
+        __syncwarp();
+        for (int distance = LANES / 2; distance > 0; distance /= 2) {
+            double other_gain = __shfl_xor_sync(ALL_LANES, gain, distance);
+            int other = __shfl_xor_sync(ALL_LANES, best, distance);
+            if (other == NO_SPLIT) continue;
+            if (best == NO_SPLIT || other_gain > gain || (other_gain == gain && other < best)) {
+                gain = other_gain;
+                best = other;
+            }
+        }
+        if (lane_of_thread() == 0) shared.chosen = best;
+    }
+    __syncthreads();
+}
+
+// Store the split that was chosen in its node; one thread does this.
+__device__ void store_split(const Arrays& a, const Shared& shared, const Found* found, int number) {
+    if (shared.chosen == NO_SPLIT) return;
+    Node& node = a.nodes[number];
+    Found best = read_found(found + shared.chosen);
+    node.feature = a.features[shared.chosen];
+    node.code = (u8)best.code;
+    node.side = (u8)best.side;
+    node.gain = best.gain;
+}
+
+// Splitting a node.
+
+__device__ __forceinline__ int child_of(int value, const Node& node) {
+    if (value != MISSING_BIN) return value <= node.code ? 0 : 1;
+    return node.side == GO_LEFT ? 0 : node.side == OWN_CHILD ? 2 : 1;
+}
+
+__device__ void add_child(const Launch& launch, const Arrays& a, const Node& node, int number, int which, u32 begin,
+                          u32 end, u64 packed_sum, i64 n_rows) {
+    Node child = {};
+    bool is_countable = node.position >= 0 && node.position < ((i64)1 << 61) && which < 2;
+    child.packed_sum = (i64)packed_sum;
+    child.path = combine(node.path, (u64)which);
+    child.position = is_countable ? 2 * node.position + 1 + which : -1;
+    child.n_rows = n_rows;
+    child.begin = begin;
+    child.end = end;
+    child.depth = node.depth + 1;
+    child.feature = -1;
+    child.buffer = 1 - node.buffer;
+    a.nodes[number] = child;
+}
+
+// Make leaves of the children of a node, whose rows are partitioned; one thread does this.
+__device__ void add_children(const Launch& launch, const Arrays& a, Shared& shared, int number) {
+    Node& node = a.nodes[number];
+    const u64* sums = shared.sums;  // of the left child and of missing values: packed targets, rows
+    int left = shared.n_nodes;
+    u32 middle = node.begin + shared.counters[0], absent = node.end - shared.counters[2];
+    u64 right_sum = (u64)node.packed_sum - sums[0] - sums[2];
+    i64 left_rows = launch.has_weights ? (i64)sums[1] : weight_part((i64)sums[0], shared.rules);
+    i64 missing_rows = launch.has_weights ? (i64)sums[3] : weight_part((i64)sums[2], shared.rules);
+    i64 right_rows = node.n_rows - left_rows - missing_rows;
+    add_child(launch, a, node, left, 0, node.begin, middle, sums[0], left_rows);
+    add_child(launch, a, node, left + 1, 1, middle, absent, right_sum, right_rows);
+    node.left = left;
+    shared.n_nodes = left + 2;
+    if (node.side == OWN_CHILD) {
+        add_child(launch, a, node, left + 2, 2, absent, node.end, sums[2], missing_rows);
+        node.missing = left + 2;
+        shared.n_nodes = left + 3;
+    } else {
+        bool goes_left = node.side == GO_LEFT;
+        if (node.side == LEARNED) {  // no value is missing here: the rule, or the larger child, takes later ones
+            goes_left = left_rows >= right_rows;
+            if (launch.missing_rule == GO_LEFT || launch.missing_rule == GO_RIGHT)
+                goes_left = launch.missing_rule == GO_LEFT;
+        }
+        node.missing = goes_left ? left : left + 1;
+    }
+    shared.n_leaves += shared.n_nodes - left - 1;
+}

@@ -1,0 +1,74 @@
+// What is per row: codes in the caller's order, the leaf of rows that a tree has not seen, and sums of leaf values.
+// One thread adds the trees of a row in the order of their numbers, so that float64 sums have one order.
+
+#include "common.cuh"
+
+#define NOT_ROUTED ((int)0x80000000)
+
+// Store the codes of the matrix in the order of the sources, by columns and row by row.
+extern "C" __global__ void arrange(const u8* matrix, const int* source_of_row, i64 n_rows, i64 n_features, i64 stride,
+                                   u8* columns, u8* codes) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n_rows) return;
+    i64 source = source_of_row[row];
+    for (i64 feature = 0; feature < n_features; feature++) {
+        u8 code = matrix[feature * n_rows + row];
+        columns[feature * n_rows + source] = code;
+        codes[source * stride + feature] = code;
+    }
+}
+
+// Fill the leaves of the rows whose leaf is not known yet, as ~leaf: the tree has not seen them.
+extern "C" __global__ void route(const u8* codes, i64 n_rows, i64 stride, i64 max_nodes, const Node* nodes,
+                                 int* leaves) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x, tree = blockIdx.y;
+    if (row >= n_rows || leaves[tree * n_rows + row] != NOT_ROUTED) return;
+    const Node* of_tree = nodes + tree * max_nodes;
+    int number = 0;
+    while (of_tree[number].left != 0) {
+        const Node& node = of_tree[number];
+        int value = codes[row * stride + node.feature];
+        number = value == MISSING_BIN ? node.missing : value <= node.code ? node.left : node.left + 1;
+    }
+    leaves[tree * n_rows + row] = ~number;
+}
+
+// Add the values of the trees `first` to `last` to the sums of the rows that they have not seen, and count them. With
+// `has_seen`, rows that are not held out from any tree are marked in `seen`; else a tree has seen the rows of its bag.
+extern "C" __global__ void add_unseen(i64 n_rows, int first, int last, int has_seen, const int* seen,
+                                      const int* leaves, const i64* starts, const double* values, double* sums,
+                                      int* n_trees) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n_rows || (has_seen && seen[row] != 0)) return;
+    double sum = sums[row];
+    int n_added = 0;
+    for (i64 tree = first; tree < last; tree++) {
+        int leaf = leaves[tree * n_rows + row];
+        if (leaf >= 0 && !has_seen) continue;
+        sum += values[starts[tree] + (leaf < 0 ? ~leaf : leaf)];
+        n_added++;
+    }
+    sums[row] = sum;
+    n_trees[row] += n_added;
+}
+
+// Add the values of the trees `first` to `last` to the totals of all rows.
+extern "C" __global__ void add_all(i64 n_rows, int first, int last, const int* leaves, const i64* starts,
+                                   const double* values, double* totals) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n_rows) return;
+    double total = totals[row];
+    for (i64 tree = first; tree < last; tree++) {
+        int leaf = leaves[tree * n_rows + row];
+        total += values[starts[tree] + (leaf < 0 ? ~leaf : leaf)];
+    }
+    totals[row] = total;
+}
+
+// The leaf of every row in one tree, for the host: -1 where it is not known.
+extern "C" __global__ void plain_leaves(i64 n_rows, i64 tree, const int* leaves, int* plain) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n_rows) return;
+    int leaf = leaves[tree * n_rows + row];
+    plain[row] = leaf == NOT_ROUTED ? -1 : leaf < 0 ? ~leaf : leaf;
+}

@@ -1,0 +1,282 @@
+"""The CUDA engine on emulated kernels: its trees and models have the bytes of those grown on threads."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rankwood as rw
+from rankwood.engines.bags import Bags, Draws
+from rankwood.engines.cuda import assembling, device, growing
+from rankwood.engines.cuda.engine import CudaEngine
+from rankwood.engines.engine import TreeRequest, engine_on
+from rankwood.engines.threads import ThreadsEngine
+from rankwood.errors import MissingExtra, ParameterError, RunError
+from rankwood.training.inputs import training_set
+from rankwood.trees.grower import FeatureChoice, Growth, Policies, grow_tree
+from tests.contract.rankers import (
+    asked_in_every_way,
+    make,
+    saved,
+    training_data,
+    validation_data,
+)
+from tests.unit.test_trees import assert_same_tree, matrix_of, random_problem
+
+GROWN = [
+    "RandomForest",
+    "ExtraTrees",
+    "CompletelyRandomForest",
+    "GBRT",
+    "AveragedGBRT",
+    "InitializedGBRT",
+    "OrdinalRanker",
+    "LambdaMART",
+    "BROOF",
+    "DeepForest",
+    "NDCGBoost",
+]
+QUICK = {"RandomForest: query", "GBRT", "LambdaMART: subsample", "BROOF"}  # the others are slow
+REFUSED = {"GBRT: dropout", "LambdaMART: features per tree"}  # they limit which features may meet
+
+
+@pytest.fixture
+def gpu(cupy, monkeypatch):
+    """A GPU of small blocks, all of which may wait for each other; several share even a tiny tree."""
+    cupy.machine.resident_blocks = 64
+    monkeypatch.setattr(device, "LARGEST_BLOCK", 64)
+    monkeypatch.setattr(growing, "_LEAST_SUMS", 20)
+    return cupy
+
+
+def problem(seed):
+    """A random problem, without monotone features."""
+    codes, thresholds, targets, counts, weights, policies = random_problem(seed)
+    policies = dataclasses.replace(policies, direction=None)
+    return matrix_of(codes, thresholds), targets, counts.astype(np.int32), weights, policies
+
+
+def grown_alone(engine, targets, weights, counts, policies, stream):
+    draws = Draws((counts > 0).astype(np.int32), int(counts.sum()))
+    held = engine.hold((targets, weights), draws, centre=policies.lets_shift)
+    return engine.grow_one(TreeRequest(held, policies, stream, present=counts))
+
+
+def assert_grows_the_same(seed, change=lambda policies: policies):
+    matrix, targets, counts, weights, policies = problem(seed)
+    policies = change(policies)
+    whole = grow_tree(matrix, targets, policies, counts=counts, weights=weights, stream=seed)
+    engine = CudaEngine(matrix, 1)
+    assert_same_tree(grown_alone(engine, targets, weights, counts, policies, seed), whole)
+
+
+# Trees.
+
+
+def test_records_are_as_long_as_those_of_the_kernels():
+    """Every field of ``Node`` and ``Launch`` is aligned to its size, as C++ does it."""
+    assert assembling.NODE.itemsize == 88
+    assert growing.LAUNCH.itemsize == 168
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_tree_that_all_blocks_share_has_the_same_bytes(first, gpu):
+    for seed in range(first, first + (20 if first == 0 else 200)):
+        assert_grows_the_same(seed)
+    assert "grow_tree" in gpu.machine.launches
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_tree_of_one_block_has_the_same_bytes(first, gpu, monkeypatch):
+    monkeypatch.setattr(growing, "_MOST_LEAVES", 0)
+    for seed in range(first, first + (20 if first == 0 else 200)):
+        assert_grows_the_same(seed)
+    assert "grow_tree" not in gpu.machine.launches
+
+
+@pytest.mark.parametrize("max_leaves", [None, 7])
+def test_a_completely_random_tree_has_the_same_bytes(max_leaves, gpu):
+    def random(policies):
+        growth = dataclasses.replace(policies.growth, max_leaves=max_leaves)
+        missing = "learned" if policies.missing == "own_child" else policies.missing
+        return Policies(growth, thresholds="completely_random", missing=missing)
+
+    for seed in range(12):
+        assert_grows_the_same(seed, random)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"l1": 0.4},
+        {"features": FeatureChoice(per_tree=2)},
+        {"features": FeatureChoice(1, given=(0, 0, 0))},
+    ],
+)
+def test_other_policies_give_the_same_bytes(options, gpu):
+    for seed in range(6):
+        if "features" in options and problem(seed)[0].columns.shape[0] < 2:
+            continue
+        assert_grows_the_same(seed, lambda policies: dataclasses.replace(policies, **options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_order_of_threads_changes_nothing(seed, gpu):
+    gpu.machine.seed = seed
+    for number in range(15):
+        assert_grows_the_same(100 * seed + number)
+
+
+def test_many_features_need_several_tiles(gpu, monkeypatch, rng):
+    """Histograms of more features than the shared memory holds are built one tile after the other."""
+    monkeypatch.setattr(growing, "_MOST_AT_ONCE", 36)
+    codes = rng.integers(0, 30, (75, 90)).astype(np.uint8)
+    matrix = matrix_of(codes, [np.arange(29)] * 75)
+    targets = rng.normal(size=90)
+    for features in (FeatureChoice(), FeatureChoice(70)):
+        policies = Policies(Growth(max_leaves=5), features)
+        whole = grow_tree(matrix, targets, policies, stream=3)
+        for most_leaves in (0, 100):
+            monkeypatch.setattr(growing, "_MOST_LEAVES", most_leaves)
+            engine = CudaEngine(matrix, 1)
+            ones = np.ones(90, np.int32)
+            assert_same_tree(grown_alone(engine, targets, None, ones, policies, 3), whole)
+
+
+# Bags.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"share": 0.4},
+        {"replacement": False, "share": 0.5},
+        {"by_query": True},
+        {"by_query": True, "is_partial": True},
+        {"is_partial": True},
+        {"is_weighted": True},
+        {"is_weighted": True, "by_query": True, "most_draws": 2.0},
+    ],
+)
+def test_trees_see_the_rows_of_their_bags(options, gpu, rng):
+    n_rows = 80
+    given = dict(options)
+    if given.pop("by_query", False):
+        given["query_of_row"] = np.sort(rng.integers(0, 15, n_rows))
+    if given.pop("is_partial", False):
+        given["present"] = rng.random(n_rows) < 0.8
+    if given.pop("is_weighted", False):
+        given["weights"] = rng.random(n_rows)
+    bags = Bags(n_rows, seed=4, **given)
+    codes = rng.integers(0, 20, (4, n_rows)).astype(np.uint8)
+    matrix, labels = matrix_of(codes, [np.arange(19)] * 4), rng.integers(0, 4, n_rows).astype(float)
+    grown, estimates = [], []
+    for engine in (ThreadsEngine(matrix, 1), CudaEngine(matrix, 1)):
+        held = engine.hold((labels, None), bags.draws, centre=True)
+        out_of_bag, totals = engine.out_of_bag(), np.zeros(n_rows)
+        requests = (
+            TreeRequest(held, Policies(Growth(max_leaves=6)), 9 + tree, bags, tree)
+            for tree in range(5)
+        )
+        grown.append([])
+        for tree in engine.grow(requests, out_of_bag, totals):
+            leaf_of_row = np.asarray(tree.leaf_of_row)
+            grown[-1].append(dataclasses.replace(tree, leaf_of_row=leaf_of_row))
+            estimates.append(out_of_bag.sums.tobytes() + out_of_bag.n_trees.tobytes())
+        estimates.append(totals.tobytes())
+    for one, other in zip(*grown, strict=True):
+        assert_same_tree(one, other)
+    assert estimates[:6] == estimates[6:]
+
+
+# Rankers.
+
+
+def on_gpu(ranker):
+    names = [name for name in ranker.get_params(deep=True) if name.split("__")[-1] == "device"]
+    return ranker.set_params(**dict.fromkeys(names, "cuda"))
+
+
+def ways():
+    for case in asked_in_every_way(of=lambda name, _: name in GROWN):
+        is_quick = case.values[0] in QUICK
+        yield pytest.param(
+            *case.values, marks=[*case.marks, *([] if is_quick else [pytest.mark.slow])]
+        )
+
+
+@pytest.mark.jit_only  # it is about the engine, not about kernels of the CPU
+@pytest.mark.parametrize("case", list(ways()))
+def test_a_ranker_has_the_same_bytes(case, gpu, tmp_path):
+    train, valid = training_data(), validation_data()
+    ranker = on_gpu(make(case, n_threads=2))
+    if case in REFUSED:
+        with pytest.raises(ParameterError, match=r"CUDA engine .* groups of features"):
+            ranker.fit(train, valid=valid)
+        assert {"grow_tree", "grow_trees"}.isdisjoint(gpu.machine.launches)
+        return
+    one = saved(make(case, n_threads=1).fit(train, valid=valid), tmp_path / "cpu")
+    assert saved(ranker.fit(train, valid=valid), tmp_path / "cuda") == one
+    assert {"grow_tree", "grow_trees"} & set(gpu.machine.launches)
+
+
+# What cannot be done.
+
+
+@pytest.mark.parametrize(
+    ("ranker", "what"),
+    [
+        (rw.RandomForest(2, monotone=[1, 0, 0, 0, 0]), "monotone features"),
+        (rw.GBRT(2, interactions=[[0, 1], [2, 3, 4]]), "groups of features that may meet"),
+    ],
+)
+def test_what_the_engine_cannot_do_is_an_error(ranker, what, gpu):
+    with pytest.raises(ParameterError, match=f"the CUDA engine .* cannot grow trees with {what}"):
+        on_gpu(clone(ranker)).fit(training_data())
+    assert {"grow_tree", "grow_trees"}.isdisjoint(gpu.machine.launches)
+
+
+def test_chances_of_features_are_refused(gpu):
+    engine = training_set(training_data(), training_data(), 255, 1, "cuda").engine
+    choice = FeatureChoice(1, probability=np.full(5, 0.2))
+    with pytest.raises(ParameterError, match="features drawn by a probability"):
+        engine.check(Policies(features=choice))
+
+
+def test_a_lack_of_memory_is_an_error_after_which_the_gpu_works(gpu):
+    data = training_data()
+    gpu.machine.memory = 1000
+    with pytest.raises(RunError, match=r"the GPU has too little memory for .* rows of 5 features"):
+        rw.RandomForest(2, device="cuda").fit(data)
+    gpu.machine.memory = 1 << 30
+    rw.RandomForest(2, max_leaves=4, device="cuda").fit(data)
+
+
+def test_a_machine_without_a_gpu_is_an_error(cupy):
+    cupy.machine.n_devices = 0
+    with pytest.raises(RunError, match=r"needs an NVIDIA GPU .* Use device='cpu'"):
+        rw.RandomForest(2, device="cuda").fit(training_data())
+    assert device.description() is None
+
+
+def test_a_machine_without_cupy_is_an_error(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'rankwood\[gpu\]'"):
+        rw.RandomForest(2, device="cuda").fit(training_data())
+    assert device.description() is None
+
+
+def test_the_gpu_has_a_name(gpu):
+    assert "Emulated GPU, CuPy" in device.description()
+
+
+def test_the_engine_with_other_threads_has_the_same_rows(gpu):
+    engine = engine_on("cuda", training_set(training_data(), training_data(), 255, 1).matrix, 1)
+    other = engine.with_threads(2)
+    assert other.n_threads == 2
+    assert other.rows is engine.rows
