@@ -103,6 +103,8 @@ enum class Collective : unsigned char { shuffle, ballot, sync, match, add, least
 
 struct Block;
 struct Warp;
+struct Cell;
+struct Array;
 
 struct Fiber {
     void* stack_pointer;
@@ -117,8 +119,6 @@ struct Fiber {
     const volatile void* polled;
     int polls;
     int line;               // of the source, where it waits
-    int site;
-    int access_line;
 };
 
 struct Group {              // lanes that wait for each other in a collective
@@ -131,6 +131,7 @@ struct Warp {
     u32 alive;
     int groups_waiting;
     Group groups[kWarp];
+    u32 synchronised[kWarp][kWarp];  // when two lanes last met in a __syncwarp, if accesses are checked
 };
 
 struct Block {
@@ -141,8 +142,9 @@ struct Block {
     int n_true;             // predicates of those at the barrier
     int barrier_result, barrier_n;
     char* shared;           // its shared memory while another block runs
-    int order_seed;
-    int epoch;
+    u32 number;
+    Cell* cells;            // of its shared memory, if accesses are checked; then also when it began, met and saw others
+    u32 begun, last_barrier, acquired;
 };
 
 struct Options {            // what Python passes; the order is known there
@@ -151,7 +153,9 @@ struct Options {            // what Python passes; the order is known there
     int resident;           // blocks that take turns
     int strict;             // barriers in different lines, or without threads that have ended, are mistakes
     u32 seed;               // 0: threads in order; else an order drawn anew at every turn
-    int pad;
+    int unused;
+    u64 n_arrays;           // device arrays
+    const Array* arrays;
 };
 
 #if defined(__x86_64__)
@@ -219,6 +223,8 @@ static u32 random_state;
 static char** free_stacks;
 static std::size_t n_free_stacks, n_stacks, room_for_stacks;
 static thread_local volatile char anchor;       // makes the thread-local block exist
+static char* module_base;
+static u32 now = 1, launch_begun;       // times of cuda_accesses.hpp
 static char* static_shared;
 static std::size_t static_shared_size;
 
@@ -235,7 +241,10 @@ static inline u32 random_number() {
     return random_state;
 }
 
+static inline void check_pending();
+
 static inline void to_scheduler() {
+    check_pending();
     n_switches++;
     cuda_emulator_switch(&current->stack_pointer, scheduler);
 }
@@ -278,13 +287,28 @@ static inline void poll(const volatile void* address, bool is_in_vain = true) {
     if (++current->polls > kMostPolls) pause();
 }
 
+#ifdef CUDA_EMULATOR_CHECKED
+}  // namespace cuda_emulator
+#include "cuda_accesses.hpp"
+namespace cuda_emulator {
+constexpr std::size_t kCell = sizeof(Cell);
+#else
+enum class Access : unsigned char { plain, polled, atomic };
+constexpr std::size_t kCell = 0;
+static inline void check_pending() {}
+static inline void check_access(const volatile void*, std::size_t, bool, Access, void*) {}
+static inline void begin_checks(u64) {}
+static inline void end_checks() {}
+static inline void note_fence() {}
+#endif
+
 // ---------------------------------------------------------------- barriers
 
 static inline void release_barrier(Block& block) {
     block.barrier_result = block.n_true;
     block.barrier_n = block.n_at_barrier;
     block.n_at_barrier = block.n_true = 0;
-    block.epoch++;
+    block.last_barrier = ++now;
     n_changes++;
     const int n = launch.block[0] * launch.block[1] * launch.block[2];
     for (int thread = 0; thread < n; thread++)
@@ -347,6 +371,12 @@ static void complete(Warp& warp, int place) {
     const Group group = warp.groups[place];
     warp.groups[place] = warp.groups[--warp.groups_waiting];
     n_changes++;
+    if (kCell && group.kind == Collective::sync) {
+        now++;
+        for (int lane = 0; lane < kWarp; lane++)
+            for (int other = 0; other < kWarp && group.arrived >> lane & 1; other++)
+                if (group.arrived >> other & 1) warp.synchronised[lane][other] = now;
+    }
     u64 common = 0;
     if (group.kind == Collective::ballot) {
         for (int lane = 0; lane < kWarp; lane++)
@@ -505,6 +535,7 @@ static void run(Fiber& fiber) {
     fiber.state = State::ready;
     current = &fiber;
     cuda_emulator_switch(&scheduler, fiber.stack_pointer);
+    current = nullptr;
 }
 
 static inline bool is_runnable(const Fiber& fiber) { return fiber.state == State::ready || fiber.state == State::fresh; }
@@ -552,7 +583,9 @@ static void begin(Block& block, u64 number, int n_threads) {
     const u32* size = launch.block;
     block.index = {u32(number % grid[0]), u32(number / grid[0] % grid[1]), u32(number / grid[0] / grid[1])};
     block.n_alive = n_threads;
-    block.n_at_barrier = block.n_true = block.epoch = 0;
+    block.n_at_barrier = block.n_true = 0;
+    block.number = u32(number);
+    block.begun = block.last_barrier = block.acquired = now++;
     for (int place = 0; place < n_threads; place++) {
         Fiber& fiber = block.fibers[place];
         fiber = Fiber{};
@@ -757,6 +790,7 @@ static int launch_kernel(void (*call)(void**), const Options* options, void** ar
     Dl_info here;
     dladdr(reinterpret_cast<void*>(&launch_kernel), &here);
     dl_iterate_phdr(find_static_shared, here.dli_fbase);
+    module_base = static_cast<char*>(here.dli_fbase);
     const int n_threads = launch.block[0] * launch.block[1] * launch.block[2];
     const int n_warps = (n_threads + kWarp - 1) / kWarp;
     const int n_resident = launch.resident;
@@ -768,12 +802,15 @@ static int launch_kernel(void (*call)(void**), const Options* options, void** ar
         blocks[place].fibers = static_cast<Fiber*>(std::calloc(n_threads, sizeof(Fiber)));
         blocks[place].warps = static_cast<Warp*>(std::calloc(n_warps, sizeof(Warp)));
         blocks[place].shared = static_cast<char*>(std::malloc(static_shared_size + launch.dynamic_shared + 1));
+        blocks[place].cells = static_cast<Cell*>(std::calloc(static_shared_size + launch.dynamic_shared + 1, kCell + 1));
     }
+    begin_checks(u64(launch.grid[0]) * launch.grid[1] * launch.grid[2]);
     {
         Guards guards;
         run_blocks(blocks, n_resident, n_threads);
         current = nullptr;
     }
+    end_checks();
     for (int place = 0; place < n_resident; place++) {
         if (is_failed)
             for (int thread = 0; thread < n_threads; thread++) {
@@ -783,6 +820,7 @@ static int launch_kernel(void (*call)(void**), const Options* options, void** ar
         std::free(blocks[place].fibers);
         std::free(blocks[place].warps);
         std::free(blocks[place].shared);
+        std::free(blocks[place].cells);
     }
     std::free(blocks);
     mprotect(dynamic_shared, kDynamicShared, PROT_READ | PROT_WRITE);

@@ -61,6 +61,7 @@ class Machine:
         0  # 0: threads run in order; else in an order drawn from the seed, with pauses in between
     )
     resident_blocks: int = 1  # of a launch that is not cooperative; with a seed, 4
+    checks_accesses: bool = False  # of kernels compiled from now on: bounds and races
     launches: list[str] = field(default_factory=list)  # names of kernels, as they were launched
     _heaps: dict[int, Heap] = field(default_factory=dict)
     _current: threading.local = field(default_factory=threading.local)
@@ -255,7 +256,11 @@ class Kernel:
             if self.enable_cooperative_groups
             else max(self._machine.resident_blocks, 4 if seed else 1)
         )
+        heap = self._machine.heap(self._machine.current)
+        places = heap.places()
         options = compiling.Options(
+            n_arrays=len(places),
+            arrays=places.ctypes.data,
             dynamic_shared=shared_mem,
             resident=min(resident, n_blocks),
             strict=self._machine.is_strict,
@@ -271,7 +276,7 @@ class Kernel:
             self._library.launch(self._place, options, pointers)
         except compiling.KernelMistake as mistake:
             raise compiling.KernelMistake(f"{self.name}: {mistake}") from None
-        self._machine.heap(self._machine.current).check_edges(self.name)
+        heap.check_edges(self.name)
 
     def _counted(self, arguments: Sequence[Any]) -> Sequence[Any]:
         if len(arguments) != len(self.parameters):
@@ -366,7 +371,10 @@ class Module:
     def _library(self) -> compiling.Library:
         if self._loaded is None:
             self._loaded = compiling.load(
-                self.code, self.options, tuple(self.name_expressions or ()), "kernel.cu"
+                self.code,
+                self.options,
+                tuple(self.name_expressions or ()),
+                self._machine.checks_accesses,
             )
         return self._loaded
 
