@@ -11,6 +11,8 @@
 //               race with atomics, with volatile accesses and with __ldcg. Nor do threads that write the same value.
 #pragma once
 
+#define CUDA_OWN __attribute__((no_sanitize("thread")))  // functions whose accesses are nobody's business
+
 namespace cuda_emulator {
 
 constexpr u32 kThreads = 1024;  // of the largest block: a thread's number is block * kThreads + thread
@@ -20,6 +22,7 @@ enum class Access : unsigned char { plain, polled, atomic };
 struct Cell {                   // of each byte: who touched it last, when, and in which line
     u32 writer, write_time, write_site;
     u32 reader[2], read_time[2], read_site;
+    u32 blocks;                 // that have written the value that the writer wrote, a bit each (of their number modulo 32)
     Access write_kind, read_kind;
 };
 
@@ -39,18 +42,18 @@ static u32* released;           // by block: the time of its last fence or atomi
 static Pending pending;
 static bool is_inside;          // the checks, whose own accesses are not checked
 
-__attribute__((noinline)) static void check_pending() {
+CUDA_OWN __attribute__((noinline)) static void check_pending() {
     if (!pending.address || is_failed) return;
     unsigned char* const address = pending.address;
     pending.address = nullptr;
     if (std::memcmp(address, pending.before, pending.size) != 0) fail("%s", pending.text);
 }
 
-static inline u32 number_of(const Fiber& fiber) {
+CUDA_OWN static inline u32 number_of(const Fiber& fiber) {
     return fiber.block->number * kThreads + u32(&fiber - fiber.block->fibers);
 }
 
-static bool is_ordered(u32 other, u32 time) {
+CUDA_OWN static bool is_ordered(u32 other, u32 time) {
     const Block& block = *current->block;
     if (other / kThreads != block.number) return released[other / kThreads] > time && block.acquired > time;
     if (time < block.last_barrier) return true;
@@ -59,45 +62,63 @@ static bool is_ordered(u32 other, u32 time) {
     return block.fibers[thread].warp == &warp && time < warp.synchronised[thread % kWarp][current->lane];
 }
 
-static inline bool may_meet(Access one, Access other) {
+CUDA_OWN static inline bool may_meet(Access one, Access other) {
     return one != Access::plain && other != Access::plain && (one == Access::atomic || other == Access::atomic);
 }
 
-static void describe_race(char* text, std::size_t size, const char* verb, const void* address, const char* what, u64 place, u32 site,
+struct Area {                   // of memory, for messages
+    const char* name;           // null for a device array
+    u64 size;
+};
+
+static void describe_race(char* text, std::size_t size, const char* verb, const Area& area, u64 place, u32 site,
                           const char* verb_before, u32 other, u32 site_before) {
     const uint3 block_size = block_dimensions;
     const u32 thread = other % kThreads;
+    char what[64];
+    std::snprintf(what, sizeof what, area.name ? "%s" : "%san array of %llu bytes", area.name ? area.name : "",
+                  static_cast<unsigned long long>(area.size));
     std::snprintf(text, size, "race: it %s byte %llu of %s (line {%#x}), which thread (%u, %u, %u) of block number %u %s (line {%#x}), with no "
                   "barrier in between.", verb, static_cast<unsigned long long>(place), what, site, thread % block_size.x,
                   thread / block_size.x % block_size.y, thread / block_size.x / block_size.y, other / kThreads, verb_before, site_before);
-    (void)address;
 }
 
-static void touch(Cell* cells, u32 since, unsigned char* address, std::size_t size, bool is_write, Access kind, u32 site, const char* what,
-                  u64 place) {
+// A write of the value that is there already changes nothing that another thread could see: only then is it no race.
+CUDA_OWN static void report_race(unsigned char* address, std::size_t size, bool may_be_equal, const char* text) {
+    if (!may_be_equal || size > sizeof pending.before) fail("%s", text);
+    if (pending.address) return;
+    pending.address = address;
+    pending.size = size;
+    std::memcpy(pending.before, address, size);
+    std::memcpy(pending.text, text, sizeof pending.text);
+}
+
+CUDA_OWN static void touch(Cell* cells, u32 since, unsigned char* address, std::size_t size, bool is_write, Access kind, u32 site,
+                           const Area& area, u64 place) {
     const u32 me = number_of(*current);
+    const bool may_be_equal = is_write && kind == Access::plain;
+    const u32 mine = u32(1) << (me / kThreads % 32);
+    char text[sizeof pending.text];
     for (std::size_t byte = 0; byte < size; byte++) {
         Cell& cell = cells[byte];
         const bool was_written = cell.write_time > since && cell.writer != me && !may_meet(cell.write_kind, kind);
-        if (was_written && !is_ordered(cell.writer, cell.write_time)) {
-            char text[600];
-            describe_race(text, sizeof text, is_write ? "writes" : "reads", address, what, place + byte, site, "wrote", cell.writer, cell.write_site);
-            if (!is_write || kind != Access::plain || size > sizeof pending.before) fail("%s", text);
-            if (!pending.address) {
-                pending.address = address;
-                pending.size = size;
-                std::memcpy(pending.before, address, size);
-                std::memcpy(pending.text, text, sizeof text);
-            }
+        const bool is_own_too = !is_write && cell.writer / kThreads != me / kThreads && (cell.blocks & mine);
+        bool is_again = false;
+        if (was_written && !is_own_too && !is_ordered(cell.writer, cell.write_time)) {
+            describe_race(text, sizeof text, is_write ? "writes" : "reads", area, place + byte, site, "wrote", cell.writer, cell.write_site);
+            report_race(address, size, may_be_equal, text);
+            is_again = true;
         }
         for (int reader = 0; is_write && reader < 2; reader++) {
             if (cell.read_time[reader] <= since || cell.reader[reader] == me || may_meet(cell.read_kind, kind)) continue;
             if (is_ordered(cell.reader[reader], cell.read_time[reader])) continue;
-            char text[600];
-            describe_race(text, sizeof text, "writes", address, what, place + byte, site, "read", cell.reader[reader], cell.read_site);
-            fail("%s", text);
+            describe_race(text, sizeof text, "writes", area, place + byte, site, "read", cell.reader[reader], cell.read_site);
+            report_race(address, size, may_be_equal, text);
         }
-        if (is_write) {
+        if (is_write && is_again) {
+            cell.blocks |= mine;
+        } else if (is_write) {
+            cell.blocks = mine;
             cell.writer = me;
             cell.write_time = now;
             cell.write_site = site;
@@ -115,7 +136,7 @@ static void touch(Cell* cells, u32 since, unsigned char* address, std::size_t si
     }
 }
 
-static const Array* array_at(u64 address) {
+CUDA_OWN static const Array* array_at(u64 address) {
     u64 low = 0, high = launch.n_arrays;
     while (low < high) {
         const u64 middle = (low + high) / 2;
@@ -125,7 +146,7 @@ static const Array* array_at(u64 address) {
     return low < launch.n_arrays && launch.arrays[low].page <= address ? launch.arrays + low : nullptr;
 }
 
-static void check(const volatile void* place, std::size_t size, bool is_write, Access kind, void* caller) {
+CUDA_OWN static void check(const volatile void* place, std::size_t size, bool is_write, Access kind, void* caller) {
     check_pending();
     unsigned char* address = static_cast<unsigned char*>(const_cast<void*>(place));
     const u32 site = u32(static_cast<char*>(caller) - module_base) - 1;
@@ -133,12 +154,12 @@ static void check(const volatile void* place, std::size_t size, bool is_write, A
     const u64 in_static = address - reinterpret_cast<unsigned char*>(static_shared);
     const u64 in_dynamic = address - reinterpret_cast<unsigned char*>(dynamic_shared);
     if (in_static < static_shared_size) {
-        touch(block.cells + in_static, block.begun, address, size, is_write, kind, site, "static shared memory", in_static);
+        touch(block.cells + in_static, block.begun, address, size, is_write, kind, site, Area{"static shared memory", 0}, in_static);
     } else if (in_dynamic < kDynamicShared) {
         if (in_dynamic + size > launch.dynamic_shared)
             fail("%s byte %llu of %llu bytes of dynamic shared memory (line {%#x}).", is_write ? "writes" : "reads",
                  static_cast<unsigned long long>(in_dynamic), static_cast<unsigned long long>(launch.dynamic_shared), site);
-        touch(block.cells + static_shared_size + in_dynamic, block.begun, address, size, is_write, kind, site, "dynamic shared memory", in_dynamic);
+        touch(block.cells + static_shared_size + in_dynamic, block.begun, address, size, is_write, kind, site, Area{"dynamic shared memory", 0}, in_dynamic);
     } else if (const Array* array = array_at(reinterpret_cast<u64>(address))) {
         const u64 at = reinterpret_cast<u64>(address);
         const long long offset = static_cast<long long>(at - array->first);
@@ -147,13 +168,11 @@ static void check(const volatile void* place, std::size_t size, bool is_write, A
                  static_cast<unsigned long long>(array->last - array->first), site);
         Cell*& cells = cells_of_array[array - launch.arrays];
         if (!cells) cells = static_cast<Cell*>(std::calloc(array->last - array->first, sizeof(Cell)));
-        char what[64];
-        std::snprintf(what, is_failed ? 0 : sizeof what, "an array of %llu bytes", static_cast<unsigned long long>(array->last - array->first));
-        touch(cells + offset, launch_begun, address, size, is_write, kind, site, what, u64(offset));
+        touch(cells + offset, launch_begun, address, size, is_write, kind, site, Area{nullptr, array->last - array->first}, u64(offset));
     }
 }
 
-__attribute__((noinline, no_sanitize("thread"))) static void check_access(const volatile void* place, std::size_t size, bool is_write,
+CUDA_OWN __attribute__((noinline)) static void check_access(const volatile void* place, std::size_t size, bool is_write,
                                                                          Access kind, void* caller) {
     if (!current || is_inside) return;
     is_inside = true;
@@ -175,7 +194,7 @@ static void end_checks() {
     std::free(released);
 }
 
-static inline void note_fence() {   // a release and an acquire
+CUDA_OWN static inline void note_fence() {   // a release and an acquire
     current->block->acquired = released[current->block->number] = ++now;
 }
 
