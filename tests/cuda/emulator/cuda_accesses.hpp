@@ -26,6 +26,8 @@ struct Cell {                   // of each byte: who touched it last, when, and 
     Access write_kind, read_kind;
 };
 
+constexpr std::size_t kCell = sizeof(Cell);
+
 struct Array {                  // as Python passes them, by ascending address
     u64 first, last, page, end_of_pages;
 };
