@@ -128,6 +128,8 @@ extern "C" __global__ void mistake(int kind, int* out, int n) {
     if (kind == 10) out[thread] = 7 / n;
     if (kind == 11) out[thread] = (int)__ballot_sync(1u, 1);
     if (kind == 12) out[thread] = room[thread];
+    if (kind == 13) while (*(volatile int*)out == 0) {}
+    if (kind == 14) printf("thread %d of %d\n", thread, n);
 }
 
 // A race of each kind, and beside it what is right.

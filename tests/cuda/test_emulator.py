@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cuda.emulator import KernelMistake
+from tests.cuda.emulator import KernelMistake, emulated_cupy
 from tests.cuda.emulator.translating import UnknownAssembler, kernels
 
 SOURCE = Path(__file__).with_name("kernels_of_tests.cu").read_text()
@@ -123,6 +123,26 @@ def test_a_mistake_is_reported_and_leaves_the_device_usable(cupy, module, kind, 
     ):
         module.get_function("mistake")((1,), (64,), (kind, out, n), shared_mem=64)
     module.get_function("mistake")((1,), (64,), (-1, out, 256))
+
+
+@pytest.mark.slow
+def test_a_loop_that_no_other_thread_can_end_is_ended(cupy, module):
+    with pytest.raises(KernelMistake, match="has run for over 2 seconds without giving way"):
+        module.get_function("mistake")((1,), (64,), (13, cupy.zeros(1, np.int32), 1))
+
+
+def test_kernels_print(cupy, module, capfd):
+    module.get_function("mistake")((1,), (2,), (14, None, 7))
+    assert capfd.readouterr().out == "thread 0 of 7\nthread 1 of 7\n"
+
+
+def test_kernels_that_were_kept_run_on_the_machine_in_place(module):
+    kept = module.get_function("race")
+    with emulated_cupy() as other:
+        other.machine.checks_accesses = True
+        with pytest.raises(KernelMistake, match="race: it writes byte"):
+            kept((1,), (128,), (2, 0, other.zeros(128, np.int32)))
+        assert other.machine.launches == ["race"]
 
 
 def test_threads_that_have_ended_may_be_left_out_of_barriers(cupy, module):

@@ -25,7 +25,7 @@ What is not emulated
     Time, caches, registers, occupancy beyond the rules of a launch. Memory is sequentially consistent: a missing
     __threadfence or a plain read of what another block wrote is noticed by ``checks_accesses`` at most. Warps do not run in
     lockstep, as they may not since Volta, and ``__activemask`` names the calling lane alone. Polling needs ``__ldcg``, an
-    atomic or __nanosleep, or a volatile read with ``checks_accesses``; a loop of plain reads ends in an error after 5 seconds. Waiting
+    atomic or __nanosleep, or a volatile read with ``checks_accesses``; a loop of plain reads ends in an error after some seconds. Waiting
     flags must be atomics or volatile: ``checks_accesses`` takes ``__ldcg`` and ``__stcg`` for plain accesses, but for atomics.
     Textures, dynamic parallelism, clusters, named barriers, half precision, tensor cores, several devices at once.
 """

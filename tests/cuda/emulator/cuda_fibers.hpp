@@ -15,7 +15,7 @@ constexpr std::size_t kMostKeptStacks = 8192;
 constexpr int kMostPolls = 3;                    // reads of one address in vain before the thread pauses
 constexpr long kMostIdleSwitches = 1 << 17;      // of threads that only poll; then nothing will ever change
 constexpr unsigned char kRubbish = 0xA5;         // in shared memory when a block begins
-constexpr int kSecondsWithoutTurn = 5;           // of processor time that one thread may run by itself
+constexpr int kSecondsWithoutTurn = 2;           // of processor time that one thread may run by itself
 
 enum class State : unsigned char { fresh, ready, paused, at_barrier, in_collective, done };
 enum class Collective : unsigned char { shuffle, ballot, sync, match, add, least, most, both, either, differ, least_signed, most_signed };

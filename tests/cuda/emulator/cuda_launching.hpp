@@ -331,6 +331,7 @@ static int launch_kernel(void (*call)(void**), const Options* options, void** ar
         current = nullptr;
     }
     end_checks();
+    std::fflush(stdout);    // of the kernel's printf
     for (int place = 0; place < n_resident; place++) {
         if (is_failed)
             for (int thread = 0; thread < n_threads; thread++) {
