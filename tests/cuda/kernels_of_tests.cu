@@ -128,14 +128,51 @@ extern "C" __global__ void mistake(int kind, int* out, int n) {
     if (kind == 10) out[thread] = 7 / n;
     if (kind == 11) out[thread] = (int)__ballot_sync(1u, 1);
     if (kind == 12) out[thread] = room[thread];
+    if (kind == 13) while (*(volatile int*)out == 0) {}
+    if (kind == 14) printf("thread %d of %d\n", thread, n);
 }
 
-// A race: the barrier between the writes and the reads is missing.
-extern "C" __global__ void race(int* out) {
+// A race of each kind, and beside it what is right.
+extern "C" __global__ void race(int kind, int is_right, int* out) {
     __shared__ int values[128];
-    values[threadIdx.x] = threadIdx.x;
-    if (IS_RIGHT) __syncthreads();
-    out[threadIdx.x] = values[threadIdx.x ^ 96];
+    __shared__ int count;
+    int thread = threadIdx.x, at = blockIdx.x * blockDim.x + thread;
+    if (thread == 0) count = 0;
+    values[thread] = thread;
+    __syncthreads();
+    if (kind == 0) {  // writes of one warp, reads of another
+        values[thread] = 3 * thread;
+        if (is_right) __syncthreads();
+        out[at] = values[thread ^ 96];
+    }
+    if (kind == 1) {  // within a warp
+        values[thread] = 3 * thread;
+        if (is_right) __syncwarp();
+        out[at] = values[thread ^ 1];
+    }
+    if (kind == 2) {  // an atomic and a plain read
+        atomicAdd(&count, 1);
+        if (is_right) __syncthreads();
+        out[at] = count;
+    }
+    if (kind == 3) {  // reads before writes
+        out[at] = values[thread ^ 64];
+        if (is_right) __syncthreads();
+        values[thread] = -1;
+    }
+    if (kind == 4) values[64] = is_right ? 5 : thread;  // many write the same
+    if (kind == 5) {  // what another block wrote, with and without waiting for it
+        if (blockIdx.x == 0) out[1 + thread] = thread;
+        __syncthreads();
+        if (thread == 0 && is_right) {
+            __threadfence();
+            atomicAdd(out, 1);
+            while (*(volatile int*)out < gridDim.x) {}
+            __threadfence();
+        }
+        __syncthreads();
+        if (blockIdx.x == 1) values[thread] = out[1 + thread];
+    }
 }
 
 // Columns of what single functions give.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cuda.emulator import KernelMistake
+from tests.cuda.emulator import KernelMistake, emulated_cupy
 from tests.cuda.emulator.translating import UnknownAssembler, kernels
 
 SOURCE = Path(__file__).with_name("kernels_of_tests.cu").read_text()
@@ -19,7 +20,7 @@ def module(cupy):
 
 
 def load(cupy, **named):
-    options = ("--std=c++17", "--fmad=false", "-DSCALE=2.0f", "-D", "IS_RIGHT=0")
+    options = ("--std=c++17", "--fmad=false", "-D", "SCALE=2.0f")
     return cupy.RawModule(code=SOURCE, options=options, name_expressions=("multiply<3>",), **named)
 
 
@@ -124,6 +125,26 @@ def test_a_mistake_is_reported_and_leaves_the_device_usable(cupy, module, kind, 
     module.get_function("mistake")((1,), (64,), (-1, out, 256))
 
 
+@pytest.mark.slow
+def test_a_loop_that_no_other_thread_can_end_is_ended(cupy, module):
+    with pytest.raises(KernelMistake, match="has run for over 2 seconds without giving way"):
+        module.get_function("mistake")((1,), (64,), (13, cupy.zeros(1, np.int32), 1))
+
+
+def test_kernels_print(cupy, module, capfd):
+    module.get_function("mistake")((1,), (2,), (14, None, 7))
+    assert capfd.readouterr().out == "thread 0 of 7\nthread 1 of 7\n"
+
+
+def test_kernels_that_were_kept_run_on_the_machine_in_place(module):
+    kept = module.get_function("race")
+    with emulated_cupy() as other:
+        other.machine.checks_accesses = True
+        with pytest.raises(KernelMistake, match="race: it writes byte"):
+            kept((1,), (128,), (2, 0, other.zeros(128, np.int32)))
+        assert other.machine.launches == ["race"]
+
+
 def test_threads_that_have_ended_may_be_left_out_of_barriers(cupy, module):
     out = cupy.zeros(256, np.int32)
     cupy.machine.is_strict = False
@@ -137,15 +158,52 @@ def test_shared_memory_begins_as_rubbish(cupy, module):
 
 
 def test_a_random_order_finds_a_planted_race(cupy, module):
-    right = np.arange(128) ^ 96
-    results = set()
-    for seed in range(1, 9):
-        cupy.machine.seed = seed
-        out = cupy.empty(128, np.int32)
-        module.get_function("race")((1,), (128,), (out,))
-        results.add(out.get().tobytes())
-        assert (out.get() == right).sum() < 128
-    assert len(results) > 1
+    right = 3 * (np.arange(128) ^ 96)
+    for is_right in (1, 0):
+        results = set()
+        for seed in range(1, 9):
+            cupy.machine.seed = seed
+            out = cupy.empty(128, np.int32)
+            module.get_function("race")((1,), (128,), (0, is_right, out))
+            results.add((out.get() == right).sum())
+        assert results == {128} if is_right else len(results) > 1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kind", range(6))
+def test_a_race_is_reported_whatever_the_order(cupy, kind, seed):
+    cupy.machine.seed, cupy.machine.checks_accesses = seed, True
+    module = load(cupy, enable_cooperative_groups=True)
+    race = module.get_function("race")
+    race((2,), (128,), (kind, 1, cupy.zeros(256, np.int32)))
+    with pytest.raises(
+        KernelMistake,
+        match=r"race: it (reads|writes) byte \d+ of .* \(line kernel.cu:\d+\), which thread",
+    ):
+        race((2,), (128,), (kind, 0, cupy.zeros(256, np.int32)))
+
+
+def test_checked_accesses_keep_within_arrays(cupy, rng):
+    cupy.machine.checks_accesses = True
+    module = load(cupy, enable_cooperative_groups=True)
+    mistake, out = module.get_function("mistake"), cupy.zeros(255, np.int32)
+    for kind, report in [
+        (3, "thread (5, 0, 0): writes byte 1020 of an array of 1020 bytes (line kernel.cu:"),
+        (4, "thread (0, 0, 0): writes byte -4 of an array of 1020 bytes (line kernel.cu:"),
+        (
+            8,
+            "thread (16, 0, 0): writes byte 64 of 64 bytes of dynamic shared memory (line kernel.cu:",
+        ),
+    ]:
+        with pytest.raises(KernelMistake, match=re.escape(report)):
+            mistake((1,), (64,), (kind, out, 255), shared_mem=64)
+    # Nothing is found where nothing is wrong.
+    sums, total = cupy.empty(4), cupy.zeros(1, np.uint64)
+    arguments = (cupy.ones(1000), cupy.ones(1000, np.int32), sums, total, 1000)
+    module.get_function("reduce")((4,), (256,), arguments)
+    values, arrived = cupy.arange(4, dtype=np.int32), cupy.zeros(1, np.uint32)
+    module.get_function("pass_round")((4,), (64,), (arrived, values, 3))
+    assert values.get().tolist() == [30, 0, 10, 20]
 
 
 def test_functions_of_single_numbers(cupy, module, rng):

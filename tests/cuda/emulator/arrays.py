@@ -48,6 +48,8 @@ class Allocation:
         self.before, self.bytes, self.after = np.split(inside, [first, first + size])
         self.bytes[:] = _UNSET
         self.before[:] = self.after[:] = _CANARY
+        begin = address + _PAGE + first
+        self.place = (begin, begin + size, address, address + n_bytes + 2 * _PAGE)
 
     def is_intact(self) -> bool:
         return bool((self.before == _CANARY).all() and (self.after == _CANARY).all())
@@ -75,6 +77,11 @@ class Heap:
 
     def _give_back(self, size: int) -> None:
         self.used -= size
+
+    def places(self) -> np.ndarray:
+        """Where the arrays lie: their first byte and the end, and those of the pages around them."""
+        places = sorted(allocation.place for allocation in self._allocations)
+        return np.array(places, np.uint64).reshape(-1, 4)
 
     def check_edges(self, kernel: str) -> None:
         """Raise if a kernel has written just before or after an array."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.cuda.emulator.translating import translated
 
+NAME = "kernel.cu"  # of every source, in messages
 HEADERS = Path(__file__).parent
 COMPILER = shutil.which("g++")
 
@@ -28,14 +29,14 @@ _FLAGS = (
     "-fno-gnu-unique",  # else modules would share the static variables of templates
     "-fno-exceptions",
     "-fPIC",
-    "-shared",
-    "-Wl,-Bsymbolic",
     "-w",
     # A misaligned access or an index outside a fixed array stops the kernel, as the first does on a device.
     "-fsanitize=alignment,bounds",
     "-fsanitize-undefined-trap-on-error",
     "-g1",  # lines, for messages
 )
+# A call before each access of memory, which cuda_accesses.hpp answers; volatile accesses have calls of their own.
+_CHECKS = ("-DCUDA_EMULATOR_CHECKED", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
 _DEFINED = ("-D__CUDACC__", "-D__CUDACC_RTC__", "-D__CUDA_ARCH__=900", "-D__CUDACC_VER_MAJOR__=12")
 # Options of NVRTC that change nothing here.
 _IGNORED = re.compile(
@@ -52,16 +53,9 @@ _one_at_a_time = threading.Lock()
 class CompileException(Exception):
     """The compiler refused the source; carries what CuPy's exception carries."""
 
-    def __init__(
-        self, message: str, source: str, name: str, options: Sequence[str], backend: str = "nvrtc"
-    ):
-        self._msg, self.source, self.name, self.options, self.backend = (
-            message,
-            source,
-            name,
-            options,
-            backend,
-        )
+    def __init__(self, message: str, source: str, options: Sequence[str]):
+        self._msg, self.source, self.options = message, source, options
+        self.name, self.backend = NAME, "nvrtc"
         super().__init__()
 
     def __str__(self) -> str:
@@ -85,7 +79,9 @@ class Options(ctypes.Structure):
         ("resident", ctypes.c_int),
         ("strict", ctypes.c_int),
         ("seed", ctypes.c_uint32),
-        ("pad", ctypes.c_int),
+        ("unused", ctypes.c_int),
+        ("n_arrays", ctypes.c_uint64),
+        ("arrays", ctypes.c_void_p),
     )
 
 
@@ -146,53 +142,54 @@ class Library:
                 ctypes.byref(offset),
             )
         if is_failed:
-            where = _line_of(self.path, offset.value) if offset.value else ""
-            raise KernelMistake(message.value.decode(errors="replace") + where)
+            text = message.value.decode(errors="replace")
+            text = re.sub(r"\{(\w+)\}", lambda found: _line_of(self.path, int(found[1], 0)), text)
+            where = f" [{_line_of(self.path, offset.value)}]" if offset.value else ""
+            raise KernelMistake(text + where)
 
 
 def _line_of(path: Path, offset: int) -> str:
+    """The line of the kernels' source that an address of the library belongs to."""
     program = shutil.which("addr2line")
     if not program:
-        return ""
+        return "unknown"
     found = subprocess.run(
         [program, "-e", str(path), "-i", "-s", hex(offset)],
         capture_output=True,
         text=True,
         check=False,
     )
-    lines = [
-        line for line in found.stdout.split("\n") if line and not line.startswith(("?", "cuda_"))
-    ]
-    return f" [{lines[0]}]" if lines else ""
-
-
-def load(source: str, options: Sequence[str], expressions: Sequence[str], name: str) -> Library:
-    """The library of a source, compiled if it is not kept from before."""
-    return _load(source, tuple(options), tuple(expressions), name)
+    own = [line for line in found.stdout.split("\n") if not re.match(r"\?|cuda_\w+\.hpp|$", line)]
+    return own[0].partition(" ")[0] if own else "unknown"
 
 
 @cache
-def _load(
-    source: str, options: tuple[str, ...], expressions: tuple[str, ...], name: str
+def load(
+    source: str, options: tuple[str, ...], expressions: tuple[str, ...], is_checked: bool
 ) -> Library:
-    flags = _flags(options, source, name)
-    preprocessed = _preprocessed(source, flags, name, options)
+    """The library of a source, compiled if it is not kept from before.
+
+    With ``is_checked``, every access to memory is checked for bounds and races, which takes ten times as long.
+    """
+    own = (*_FLAGS, *(_CHECKS if is_checked else ()))
+    flags = _flags(options, source)
+    preprocessed = _preprocessed(source, flags, options)
     text = translated(preprocessed, expressions)
     digest = hashlib.sha256()
     for piece in (
         text,
-        *_FLAGS,
+        *own,
         _version(),
         *(header.read_text() for header in sorted(HEADERS.glob("*.hpp"))),
     ):
         digest.update(piece.encode() + b"\0")
     path = _folder() / f"{digest.hexdigest()[:32]}.so"
     if not path.exists():
-        _compile(text, path, source, name, options)
+        _compile(text, path, own, source, options)
     return Library(path)
 
 
-def _flags(options: Sequence[str], source: str, name: str) -> list[str]:
+def _flags(options: Sequence[str], source: str) -> list[str]:
     """What of the options of NVRTC the compiler is told; one that NVRTC would not know is refused."""
     flags, waiting = [], False
     for option in options:
@@ -200,13 +197,11 @@ def _flags(options: Sequence[str], source: str, name: str) -> list[str]:
             flags.append(_LONG_FORM.sub(lambda found: f"-{found[1].upper()}", option))
             waiting = option in ("-D", "-U", "-I")
         elif not _IGNORED.fullmatch(option):
-            raise CompileException(
-                f"nvrtc: error: unrecognized option {option}", source, name, options
-            )
+            raise CompileException(f"nvrtc: error: unrecognized option {option}", source, options)
     return flags
 
 
-def _preprocessed(source: str, flags: Sequence[str], name: str, options: Sequence[str]) -> str:
+def _preprocessed(source: str, flags: Sequence[str], options: Sequence[str]) -> str:
     # As C++ with neither the system's headers nor ours: NVRTC has no others than those of -I either.
     outcome = subprocess.run(
         [
@@ -222,35 +217,31 @@ def _preprocessed(source: str, flags: Sequence[str], name: str, options: Sequenc
             *flags,
             "-",
         ],
-        input=f'# 1 "{name}"\n{source}',
+        input=f'# 1 "{NAME}"\n{source}',
         capture_output=True,
         text=True,
         check=False,
     )
     if outcome.returncode:
-        raise CompileException(outcome.stderr, source, name, options)
+        raise CompileException(outcome.stderr, source, options)
     return outcome.stdout
 
 
-def _compile(text: str, path: Path, source: str, name: str, options: Sequence[str]) -> None:
+def _compile(
+    text: str, path: Path, own: Sequence[str], source: str, options: Sequence[str]
+) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        command = [
-            COMPILER,
-            *_FLAGS,
-            "-include",
-            str(HEADERS / "cuda_emulator.hpp"),
-            "-x",
-            "c++",
-            "-",
-            "-o",
-            unfinished,
-        ]
-        outcome = subprocess.run(
-            [*command, "-ldl", "-lrt"], input=text, capture_output=True, text=True, check=False
-        )
-        if outcome.returncode:
-            raise CompileException(outcome.stderr, source, name, options)
+        code, unfinished = Path(folder) / "code.o", Path(folder) / path.name
+        header = HEADERS / "cuda_emulator.hpp"
+        for command in (
+            [*own, "-include", header, "-c", "-x", "c++", "-", "-o", code],
+            ["-shared", "-Wl,-Bsymbolic", code, "-o", unfinished, "-ldl", "-lrt"],
+        ):
+            outcome = subprocess.run(
+                [COMPILER, *command], input=text, capture_output=True, text=True, check=False
+            )
+            if outcome.returncode:
+                raise CompileException(outcome.stderr, source, options)
         os.replace(unfinished, path)
 
 

@@ -41,6 +41,7 @@
 static inline unsigned __activemask() { return 1u << cuda_emulator::current->lane; }
 
 static inline void cuda_fence() {
+    cuda_emulator::note_fence();
     if (cuda_emulator::launch.seed) cuda_emulator::poll(nullptr);
 }
 static inline void __threadfence() { cuda_fence(); }
@@ -61,13 +62,25 @@ static inline long long globaltimer() { return clock64(); }
 template <class T> static inline T __ldg(const T* address) { return *address; }
 template <class T> static inline T __ldcs(const T* address) { return *address; }
 template <class T> static inline T __ldca(const T* address) { return *address; }
-template <class T> static inline T cuda_polled(const T* address) {
+// Accesses here are told to the checks by name; the compiler does not tell them again.
+#define CUDA_UNCHECKED __attribute__((noinline, no_sanitize("thread")))
+#ifndef CUDA_EMULATOR_CHECKED
+#undef CUDA_UNCHECKED
+#define CUDA_UNCHECKED inline
+#endif
+#define CUDA_TELL(address, is_write, kind) \
+    cuda_emulator::check_access(address, sizeof *address, is_write, cuda_emulator::Access::kind, __builtin_return_address(0))
+template <class T> static CUDA_UNCHECKED T cuda_polled(const T* address) {
     cuda_emulator::poll(address);
+    cuda_emulator::note_fence();
+    CUDA_TELL(address, false, polled);
     return *const_cast<const volatile T*>(address);
 }
 template <class T> static inline T cuda_read(const T* address, std::true_type) { return cuda_polled(address); }
-template <class T> static inline T cuda_read(const T* address, std::false_type) {
+template <class T> static CUDA_UNCHECKED T cuda_read(const T* address, std::false_type) {
     cuda_emulator::poll(address);
+    cuda_emulator::note_fence();
+    CUDA_TELL(address, false, polled);
     return *address;
 }
 template <class T> static inline T __ldcg(const T* address) { return cuda_read(address, std::is_scalar<T>{}); }
@@ -81,7 +94,9 @@ template <class T, class V> static inline void __stcs(T* address, V value) { cud
 template <class T, class V> static inline void __stwb(T* address, V value) { cuda_store(address, value); }
 template <class T, class V> static inline void __stwt(T* address, V value) { cuda_store(address, value); }
 
-template <class T> static inline T cuda_exchange(T* address, T value) {
+template <class T> static CUDA_UNCHECKED T cuda_exchange(T* address, T value) {
+    cuda_emulator::note_fence();
+    CUDA_TELL(address, true, atomic);
     const T before = *const_cast<volatile T*>(address);
     *const_cast<volatile T*>(address) = value;
     cuda_emulator::poll(address, std::memcmp(&before, &value, sizeof(T)) == 0);
@@ -89,7 +104,7 @@ template <class T> static inline T cuda_exchange(T* address, T value) {
 }
 // The types that the hardware has each operation for; others do not compile here either.
 #define CUDA_ATOMIC(name, type, expression)                         \
-    static inline type name(type* address, type value) {            \
+    static CUDA_UNCHECKED type name(type* address, type value) {    \
         const type before = *const_cast<volatile type*>(address);   \
         return cuda_exchange(address, static_cast<type>(expression));            \
     }                                                               \
@@ -118,7 +133,7 @@ CUDA_ATOMIC_OF_INTEGERS(atomicXor, before ^ value)
 CUDA_ATOMIC(atomicInc, unsigned, before >= value ? 0 : before + 1)
 CUDA_ATOMIC(atomicDec, unsigned, before == 0 || before > value ? value : before - 1)
 #define CUDA_ATOMIC_CAS(type)                                             \
-    static inline type atomicCAS(type* address, type wanted, type value) { \
+    static CUDA_UNCHECKED type atomicCAS(type* address, type wanted, type value) { \
         const type before = *const_cast<volatile type*>(address);         \
         return cuda_exchange(address, before == wanted ? value : before); \
     }

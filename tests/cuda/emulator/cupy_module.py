@@ -61,6 +61,7 @@ class Machine:
         0  # 0: threads run in order; else in an order drawn from the seed, with pauses in between
     )
     resident_blocks: int = 1  # of a launch that is not cooperative; with a seed, 4
+    checks_accesses: bool = False  # every one, for bounds and races; slow
     launches: list[str] = field(default_factory=list)  # names of kernels, as they were launched
     _heaps: dict[int, Heap] = field(default_factory=dict)
     _current: threading.local = field(default_factory=threading.local)
@@ -77,6 +78,11 @@ class Machine:
     @current.setter
     def current(self, device: int) -> None:
         self._current.device = device
+
+
+# Machines whose module stands in the place of CuPy, the last one now. Code under test may keep modules and kernels that it
+# got from an earlier one: they run on the last one, too.
+in_place: list[Machine] = []
 
 
 class Device:
@@ -155,14 +161,13 @@ class Device:
 class Kernel:
     """As ``cupy.RawKernel``: called with a grid, a block and the arguments."""
 
-    def __init__(
-        self, machine: Machine, library: compiling.Library, name: str, is_cooperative: bool
-    ):
+    def __init__(self, module: Module, name: str):
+        library = module.library()
         if name not in library.kernels:
             raise CUDADriverError(500, "CUDA_ERROR_NOT_FOUND: named symbol not found")
-        self._place, self._entry = library.kernels[name]
-        self._machine, self._library = machine, library
-        self.name, self.enable_cooperative_groups = name, is_cooperative
+        self._module, self._entry = module, library.kernels[name][1]
+        self.name = name
+        self.enable_cooperative_groups = module.enable_cooperative_groups
         self.parameters = [
             (p.kind.decode(), p.size) for p in self._entry.parameters[: self._entry.count]
         ]
@@ -171,7 +176,11 @@ class Kernel:
         self.preferred_shared_memory_carveout = -1
         self.num_regs, self.local_size_bytes, self.const_size_bytes = 64, 0, 0
         self.max_threads_per_block = min(self._entry.most_threads, _MOST_THREADS)
-        self.binary_version = self.ptx_version = int(machine.compute_capability)
+        self.binary_version = self.ptx_version = int(module.machine.compute_capability)
+
+    @property
+    def _machine(self) -> Machine:
+        return self._module.machine
 
     def compile(self, log_stream: object = None) -> None:
         pass
@@ -255,7 +264,11 @@ class Kernel:
             if self.enable_cooperative_groups
             else max(self._machine.resident_blocks, 4 if seed else 1)
         )
+        heap = self._machine.heap(self._machine.current)
+        places = heap.places()
         options = compiling.Options(
+            n_arrays=len(places),
+            arrays=places.ctypes.data,
             dynamic_shared=shared_mem,
             resident=min(resident, n_blocks),
             strict=self._machine.is_strict,
@@ -268,10 +281,11 @@ class Kernel:
             *(ctypes.addressof(value) for value in values)
         )
         try:
-            self._library.launch(self._place, options, pointers)
+            library = self._module.library()
+            library.launch(library.kernels[self.name][0], options, pointers)
         except compiling.KernelMistake as mistake:
             raise compiling.KernelMistake(f"{self.name}: {mistake}") from None
-        self._machine.heap(self._machine.current).check_edges(self.name)
+        heap.check_edges(self.name)
 
     def _counted(self, arguments: Sequence[Any]) -> Sequence[Any]:
         if len(arguments) != len(self.parameters):
@@ -350,25 +364,25 @@ class Module:
         self.name_expressions = name_expressions
         self.enable_cooperative_groups = enable_cooperative_groups
         self._machine = machine
-        self._loaded: compiling.Library | None = None
 
     def compile(self, log_stream: object = None) -> None:
-        self._library()
+        self.library()
 
     def get_function(self, name: str) -> Kernel:
-        return Kernel(self._machine, self._library(), name, self.enable_cooperative_groups)
+        return Kernel(self, name)
 
     def get_global(self, name: str) -> MemoryPointer:
-        address = self._library().address_of(name)
+        address = self.library().address_of(name)
         raw = np.ctypeslib.as_array((ctypes.c_uint8 * 1).from_address(address))
         return MemoryPointer(raw, self)
 
-    def _library(self) -> compiling.Library:
-        if self._loaded is None:
-            self._loaded = compiling.load(
-                self.code, self.options, tuple(self.name_expressions or ()), "kernel.cu"
-            )
-        return self._loaded
+    @property
+    def machine(self) -> Machine:
+        return in_place[-1] if in_place else self._machine
+
+    def library(self) -> compiling.Library:
+        expressions = tuple(self.name_expressions or ())
+        return compiling.load(self.code, self.options, expressions, self.machine.checks_accesses)
 
 
 class Stream:
