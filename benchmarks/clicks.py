@@ -3,9 +3,10 @@
 Run as ``RANKWOOD_DATA=folder python -m benchmarks.clicks``; the folder holds ``MQ2008`` and ``chess-B84.txt.gz``, and a
 collection that is not there is left out. Three ranked lists per query, each by a GBRT that was trained on 1 % of the
 judged queries, are read by simulated readers (10 documents, position^-η, noise 0.1). Every method learns from the same
-clicks: ours from the sessions as they are or from clicks out of impressions ("counted"); LightGBM with its positions
-and XGBoost with lambdarank_unbiased from the sessions. Boosting has 30 trees of 31 leaves everywhere. NDCG@10 is
-measured on the labels of other queries; two methods are compared by the paired t test over these.
+clicks: ours from the sessions as they are, from clicks out of impressions ("counted") or from judgments estimated from
+them; LightGBM with its positions and XGBoost with lambdarank_unbiased from the sessions. Boosting has 30 trees of 31
+leaves everywhere. NDCG@10 is measured on the labels of other queries; two methods are compared by the paired t test
+over these.
 
 Goals: under the position model with η = 1 and a million sessions our best method recovers 90 % of the way from floor to
 ceiling and is not significantly below a peer; forests with the bias are above forests without.
@@ -71,6 +72,10 @@ class Log:
         """The bias by harvesting."""
         return rw.position_bias(self.counted, "harvest", n_bootstrap=0)
 
+    def judged(self, **options: Any) -> rw.RankingData:
+        """One row per document, labelled by what its clicks say."""
+        return rw.click_judgments(self.counted, self.harvested, **options)
+
     @functools.cached_property
     def by_em(self) -> rw.PositionBias:
         """The bias by regression EM."""
@@ -126,6 +131,7 @@ def linear(**parameters: Any) -> rw.LambdaMART:
 OF_COUNTS: dict[str, Callable[[Log], np.ndarray]] = {
     CEILING: lambda log: fitted(lambdamart(), log.train, log),
     "clicks as labels, counted": lambda log: fitted(linear(), log.counted, log),
+    "LambdaMART, judgments": lambda log: fitted(linear(), log.judged(), log),
     "LambdaMART, harvest, counted": lambda log: fitted(
         linear(position_bias=log.harvested, normalise=False), log.counted, log
     ),
@@ -140,6 +146,7 @@ OF_COUNTS: dict[str, Callable[[Log], np.ndarray]] = {
     "forest, harvest, counted": lambda log: fitted(
         forest(position_bias=log.harvested), log.counted, log
     ),
+    "forest, judgments": lambda log: fitted(forest(), log.judged(weights=True), log),
 }
 OF_SESSIONS: dict[str, Callable[[Log], np.ndarray]] = {
     FLOOR: lambda log: fitted(lambdamart(), log.sessions, log),

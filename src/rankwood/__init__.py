@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rankwood.binning.binned import bin_data as bin  # noqa: A004 - rw.bin reads as what it does
     from rankwood.binning.folder import open_binned
     from rankwood.clicks.bias import PositionBias, position_bias
+    from rankwood.clicks.judging import click_judgments
     from rankwood.clicks.measuring import InterleavingTest, counterfactual, interleave
     from rankwood.clicks.simulation import simulate_clicks
     from rankwood.data.dataset import RankingData
@@ -108,6 +109,7 @@ _MODULE_OF = {
     "bin": "rankwood.binning.binned:bin_data",
     "bin_files": "rankwood.training.bin_files",
     "bundle_run": "rankwood.experiments.finished",
+    "click_judgments": "rankwood.clicks.judging",
     "common_features": "rankwood.prepare.transfer",
     "compare": "rankwood.evaluation.compare",
     "compare_missing": "rankwood.studies.missing",
@@ -192,6 +194,7 @@ __all__ = [
     "bin",
     "bin_files",
     "bundle_run",
+    "click_judgments",
     "common_features",
     "compare",
     "compare_missing",

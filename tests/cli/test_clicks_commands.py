@@ -213,3 +213,41 @@ def test_a_mistake_is_a_message_and_exit_code_2(rankwood, files, call: str, said
     assert done.code == 2
     assert said in " ".join(done.err.split())
     assert "Traceback" not in done.err
+
+
+def test_a_log_becomes_judgments_that_a_ranker_learns_from(rankwood, files) -> None:
+    assert rankwood(*SIMULATE.split(), "--quiet").code == 0
+    bias = "clicks bias log.parquet --method harvest --bootstrap 0 --out bias.json --quiet"
+    assert rankwood(*bias.split()).code == 0
+    judge = ["clicks", "judge", "log.parquet", "--bias", "bias.json", "--out", "learned.parquet"]
+    done = rankwood(*judge, "--json")
+    assert done.code == 0, done.err
+    learned = rw.read_table(files / "learned.parquet")
+    told = json.loads(done.out)
+    assert (told["queries"], told["documents"]) == (learned.n_queries, learned.n_documents)
+    assert learned.n_queries == 20
+    shown = rankwood(*judge, "--weights")
+    assert "documents, mean 0." in shown.out
+    assert rw.read_table(files / "learned.parquet").row_weights is not None
+    train = "train --model LambdaMART --n-trees 3 --data learned.parquet --out learned.rankwood"
+    done = rankwood(*train.split(), "--target", "ndcg[gain=linear]")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--bias none.json --out learned.parquet", "none.json"),
+        ("--bias log.json --out learned.parquet", "does not hold a position bias"),
+        ("--bias bias.json --out nowhere/learned.parquet", "nowhere"),
+        ("--bias bias.json --out learned.parquet --prior -1", "prior"),
+    ],
+)
+def test_judge_says_what_is_wrong(rankwood, files, options, message) -> None:
+    rw.position_bias(None, [1.0, 0.5]).save(files / "bias.json")
+    (files / "log.json").write_text("{}")
+    (files / "log.csv").write_text("qid,label,doc_id,position,a\n1,1,1,1,0.5\n1,0,2,2,0.7\n")
+    done = rankwood("clicks", "judge", "log.csv", *options.split())
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err

@@ -217,3 +217,24 @@ def probabilistic_teams(one, other, shown):
             chances.append(left.get(document, 0.0) / sum(left.values()) if left else 0.0)
         teams.append(chances[0] / sum(chances))
     return teams
+
+
+def judgments(lists, documents, labels, shown, slopes, offsets, prior):
+    """For each document the first list of its query and its label; lists that share documents are one query."""
+    rows = range(len(lists))
+    query_of = {number: number for number in lists}
+    for _ in rows:  # lists join one by one, until none does
+        for i, j in itertools.combinations(rows, 2):
+            if documents[i] == documents[j]:
+                first = min(query_of[lists[i]], query_of[lists[j]])
+                query_of[lists[i]] = query_of[lists[j]] = first
+    looks = [n * slope for n, slope in zip(shown, slopes, strict=True)]
+    clicks = [n * (y - b) for n, y, b in zip(shown, labels, offsets, strict=True)]
+    mean = math.fsum(clicks) / math.fsum(looks)
+    found = {}
+    for document in documents:
+        mine = [row for row in rows if documents[row] == document]
+        n_clicks, n_looks = (math.fsum(part[row] for row in mine) for part in (clicks, looks))
+        label = max((n_clicks + prior * mean) / (n_looks + prior), 0.0)
+        found[document] = (query_of[lists[mine[0]]], label, n_looks)
+    return found

@@ -1,4 +1,4 @@
-"""``rankwood clicks``: simulate click logs, estimate position bias, measure rankings from logs and by interleaving."""
+"""``rankwood clicks``: simulate click logs, estimate bias and judgments, measure rankings by logs and interleaving."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rankwood.cli.printing import reports_errors
 from rankwood.errors import ParameterError
 
 app = typer.Typer(
-    help="Click logs: simulate them, estimate their position bias, measure rankings with them.",
+    help="Click logs: simulate them, estimate position bias and judgments, measure rankings with them.",
     no_args_is_help=True,
 )
 
@@ -165,6 +165,60 @@ def bias_command(
     if out is not None:
         found.save(out)
     outputs.show(found, csv=found.write_csv, plot=found.plot)
+
+
+@app.command("judge")
+@reports_errors
+@with_reading_options
+def judge_command(
+    log: _Log,
+    *,
+    bias: Annotated[Path, file_option("The bias of the log, from rankwood clicks bias --out.")],
+    out: Annotated[
+        Path,
+        option("Write here: .parquet, .csv, .arrow, or LETOR text.", "--out", "-o", metavar="FILE"),
+    ],
+    prior: Annotated[
+        float, option("How many looks the mean of the log counts in each label.", min=0.0)
+    ] = 1.0,
+    weights: Annotated[
+        bool, switch("--weights", "Give each document its looks as weight, for forests and GBRT.")
+    ] = False,
+    as_json: Json = False,
+    reading: Reading,
+) -> None:
+    r"""Turn a log into estimated judgments: one row per document, labelled by its clicks over its looks.
+
+    Document ids join the same document of the same query over lists. The labels are rates: train with
+    --target 'ndcg\[gain=linear]'.
+
+    Example: rankwood clicks judge log.parquet --bias bias.json --out learned.parquet
+    """
+    from rankwood.clicks.judging import click_judgments
+    from rankwood.data.reading import write_data
+
+    refuse_unwritable("--out", out)
+    data = reading(log, is_log=True)
+    judged = click_judgments(data, bias, prior=prior, weights=weights)
+    write_data(judged, out)
+    found: dict[str, Any] = {
+        "lists": data.n_queries,
+        "queries": judged.n_queries,
+        "documents": judged.n_documents,
+        "mean_label": float(judged.labels.mean()),
+        "out": str(out),
+    }
+    if as_json:
+        printing.show_json(found)
+    elif not reading.quiet:
+        counts = f"{data.n_queries:,} lists, {judged.n_queries:,} queries"
+        printing.show_facts(
+            [
+                ("log", counts),
+                ("judgments", f"{judged.n_documents:,} documents, mean {found['mean_label']:.4f}"),
+                ("written to", str(out)),
+            ]
+        )
 
 
 @app.command("evaluate")

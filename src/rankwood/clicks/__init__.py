@@ -1,4 +1,4 @@
-"""Clicks: simulated logs, position bias estimated from logs, rankings measured from logs and interleaved.
+"""Clicks: simulated logs, position bias and judgments estimated from logs, rankings measured from logs and interleaved.
 
 A click log is ``RankingData`` with ``positions``, whose labels are clicks, 0 or 1, or clicks out of impressions with
 their number as row weight. One query id is one list that was shown; document ids join the same document of the same
@@ -11,6 +11,8 @@ Modules
 ``bias``
     ``position_bias``: the chance that a position is looked at, by regression EM, by harvested interventions, or as a
     power of the position. What it gives is a ``PositionBias``.
+``judging``
+    ``click_judgments``: one row per document of a query, labelled by its clicks over its looks.
 ``measuring``
     ``counterfactual``: what a new ranking would have earned. ``interleave``: two rankings in one list, with credit.
 
