@@ -23,7 +23,7 @@ Where the parts are
     printing       everything that is printed; no other module of the package prints
     lazy_commands  train, auto, tune, compare-missing
     the others     commands: data (convert, data …), demo, evaluate (evaluate, compare), experiment (experiment,
-                   report), explain, inspect, models (score, serve, export, import),
+                   report), inspect (inspect, explain), models (score, serve, export, import),
                    studies (best-sizes, bias-variance, convergence, cost-curve, factorial, front, learning-curve),
                    transfer
 
