@@ -85,7 +85,7 @@ docs: $(VENV)/.dev  ## the documentation as a site, in site/
 	@echo "documentation: site/index.html"
 
 map: $(VENV)/.core  ## draw the import graph of the packages again, for docs/tour.md
-	$(BIN)/python -m rankwood._core.map
+	$(BIN)/python -m tests.architecture.import_map
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) site .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.common import alternate, describe, keep, median
 from rankwood import make_ranking
 from rankwood.binning.binned import bin_data
-from rankwood.binning.fit import fit_bins
+from rankwood.binning.bins import fit_bins
 from rankwood.trees.row_order import reorder_by_pilot_tree
 
 N_THREADS = 2

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from rankwood.clicks.simulation import simulate_clicks
     from rankwood.data.dataset import RankingData
     from rankwood.data.features import normalise_per_query
-    from rankwood.data.folds import make_folds, read_folds
     from rankwood.data.letor.text import read_letor, write_letor
-    from rankwood.data.splits import sample_queries, split_queries
+    from rankwood.data.splits import make_folds, read_folds, sample_queries, split_queries
     from rankwood.data.synthetic import make_ranking, make_transfer
-    from rankwood.data.tables.ranking import from_frame, read_table, write_table
+    from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.evaluation.compare import compare
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.evaluation.explain import explain, importance
@@ -45,14 +44,13 @@ if TYPE_CHECKING:
     from rankwood.prepare.missing import FillMissing, PredictMissing
     from rankwood.prepare.transfer import common_features
     from rankwood.rankers.adaboost import AdaBoost
-    from rankwood.rankers.adarank import AdaRank
     from rankwood.rankers.blend import Blend
     from rankwood.rankers.boosted import GBRT, AveragedGBRT, LambdaMART
     from rankwood.rankers.broof.broof import BROOF
     from rankwood.rankers.deep_forest.deep_forest import DeepForest
     from rankwood.rankers.forests import CompletelyRandomForest, ExtraTrees, RandomForest
     from rankwood.rankers.initialized import InitializedGBRT
-    from rankwood.rankers.linear import RankSVM
+    from rankwood.rankers.linear import AdaRank, RankSVM
     from rankwood.rankers.mlp import MLPRanker
     from rankwood.rankers.ordinal import OrdinalRanker
     from rankwood.rankers.pairs import NDCGBoost, RankBoost
@@ -77,7 +75,7 @@ __version__ = "0.1.0"
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
     "AdaBoost": "rankwood.rankers.adaboost",
-    "AdaRank": "rankwood.rankers.adarank",
+    "AdaRank": "rankwood.rankers.linear",
     "AutoRanker": "rankwood.studies.auto",
     "AveragedGBRT": "rankwood.rankers.boosted",
     "BROOF": "rankwood.rankers.broof.broof",
@@ -123,13 +121,13 @@ _MODULE_OF = {
     "factorial": "rankwood.studies.factorial",
     "factorial_design": "rankwood.studies.factorial",
     "factorial_of_run": "rankwood.experiments.finished",
-    "from_frame": "rankwood.data.tables.ranking",
+    "from_frame": "rankwood.data.tables",
     "import_model": "rankwood.exports.exporting",
     "importance": "rankwood.evaluation.explain",
     "interleave": "rankwood.clicks.measuring",
     "learning_curve": "rankwood.studies.learning_curve",
     "load": "rankwood.rankers.save",
-    "make_folds": "rankwood.data.folds",
+    "make_folds": "rankwood.data.splits",
     "make_ranking": "rankwood.data.synthetic",
     "make_transfer": "rankwood.data.synthetic",
     "measure_run": "rankwood.experiments.finished",
@@ -139,10 +137,10 @@ _MODULE_OF = {
     "plot_history": "rankwood.evaluation.plots",
     "position_bias": "rankwood.clicks.bias",
     "quality_cost_curve": "rankwood.studies.sizes",
-    "read_folds": "rankwood.data.folds",
+    "read_folds": "rankwood.data.splits",
     "read_letor": "rankwood.data.letor.text",
     "read_run": "rankwood.experiments.results",
-    "read_table": "rankwood.data.tables.ranking",
+    "read_table": "rankwood.data.tables",
     "refit": "rankwood.rankers.save",
     "run_experiment": "rankwood.experiments.runner",
     "run_fronts": "rankwood.experiments.finished",
@@ -157,7 +155,7 @@ _MODULE_OF = {
     "tune": "rankwood.studies.tune",
     "write_letor": "rankwood.data.letor.text",
     "write_report": "rankwood.experiments.report",
-    "write_table": "rankwood.data.tables.ranking",
+    "write_table": "rankwood.data.tables",
 }
 
 __all__ = [

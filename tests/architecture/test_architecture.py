@@ -15,7 +15,7 @@ import pytest
 
 import rankwood
 from rankwood._core import jit
-from rankwood._core import map as import_map
+from tests.architecture import import_map
 
 PACKAGE = Path(rankwood.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -217,7 +217,7 @@ def test_only_the_command_line_prints():
     assert printing <= {"cli/printing.py"}
 
 
-def test_four_doors_to_numba():
+def test_three_doors_to_numba():
     using = set()
     for path, node in nodes_of(ast.Import, ast.ImportFrom):
         modules = (
@@ -227,7 +227,7 @@ def test_four_doors_to_numba():
         )
         if any(module.split(".")[0] in ("numba", "llvmlite") for module in modules):
             using.add(name_of(path))
-    assert using <= {"_core/jit.py", "_core/lanes.py", "_core/linked.py", "_core/team.py"}
+    assert using <= {"_core/jit.py", "_core/llvm.py", "_core/team.py"}
 
 
 def test_the_digest_covers_every_name_that_a_kernel_uses():

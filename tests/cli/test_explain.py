@@ -37,7 +37,7 @@ def test_a_data_set(rankwood, files):
 def test_data_in_many_parts_give_the_same(rankwood, files, monkeypatch):
     call = ("explain", "m.rankwood", "data.txt", "--json")
     whole = json.loads(rankwood(*call).out)
-    monkeypatch.setattr("rankwood.cli.explain._PART_ROWS", 15)
+    monkeypatch.setattr("rankwood.cli.inspect._PART_ROWS", 15)
     parts = json.loads(rankwood(*call).out)
     for one, other in zip(whole["features"], parts["features"], strict=True):
         assert one["importance"] == pytest.approx(other["importance"])

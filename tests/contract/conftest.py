@@ -25,7 +25,7 @@ def checkpoint_at_once(monkeypatch):
 
 # Work that is smaller than these stays on one thread.
 LEAST_WORK = {
-    "rankwood.engines.threads.LEAST_VALUES": 1,
+    "rankwood.engines.engine.LEAST_VALUES": 1,
     "rankwood.losses.lambdarank._PAIRS_PER_THREAD": 1,
     "rankwood.losses.pairs._LEAST_COMPARED": 1,
     "rankwood.losses.ranksvm._BLOCK_ROWS": 16,

@@ -12,8 +12,7 @@ import rankwood as rw
 from rankwood.engines.bags import Bags, Draws
 from rankwood.engines.cuda import assembling, device, growing
 from rankwood.engines.cuda.engine import CudaEngine
-from rankwood.engines.engine import TreeRequest, engine_on
-from rankwood.engines.threads import ThreadsEngine
+from rankwood.engines.engine import ThreadsEngine, TreeRequest, engine_on
 from rankwood.errors import MissingExtra, ParameterError, RunError
 from rankwood.training.inputs import training_set
 from rankwood.trees.grower import FeatureChoice, Growth, Policies, grow_tree

@@ -57,7 +57,7 @@ def test_warm_up_compiles_every_kernel_once_and_leaves_it_on_disk(tmp_path):
 DIGEST_FORESTS = """
 import hashlib
 from rankwood import CompletelyRandomForest, GBRT, RandomForest, make_ranking
-from rankwood._core.lanes import HAS_LANES
+from rankwood._core.llvm import HAS_LANES
 data = make_ranking(n_queries=60, docs_per_query=40, n_features=20, missing=0.1, seed=1)
 digest = hashlib.sha256()
 for ranker in (RandomForest(5), CompletelyRandomForest(5, bag="row"), GBRT(5)):

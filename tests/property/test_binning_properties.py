@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankwood.binning.fit import fit_bins
+from rankwood.binning.bins import fit_bins
 from tests.reference import binning as reference
 
 LEAST = -float(np.finfo(np.float32).max)

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 from rankwood._core import sums
 from rankwood._core.checks import read_only
-from rankwood.rankers.deep_forest import columns
+from rankwood.rankers.deep_forest import layers
 from rankwood.training import inputs
 from rankwood.trees.grower import Growth, Policies, grow_tree
 from rankwood.trees.packing import DrawnRows, TargetRows, choose_units, whole_targets
@@ -224,7 +224,7 @@ def test_a_ranker_grown_in_parts_has_the_same_bytes(case, n_parts, monkeypatch, 
         made.append(PartsEngine.dealt(matrix, n_threads, n_parts, len(made)))
         return made[-1]
 
-    for module in (inputs, columns):
+    for module in (inputs, layers):
         monkeypatch.setattr(module, "engine_on", engine)
     assert saved(make(case, n_threads=2).fit(train, valid=valid), tmp_path / "parts") == one
     assert made
@@ -249,6 +249,6 @@ def test_a_ranker_does_not_depend_on_the_order_of_rows(case, monkeypatch, tmp_pa
     train, valid = training_data(), validation_data()
     one = saved(make(case, n_threads=1).fit(train, valid=valid), tmp_path / "one")
     for seed in (0, 1):
-        for module in (inputs, columns):
+        for module in (inputs, layers):
             monkeypatch.setattr(module, "reorder_by_pilot_tree", shuffled(seed))
         assert saved(make(case, n_threads=2).fit(train, valid=valid), tmp_path / "n") == one

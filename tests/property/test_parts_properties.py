@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rankwood.data import table_files as files
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor import text
 from rankwood.data.parts import read_parts
 from rankwood.data.reading import ReadOptions, read_data, write_data
-from rankwood.data.tables import files
 
 ids = st.one_of(st.integers(-3, 40).map(str), st.text("ab0", min_size=1, max_size=2))
 

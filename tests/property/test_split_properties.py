@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from rankwood.data.dataset import RankingData
 from rankwood.data.features import normalise_per_query
-from rankwood.data.folds import make_folds
-from rankwood.data.splits import duplicates, sample_queries, shared, split_queries
+from rankwood.data.splits import duplicates, make_folds, sample_queries, shared, split_queries
 
 query_lists = st.lists(st.integers(0, 12), min_size=1, max_size=60)
 

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
-from rankwood.data.tables.ranking import from_frame, read_table, write_table
-from rankwood.data.trec import Qrels, Run, read_qrels, read_run, read_scores
+from rankwood.data.scores import Qrels, Run, read_qrels, read_run, read_scores
+from rankwood.data.tables import from_frame, read_table, write_table
 from rankwood.errors import InputError
 
 ENDINGS = [".parquet", ".arrow", ".csv", ".tsv.gz"]

@@ -15,7 +15,7 @@ import numpy as np
 from rankwood._core.checks import read_only
 from rankwood._core.sums import merged
 from rankwood.binning.bins import MISSING_BIN, N_CODES
-from rankwood.engines.threads import ThreadsEngine
+from rankwood.engines.engine import ThreadsEngine
 from rankwood.trees import grower
 from rankwood.trees.best_first import draw_features
 from rankwood.trees.grower import Policies, Tree, node_values, thresholds_of

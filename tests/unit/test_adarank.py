@@ -9,7 +9,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, ParameterError
-from rankwood.rankers.adarank import FeatureJudge, FeatureRankers, normalised, weight_of
+from rankwood.rankers.linear import FeatureJudge, FeatureRankers, normalised, weight_of
 from tests.reference import linear as reference
 
 NEVER = {"tolerance": 1.0, "max_repeats": 1000, "scale": False}

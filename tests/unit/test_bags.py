@@ -7,7 +7,7 @@ import pytest
 
 from rankwood._core import checks
 from rankwood.engines import bags as kernels
-from rankwood.engines import threads
+from rankwood.engines import engine
 from rankwood.engines.bags import Bags, stream_number
 from rankwood.errors import ParameterError
 from tests.reference import ensembles as slow
@@ -50,7 +50,7 @@ def test_adding_leaf_values_equals_the_slow_twin(rng):
     leaf_of_row = rng.integers(0, 7, 100).astype(np.int32)
     value, totals = rng.normal(size=7), rng.normal(size=100)
     expected = slow.add_leaf_values(leaf_of_row, value, 0.1, totals)
-    threads.add_leaf_values(0, 100, leaf_of_row, value, 0.1, totals)
+    engine.add_leaf_values(0, 100, leaf_of_row, value, 0.1, totals)
     assert totals.tolist() == expected
 
 

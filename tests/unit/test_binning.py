@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rankwood.binning.binned import BinnedData, bin_data
-from rankwood.binning.bins import MISSING_BIN, Bins
-from rankwood.binning.fit import fit_bins
+from rankwood.binning.bins import MISSING_BIN, Bins, fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import DataError, ParameterError

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rankwood.binning.bins import Bins
-from rankwood.binning.fit import fit_bins, midpoints
+from rankwood.binning.bins import Bins, fit_bins, midpoints
 from rankwood.errors import DataError, ParameterError
 from tests.reference import binning as reference
 

@@ -20,8 +20,8 @@ from rankwood.errors import DataError, DataWarning, ModelError, ParameterError
 from rankwood.measures.measure import parse_measure
 from rankwood.models import cascade as cascade_module
 from rankwood.rankers.deep_forest import growing
-from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import mean_correlations, pareto_front
+from rankwood.rankers.deep_forest.layers import LayerColumns, Room, original_columns
 from rankwood.training.rounds import ASKED_TO
 from rankwood.trees import row_order
 from tests.reference import deep_forest as reference

@@ -11,8 +11,7 @@ from sklearn.base import clone
 import rankwood as rw
 from rankwood.engines import engine as engines
 from rankwood.engines.bags import Bags, Draws, OutOfBag
-from rankwood.engines.engine import Engine, TreeRequest, engine_on
-from rankwood.engines.threads import ThreadsEngine
+from rankwood.engines.engine import Engine, ThreadsEngine, TreeRequest, engine_on
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import SquaredLoss
 from rankwood.training.inputs import training_set
@@ -90,7 +89,7 @@ def test_a_device_without_an_engine_is_refused(data):
 
 
 def test_the_device_is_no_part_of_a_model(data, tmp_path, monkeypatch):
-    monkeypatch.setitem(engines.ENGINES, "threads", ("rankwood.engines.threads", "ThreadsEngine"))
+    monkeypatch.setitem(engines.ENGINES, "threads", ("rankwood.engines.engine", "ThreadsEngine"))
     for device in ("cpu", "threads"):
         rw.save(rw.GBRT(3, device=device).fit(data), tmp_path / device)
     contents = [rw.load(tmp_path / device) for device in ("cpu", "threads")]

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankwood.data import folds as folds_module
+from rankwood.data import splits as folds_module
 from rankwood.data.dataset import RankingData
-from rankwood.data.folds import Fold, Folds, make_folds, read_folds
+from rankwood.data.splits import Fold, Folds, make_folds, read_folds
 from rankwood.errors import DataError, ParameterError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.data.trec import distinct_scores, judge_run, read_qrels, read_run, scores_of_run
+from rankwood.data.scores import distinct_scores, judge_run, read_qrels, read_run, scores_of_run
 from rankwood.errors import DataError, DataWarning, ParameterError, RunError
 from rankwood.experiments import foreign
 from rankwood.experiments.config import read_experiment
@@ -318,7 +318,7 @@ def test_numbers_of_rows_stand_for_document_ids():
     in_file = [str(row + 1) for row in range(data.n_documents)]
     in_query = [str(n + 1) for _, rows in data.iter_queries() for n in range(rows.size)]
     scores = data.features[:, 0].astype(float)
-    from rankwood.data.trec import Run
+    from rankwood.data.scores import Run
 
     for ids in (in_file, in_query):
         queries = np.array([str(query) for query in data.query_ids.tolist()], object)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rankwood import RankingData, read_letor, write_letor
-from rankwood.data.letor import write
+from rankwood.data.letor import text
 from rankwood.errors import DataError, DataWarning
 from tests.reference import letor as reference
 
@@ -46,7 +46,7 @@ def test_zeros_may_be_left_out_but_the_width_stays(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst", ".bz2"])
 def test_every_compression_in_many_blocks(tmp_path, rng, monkeypatch, suffix):
-    monkeypatch.setattr(write, "_BLOCK_VALUES", 70)
+    monkeypatch.setattr(text, "_BLOCK_VALUES", 70)
     path = tmp_path / f"data.txt{suffix}"
     bits = rng.integers(0, 2**32, (300, 7), dtype=np.uint32)
     features = np.where(np.isnan(bits.view(np.float32)), np.float32("nan"), bits.view(np.float32))
@@ -119,8 +119,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(write, "_BLOCK_VALUES", 3)
-    monkeypatch.setattr(write, "_value_texts", fail)
+    monkeypatch.setattr(text, "_BLOCK_VALUES", 3)
+    monkeypatch.setattr(text, "_value_texts", fail)
     with pytest.raises(KeyboardInterrupt):
         write_letor(small_data(), path)
     assert path.read_text() == "old"

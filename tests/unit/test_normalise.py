@@ -9,7 +9,7 @@ import pytest
 
 from rankwood.data.dataset import RankingData
 from rankwood.data.features import normalise_per_query
-from rankwood.data.folds import read_folds
+from rankwood.data.splits import read_folds
 from rankwood.data.synthetic import make_ranking
 from rankwood.errors import UnknownName
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rankwood.data import table_files as files
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor import text as letor_reading
 from rankwood.data.parts import read_parts
 from rankwood.data.reading import ReadOptions, read_data, write_data
 from rankwood.data.synthetic import make_ranking
-from rankwood.data.tables import files
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
 
 KINDS = (".txt", ".txt.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".feather")

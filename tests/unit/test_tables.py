@@ -16,9 +16,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from rankwood.data import table_files as files
 from rankwood.data.dataset import RankingData
-from rankwood.data.tables import files
-from rankwood.data.tables.ranking import MARKER, from_frame, read_table, write_table
+from rankwood.data.tables import MARKER, from_frame, read_table, write_table
 from rankwood.errors import DataError, DataWarning, ParameterError, RunError, UnknownName
 
 ENDINGS = [".parquet", ".arrow", ".feather", ".csv", ".tsv", ".csv.gz", ".csv.zst", ".tsv.bz2"]
@@ -204,7 +204,7 @@ def test_data_without_queries_are_read_without_queries(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_many_batches_equal_one(tmp_path, ending, monkeypatch, rng):
-    monkeypatch.setattr("rankwood.data.tables.files._BLOCK_VALUES", 700)
+    monkeypatch.setattr("rankwood.data.table_files._BLOCK_VALUES", 700)
     monkeypatch.setattr(files, "_PIECE_VALUES", 200)
     monkeypatch.setattr(files, "_PIECE_ROWS", 37)
     monkeypatch.setattr(files, "_CSV_BLOCK", 4096)
@@ -328,7 +328,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rankwood.data.tables.files._csv_text", fails)
+    monkeypatch.setattr("rankwood.data.table_files._csv_text", fails)
     with pytest.raises(RunError, match=r"d.csv cannot be written: No space left on device"):
         write_table(everything(), path)
     assert path.read_text() == "old"

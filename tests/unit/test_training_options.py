@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwood as rw
-from rankwood.engines.threads import ThreadsEngine
+from rankwood.engines.engine import ThreadsEngine
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.rankers.boosted import RoundRanker
 from rankwood.rankers.save import estimators

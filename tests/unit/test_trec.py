@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from rankwood.data import trec
-from rankwood.data.trec import Qrels, Run, judge_run, read_qrels, read_run, read_scores
+from rankwood.data import scores as score_files
+from rankwood.data.scores import Qrels, Run, judge_run, read_qrels, read_run, read_scores
 from rankwood.errors import DataError, DataWarning
 
 RUN = "q1 Q0 a 1 3.5 tag\nq1 Q0 b 2 2 tag\nq2 Q0 a 1 -1e3 tag\n"
@@ -74,8 +74,8 @@ def test_runs_with_any_blanks(write, text):
 
 def test_the_fast_reader_reads_well_formed_files():
     """Otherwise the comparison below would compare the slow reader with itself."""
-    assert trec._read_well_formed(RUN.encode(), 6, 4) is not None
-    assert trec._read_well_formed(QRELS.encode(), 4, 3) is not None
+    assert score_files._read_well_formed(RUN.encode(), 6, 4) is not None
+    assert score_files._read_well_formed(QRELS.encode(), 4, 3) is not None
 
 
 @pytest.mark.parametrize("blank", [" ", "\t"])
@@ -87,8 +87,10 @@ def test_the_fast_reader_equals_the_slow_one(blank, rng):
         )
     ]
     content = "\n".join(lines).encode()
-    fast = trec._read_well_formed(content, 6, 4)
-    slow = trec._read_line_by_line("x", content, ("qid", "Q0", "docid", "rank", "score", "tag"), 4)
+    fast = score_files._read_well_formed(content, 6, 4)
+    slow = score_files._read_line_by_line(
+        "x", content, ("qid", "Q0", "docid", "rank", "score", "tag"), 4
+    )
     for one, other in zip(fast, slow, strict=True):
         assert one.tolist() == other.tolist()
 

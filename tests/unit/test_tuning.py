@@ -23,8 +23,8 @@ from rankwood.experiments.store import RunFolder
 from rankwood.experiments.tuning import Judged, on_folds, tune_cell
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import parse_measure
-from rankwood.studies.searches import OptunaSearch, RandomSearch, importance_of
 from rankwood.studies.trials import OnFolds
+from rankwood.studies.tune import OptunaSearch, RandomSearch, importance_of
 from tests.unit.test_experiments import contents, same, tables
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own

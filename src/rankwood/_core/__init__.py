@@ -7,12 +7,8 @@
 ``jit``
     ``@kernel``: compilation with numba, and the disk cache of compiled code. What is said and counted while kernels
     are compiled, locks, and processes that compile ahead.
-``lanes``
-    LLVM intrinsics that numba does not expose.
-``linked``
-    Kernels that kernels call: compiled as part of their callers.
-``map``
-    Draws the import graph of the packages: ``python -m rankwood._core.map``.
+``llvm``
+    Kernels that kernels call, compiled as part of their callers; LLVM intrinsics that numba does not expose.
 ``random``
     Independent random streams, one per purpose and iteration.
 ``sums``

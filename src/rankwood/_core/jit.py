@@ -13,13 +13,13 @@ numba stores pickles and machine code. Only the user can read and write the fold
 checksums of its files: what is damaged, or was written by somebody else, is compiled anew and never loaded.
 
 Nothing is compiled, loaded or looked up on disk before a kernel's first call. Kernels that only kernels call are
-never stored: they are part of their callers (``linked``).
+never stored: they are part of their callers (``llvm``).
 
 ``waiting`` surrounds every compilation. It says once that kernels are compiled, and counts the seconds, so that
 ``Stopwatch`` can leave them out of training time. ``only_one`` makes one process compile a kernel while others wait
 for its outcome on disk. ``Ahead`` starts processes that compile what a fit will need later.
 
-Only this module, and ``linked``, ``lanes`` and ``team``, which know more of it, import numba.
+Only this module, and ``llvm`` and ``team``, which know more of it, import numba.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ import numba
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
-from rankwood._core import linked
+from rankwood._core import llvm
 from rankwood._core.files import atomic_path, is_private, make_private, user_cache_folder
 from rankwood._core.threads import lazy, usable_cores
 from rankwood.errors import RankwoodWarning
@@ -329,7 +329,7 @@ class Kernel:
         with _creating:
             if "_entry" in vars(self):  # another thread was first
                 return vars(self)["_entry"]
-            options: dict[str, Any] = dict(linked.OPTIONS)
+            options: dict[str, Any] = dict(llvm.OPTIONS)
             if getattr(self.py_func, "is_borrowing", False):
                 options["_nrt"] = False  # kernels that it calls inherit it
             if self._folder is None:
@@ -340,7 +340,7 @@ class Kernel:
     @lazy
     def _inner(self) -> Any:
         """The dispatcher for calls from kernels; only a thread that compiles asks for it, one at a time."""
-        return linked.linked_dispatcher(self.py_func) if linked.is_supported() else self._entry
+        return llvm.linked_dispatcher(self.py_func) if llvm.is_supported() else self._entry
 
     def __reduce__(self) -> str:
         return self.py_func.__name__  # pickled by its name, as functions are
@@ -476,7 +476,7 @@ def _environment() -> bytes:
     config = numba.config
     processor = (config.CPU_NAME or binding.get_host_cpu_name(), config.CPU_FEATURES)
     features = binding.get_host_cpu_features().flatten() if config.CPU_FEATURES is None else ""
-    settings = (config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT, linked.is_supported())
+    settings = (config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT, llvm.is_supported())
     return repr((numba.__version__, processor, features, settings)).encode()
 
 
@@ -626,7 +626,7 @@ class _Sources:
 
     def digests(self) -> dict[str, str]:
         """A digest per function, of its code and of all that it uses directly or indirectly."""
-        how = "".join(map(_code_of, ast.parse(Path(linked.__file__).read_bytes()).body))
+        how = "".join(map(_code_of, ast.parse(Path(llvm.__file__).read_bytes()).body))
         digests = {}
         for module_name in map(_module_of, kernel_files()):
             module = self._module(module_name)

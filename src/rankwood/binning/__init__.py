@@ -1,9 +1,8 @@
 """Features as small whole numbers, which trees are grown from.
 
-``fit``
-    ``fit_bins`` chooses the thresholds of each feature from the data.
 ``bins``
-    ``Bins`` stores them, and gives every value its code: the number of thresholds below it; 255 if it is missing.
+    ``fit_bins`` chooses the thresholds of each feature from the data. ``Bins`` stores them, and gives
+    every value its code: the number of thresholds below it; 255 if it is missing.
 ``binned``
     ``bin_data`` does both and returns ``BinnedData``: codes, bins and the ranking data. It can store the codes on disk.
 ``folder``

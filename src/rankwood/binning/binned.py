@@ -29,8 +29,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.files import atomic_path
-from rankwood.binning.bins import CODE, MOST_BINS, Bins
-from rankwood.binning.fit import checked_parameters, fit_bins
+from rankwood.binning.bins import CODE, MOST_BINS, Bins, checked_parameters, fit_bins
 from rankwood.data.cache import checksum
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Features, Rows

@@ -21,11 +21,19 @@ Where the parts are
     options        options that several commands share, and what is made of them: data, estimators, outputs
     parameters     an option per parameter of the rankers, made from the estimators; texts turned into their values
     printing       everything that is printed; no other module of the package prints
+
+Where the commands are
+    clicks         clicks simulate, bias, evaluate, interleave
+    data           convert, bin; data list, chess, synth, cache
+    demo           demo
+    evaluate       evaluate, compare
+    experiment     experiment, report, measure, bundle
+    inspect        inspect, explain
     lazy_commands  train, auto, tune, compare-missing
-    the others     commands: data (convert, data …), demo, evaluate (evaluate, compare), experiment (experiment,
-                   report), explain, inspect, models (score, serve, export, import),
-                   studies (best-sizes, bias-variance, convergence, cost-curve, factorial, front, learning-curve),
-                   transfer
+    main           warm-up, versions
+    models         score, serve, export, import
+    studies        best-sizes, bias-variance, convergence, cost-curve, factorial, front, learning-curve
+    transfer       transfer
 
 How to add a command
     1. Write the function in the module whose subject it shares. The docstring is the help text; its last paragraphs are

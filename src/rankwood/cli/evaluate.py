@@ -183,7 +183,7 @@ def read_data(
     from rankwood.data.sources import find_inputs, is_table
 
     if by is not None and is_table(find_inputs(paths)[0].path):
-        from rankwood.data.tables.files import read_column
+        from rankwood.data.table_files import read_column
 
         segments = read_column(paths, by)
         return reading(paths, model=model, drop=(*reading.options["drop"], by)), segments
@@ -209,7 +209,7 @@ def _read_run(
     quiet: bool,
 ) -> tuple[Array, RankingData, dict[str, Any]]:
     """Scores and judged documents of a run, and what ``evaluate`` must know of them."""
-    from rankwood.data.trec import judge_run, read_qrels, read_run
+    from rankwood.data.scores import judge_run, read_qrels, read_run
 
     if by is not None:
         raise ParameterError("--by needs a column of the data; a run and its qrels have none.")
@@ -385,7 +385,7 @@ def _judged(
 ) -> tuple[RankingData, Any, Array | None]:
     """The labelled documents, their segments, and which of them are judged: of data, or of the qrels of runs."""
     from rankwood.data.reading import is_qrels_file
-    from rankwood.data.trec import Run, judge_runs, read_qrels
+    from rankwood.data.scores import Run, judge_runs, read_qrels
 
     path = paths[0]
     if len(paths) > 1 or path == "-" or not Path(path).is_file() or not is_qrels_file(path):
@@ -459,7 +459,7 @@ def _model(path: str) -> Any:
         return load(path)
     refuse_what_is_no_file(Path(path))
     if is_run_file(path):
-        from rankwood.data.trec import read_run
+        from rankwood.data.scores import read_run
 
         return read_run(path)
     return None

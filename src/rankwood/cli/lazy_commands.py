@@ -59,7 +59,7 @@ from rankwood.prepare.missing import TREATMENTS, PredictMissing
 from rankwood.rankers.base import check_parameters, learned_model, weights_by_name
 from rankwood.rankers.save import estimators, load, save
 from rankwood.studies.missing import compare_missing
-from rankwood.training.histories import deciding_history, deciding_measure
+from rankwood.training.inputs import deciding_history, deciding_measure
 
 _ESTIMATORS = f"One of {', '.join(estimators())}."
 _SET_BY_THE_COMPARISON = ("measure", "missing")

@@ -494,7 +494,7 @@ def read_parts(
 
 
 def _read_folds(folder: str, reading: Reading) -> Any:
-    from rankwood.data.folds import Fold, Folds, fold_files
+    from rankwood.data.splits import Fold, Folds, fold_files
 
     files = fold_files(folder)
     makers = [
@@ -512,9 +512,9 @@ def read_alike(parts: Sequence[str | Sequence[str]], reading: Reading, **changes
     A part that is narrower is told of: its last features are absent, or it is other data. The first part is the
     training data, which must have the column of positions where one is named.
     """
-    from rankwood.data.folds import same_width
     from rankwood.data.reading import ModelFeatures
     from rankwood.data.sources import find_inputs, is_table
+    from rankwood.data.splits import same_width
 
     first = reading(parts[0], is_log=True, **changes)
     known = ModelFeatures(first.n_features, first.feature_names)

@@ -30,8 +30,8 @@ import numpy as np
 from rankwood._core import checks, random
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
-from rankwood.data.tables.files import write_batches
-from rankwood.data.tables.ranking import MARKER, RESERVED
+from rankwood.data.table_files import write_batches
+from rankwood.data.tables import MARKER, RESERVED
 from rankwood.dtypes import POSITION, Array, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.losses.position_bias import Propensities

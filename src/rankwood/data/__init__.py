@@ -13,8 +13,8 @@ The life of a file, from bytes to ``RankingData``
 4. ``letor.text.join_blocks`` makes one ``dataset.RankingData``. Its constructor groups rows by query and checks
    everything with ``rankwood._core.checks``. Rows keep the order of the file.
 
-A table takes the same way: ``tables.files.open_table`` yields Arrow record batches of a Parquet, Arrow or CSV file;
-``tables.ranking`` decides which column is what, converts features to float32 and makes ``RankingData``. Frames and
+A table takes the same way: ``table_files.open_table`` yields Arrow record batches of a Parquet, Arrow or CSV file;
+``tables`` decides which column is what, converts features to float32 and makes ``RankingData``. Frames and
 arrays in memory go through ``frames``. ``sources.find_inputs`` lists the files of a pattern, a folder or a list, each
 of which is read so; ``dataset.stacked`` joins them. ``reading.read_data`` chooses the reader by the names of the files,
 and ``streams.read_parts`` reads files larger than memory in parts of whole queries.
@@ -29,21 +29,21 @@ Modules
 ``streams``
     Many files as one stream of rows, in parts of whole queries.
 ``letor``
-    LETOR / SVMlight text: ``text`` (read and write), ``blocks`` (one block), ``parse`` (kernels), ``write`` (lines).
-``tables``
-    Parquet, Arrow and CSV: ``files`` (record batches in and out), ``ranking`` (columns become ranking data).
+    LETOR / SVMlight text: ``text`` (read and write), ``blocks`` (one block), ``parse`` (kernels).
+``tables``, ``table_files``
+    Parquet, Arrow and CSV: columns become ranking data; record batches in and out.
 ``frames``
     pandas, polars and Arrow tables, sparse matrices and arrays in memory.
 ``sources``
     Which files there are; bytes of files, pipes, standard streams and other file systems, compressed or not.
 ``cache``
     Binary copies of parsed files.
-``trec``, ``scores``
-    TREC runs and qrels; files of scores.
-``folds``, ``collections``
-    Cross-validation folds; the public collections, with the counts they should have.
+``scores``
+    Files of scores; TREC runs and qrels.
+``collections``
+    The public collections, with the counts they should have.
 ``splits``, ``features``
-    Splits by query, counts, and overlap of data sets; normalisation of features per query, and their costs.
+    Splits by query, folds, counts, and overlap of data sets; normalisation of features per query, and their costs.
 ``synthetic``, ``chess``
     Generated data; chess positions with moves labelled by an engine.
 
@@ -69,5 +69,5 @@ How to add a reader
 3. If it should be public, list it in ``rankwood/__init__.py``.
 
 A new table format is a smaller step: a function in ``tables.files`` that returns a ``TableSource``, and its suffix in
-``tables.files.table_format`` and ``sources.TABLE_SUFFIXES``.
+``table_files.table_format`` and ``sources.TABLE_SUFFIXES``.
 """

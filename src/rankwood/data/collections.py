@@ -24,7 +24,9 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
-from rankwood.data.folds import (
+from rankwood.data.letor.text import read_letor
+from rankwood.data.sources import PART_NAMES, is_table
+from rankwood.data.splits import (
     Fold,
     Folds,
     files_of_parts,
@@ -34,11 +36,9 @@ from rankwood.data.folds import (
     refuse_incomplete,
     refuse_missing_folder,
     same_width,
+    split_queries,
 )
-from rankwood.data.letor.text import read_letor
-from rankwood.data.sources import PART_NAMES, is_table
-from rankwood.data.splits import split_queries
-from rankwood.data.tables.ranking import read_table
+from rankwood.data.tables import read_table
 from rankwood.errors import DataError, DataWarning, UnknownName
 
 CHECKS = ("error", "warn", "off")

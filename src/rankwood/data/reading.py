@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rankwood.data import table_files
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.text import read_letor, with_positions, write_letor
 from rankwood.data.sources import (
@@ -26,8 +27,7 @@ from rankwood.data.sources import (
     is_table,
     open_source,
 )
-from rankwood.data.tables import files
-from rankwood.data.tables.ranking import TableFiles, given_roles, read_files, write_table
+from rankwood.data.tables import TableFiles, given_roles, read_files, write_table
 from rankwood.dtypes import FEATURE, Features
 from rankwood.errors import DataError, DataWarning, ParameterError, named
 
@@ -239,7 +239,7 @@ def position_if_there(paths: Paths, options: ReadOptions) -> ReadOptions:
     file = find_inputs(paths)[0]
     if options.position is None or not is_table(file.path) or not is_regular_file(file.path):
         return options
-    with files.open_table(file.path) as source:
+    with table_files.open_table(file.path) as source:
         is_there = options.position in {*source.names, *dict(file.keys)}
     return options if is_there else dataclasses.replace(options, position=None)
 

@@ -42,8 +42,8 @@ from rankwood.data.sources import (
     open_source,
     size_and_time,
 )
-from rankwood.data.tables.files import TableSource
-from rankwood.data.tables.ranking import Collector, Roles, narrowing_of
+from rankwood.data.table_files import TableSource
+from rankwood.data.tables import Collector, Roles, narrowing_of
 from rankwood.dtypes import ROW, Array, Features, Floats, Rows
 from rankwood.errors import DataError, DataWarning, ParameterError
 

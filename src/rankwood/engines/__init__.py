@@ -8,9 +8,8 @@ The modules
 -----------
 engine
     ``Engine``, the interface, with what it is asked for (``TreeRequest``) and ``Scores``, the scores of the rows of a
-    boosted model. ``engine_on`` makes the engine of a device.
-threads
-    ``ThreadsEngine``: the rows in memory, the threads of this process.
+    boosted model. ``engine_on`` makes the engine of a device. ``ThreadsEngine``, the default: the rows in memory, the
+    threads of this process.
 cluster
     ``ClusterEngine``: the rows on the workers of a Dask cluster.
 placement

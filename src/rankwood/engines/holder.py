@@ -26,8 +26,7 @@ from rankwood.binning.folder import BinnedFolder, open_binned
 from rankwood.data.dataset import Judgments
 from rankwood.dtypes import Array, Bytes, Floats, Rows
 from rankwood.engines.bags import add_out_of_bag
-from rankwood.engines.engine import TreeRequest
-from rankwood.engines.threads import ThreadsEngine, add_to_totals
+from rankwood.engines.engine import ThreadsEngine, TreeRequest, add_to_totals
 from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.loss import SquaredLoss, weak_learner_targets
 from rankwood.models.scoring import predict_binned

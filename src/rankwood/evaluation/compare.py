@@ -15,7 +15,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood.data.dataset import RankingData
-from rankwood.data.trec import Run, scores_of_run
+from rankwood.data.scores import Run, scores_of_run
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTexts, evaluate
@@ -67,8 +67,8 @@ def compare(
     ----------
     systems
         By name, a fitted model or one score per row of ``data``; two or more. A model that was fitted to some of the
-        data's features is given these, if they have names. A TREC run, as ``rankwood.data.trec`` reads it, serves too:
-        documents that it has not retrieved count as missed.
+        data's features is given these, if they have names. A TREC run, as ``rankwood.data.scores`` reads it, serves
+        too: documents that it has not retrieved count as missed.
     data
         Labelled documents with queries.
     measures, preset, by

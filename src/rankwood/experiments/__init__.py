@@ -44,6 +44,7 @@ Where the parts are
     finished  factorial designs and fronts of finished runs
     report/   the report of a run: page, tables, charts, text files
 
+To add a system of another library: write a class in ``foreign``, and add its entry to ``FOREIGN``.
 To add a key to the file: name it in the ``_KEYS`` of ``config`` (or in ``sections``), add a field to ``Experiment`` in
 ``settings``, and, if results depend on it, add it to ``runner.fingerprint``. The guide is docs/guides/experiments.md.
 """

@@ -30,9 +30,8 @@ from rankwood.binning.binned import BinnedData, bin_data
 from rankwood.data.collections import PartCounts, differences, known_collection, report
 from rankwood.data.dataset import RankingData
 from rankwood.data.features import normalise_per_query
-from rankwood.data.folds import Fold, Folds, make_folds, same_width
 from rankwood.data.reading import ReadOptions, position_if_there, read_data
-from rankwood.data.splits import sample_queries, split_queries
+from rankwood.data.splits import Fold, Folds, make_folds, same_width, sample_queries, split_queries
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, RankwoodWarning
 from rankwood.evaluation.evaluate import MeasureResult, evaluate
@@ -64,7 +63,7 @@ from rankwood.rankers.base import Ranker, learned_model, weights_by_name
 from rankwood.rankers.save import join, load, refit, save
 from rankwood.studies.sizes import size_quality_front
 from rankwood.studies.trials import Limit, OnFolds, StoppedPart
-from rankwood.training.histories import deciding_history, deciding_measure
+from rankwood.training.inputs import deciding_history, deciding_measure
 from rankwood.training.rounds import plain_parameters
 
 PARTS = ("train", "vali", "test")

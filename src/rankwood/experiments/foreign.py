@@ -38,8 +38,7 @@ from sklearn.utils.validation import has_fit_parameter
 from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
-from rankwood.data.scores import read_ranking
-from rankwood.data.trec import distinct_scores
+from rankwood.data.scores import distinct_scores, read_ranking
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import (
     DataError,

@@ -367,7 +367,7 @@ def _check_tuning(section: Section, algorithm: Algorithm, has_vali: bool) -> Non
         if name in algorithm.parameters:
             raise section.error(name, "is tuned and given a value too. Keep one of the two.")
     if algorithm.tune_method == "optuna":
-        from rankwood.studies.searches import need_optuna
+        from rankwood.studies.tune import need_optuna
 
         need_optuna()
 
@@ -499,7 +499,7 @@ def _sample(section: Section) -> tuple[int, ...]:
 
 
 def _fold_files(section: Section, folder: pathlib.Path) -> tuple[FoldSource, ...]:
-    from rankwood.data.folds import fold_files
+    from rankwood.data.splits import fold_files
 
     names = tuple(section.texts("names")) if "names" in section else None
     try:

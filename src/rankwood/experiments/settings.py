@@ -26,13 +26,13 @@ from typing import Any
 
 from rankwood._core import checks
 from rankwood._core.random import stream
-from rankwood.binning.fit import checked_parameters
+from rankwood.binning.bins import checked_parameters
 from rankwood.errors import ParameterError, RankwoodError
 from rankwood.experiments.foreign import FOREIGN, ForeignRanker
 from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import check_parameters
 from rankwood.rankers.save import estimators
-from rankwood.studies.searches import all_candidates
+from rankwood.studies.tune import all_candidates
 from rankwood.training.rounds import OF_THE_RUN
 from rankwood.trees.grower import MISSING_RULES
 

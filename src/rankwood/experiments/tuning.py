@@ -34,10 +34,10 @@ from rankwood.measures.measure import Measure, is_minimised
 from rankwood.models.early_exit import EarlyExit
 from rankwood.models.family import ModelStages
 from rankwood.rankers.base import learns_kind, parameters_called, stages_of
-from rankwood.studies.searches import Trial, as_numbers, candidate_search
 from rankwood.studies.sizes import Walk, best_stage
 from rankwood.studies.trials import OnFolds
 from rankwood.studies.trials import Trial as FoldTrial
+from rankwood.studies.tune import TrialRecord, as_numbers, candidate_search
 
 WHOLE, VALIDATED = "whole", "validated"
 STOPPING = ("early_stopping", "stop")  # parameters that discard rounds
@@ -95,8 +95,8 @@ def tune_cell(
     measure: Measure,
     *,
     seeds: tuple[int, int],
-    kept: Sequence[Trial] = (),
-    tell: Callable[[Trial], None] = lambda _trial: None,
+    kept: Sequence[TrialRecord] = (),
+    tell: Callable[[TrialRecord], None] = lambda _trial: None,
 ) -> Choice:
     """Propose, judge and compare candidates until the budget is spent or there are none left.
 
@@ -133,7 +133,7 @@ def tune_cell(
     return choice
 
 
-def _has_budget(algorithm: Algorithm, trials: Sequence[Trial]) -> bool:
+def _has_budget(algorithm: Algorithm, trials: Sequence[TrialRecord]) -> bool:
     """Whether another candidate may be tried; the first one always."""
     if algorithm.tune_method == "grid" or not trials:
         return True
@@ -144,7 +144,7 @@ def _has_budget(algorithm: Algorithm, trials: Sequence[Trial]) -> bool:
 
 
 def _judged(
-    judge: Judge, candidate: Candidate, earlier: Sequence[Trial]
+    judge: Judge, candidate: Candidate, earlier: Sequence[TrialRecord]
 ) -> tuple[dict[str, Any], Any]:
     """The trial of a candidate, and its model; a candidate that was tried before is not fitted again."""
     trial: dict[str, Any] = {"number": len(earlier), "parameters": dict(candidate)}

@@ -38,8 +38,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwood._core import checks
 from rankwood._core.threads import parallel_map_ordered, resolve_threads
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import MOST_BINS
-from rankwood.binning.fit import fit_bins
+from rankwood.binning.bins import MOST_BINS, fit_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.frames import to_matrix
 from rankwood.dtypes import FEATURE, Array, Features, Floats, Rows

@@ -13,7 +13,7 @@ The rankers by family, with the papers they come from
     pairs               ``NDCGBoost`` (Valizadegan, Jin, Zhang & Mao 2009) and ``RankBoost`` (Freund, Iyer, Schapire &
                         Singer 2003)
     adaboost            ``AdaBoost`` on relevant and other documents (Freund & Schapire 1997)
-    adarank, linear     ``AdaRank`` (Xu & Li 2007) and ``RankSVM`` (Joachims 2002; Lee & Lin 2014), a weight per feature
+    linear              ``AdaRank`` (Xu & Li 2007) and ``RankSVM`` (Joachims 2002; Lee & Lin 2014), a weight per feature
     broof               ``BROOF``, boosted random forests (Sá 2016; Sá et al., SIGIR 2016)
     deep_forest         ``DeepForest``, layers of forests (Zhou & Feng 2017, for ranking)
     search              ``BoostingTree`` (Kocsis, György & Bán 2013) and ``Exp3P`` (Busa-Fekete & Kégl 2010)

@@ -30,17 +30,15 @@ from rankwood.measures.measure import parse_measure
 from rankwood.models.family import Family, ModelStages
 from rankwood.models.forest import Forest
 from rankwood.rankers.parameters import DeclaredEstimator, explains_names, parameter
-from rankwood.training.histories import (
+from rankwood.training.inputs import (
     ONLY,
     Stages,
+    TrainingSet,
     ValidationSets,
     check_sets,
+    features_with_missing,
     first_rounds,
     history_of,
-)
-from rankwood.training.inputs import (
-    TrainingSet,
-    features_with_missing,
     is_distributed,
     ranking_data,
     refuse_extremes,

@@ -61,17 +61,15 @@ from rankwood.training.boosting import (
     totals_of_runs,
 )
 from rankwood.training.forest import ForestBuilder, totals_of
-from rankwood.training.histories import (
-    StartScores,
-    deciding_measure,
-    one_or_several_measures,
-    stages_at,
-)
 from rankwood.training.inputs import (
+    StartScores,
     TrainingSet,
     codes_of,
+    deciding_measure,
     directions,
     feature_groups,
+    one_or_several_measures,
+    stages_at,
     training_costs,
 )
 from rankwood.training.rounds import (

@@ -35,12 +35,14 @@ from rankwood.training.forest import (
     totals_of,
     with_chosen_leaves,
 )
-from rankwood.training.histories import deciding_measure, one_or_several_measures, stages_at
 from rankwood.training.inputs import (
     TrainingSet,
     codes_of,
+    deciding_measure,
     directions,
+    one_or_several_measures,
     rows_that_count,
+    stages_at,
     training_costs,
     weights_of_rows,
 )

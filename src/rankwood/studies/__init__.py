@@ -14,7 +14,7 @@ What each function answers
     add_model_features  Do a foreign model's predictions help?             transfer.py
     transfer_report     Did a transfer help, harm, or neither?             transfer.py
     AutoRanker          Which ranker, setting or blend is best?            auto.py, trials.py
-    tune                Which parameters of a ranker are best?             tune.py, searches.py, trials.py
+    tune                Which parameters of a ranker are best?             tune.py, trials.py
 
 From call to table, with ``learning_curve(estimators, data, test)``
     1. ``fits.py`` checks the estimators, and turns data and test data, or folds, into folds.

@@ -33,9 +33,9 @@ from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.cascade import Cascade
 from rankwood.models.forest import Forest
 from rankwood.models.linear import LinearModel
-from rankwood.rankers.adarank import AdaRank
 from rankwood.rankers.base import Ranker, learned_model, parameters_called
 from rankwood.rankers.forests import ForestRanker, bags_of
+from rankwood.rankers.linear import AdaRank
 from rankwood.studies.fits import (
     all_parts,
     estimators_by_name,
@@ -44,7 +44,7 @@ from rankwood.studies.fits import (
     on_scale,
     parts_of,
 )
-from rankwood.training.histories import deciding_history, deciding_measure
+from rankwood.training.inputs import deciding_history, deciding_measure
 from rankwood.training.rounds import BEST, Callback, ProgressReporter, check_listeners
 
 __all__ = ["Convergence", "Curve", "convergence"]

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from rankwood._core import checks, random
 from rankwood._core.threads import parallel_map_ordered
 from rankwood.data.dataset import RankingData
-from rankwood.data.folds import Fold
+from rankwood.data.splits import Fold
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.measures.compute import mean_value

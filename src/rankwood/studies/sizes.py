@@ -32,7 +32,7 @@ from rankwood.models.forest import Forest
 from rankwood.rankers.base import stages_of
 from rankwood.rankers.boosted import RoundRanker, trees_after
 from rankwood.studies.fits import on_scale
-from rankwood.training.histories import deciding_history, deciding_measure
+from rankwood.training.inputs import deciding_history, deciding_measure
 
 NO_EXITS = EarlyExit(drop=0.0, scope="all")
 COST_LABEL = "mean cost of a document"

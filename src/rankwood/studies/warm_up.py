@@ -202,8 +202,7 @@ def _boost_on_pairs() -> None:
 
 
 def _train_linear() -> None:
-    from rankwood.rankers.adarank import AdaRank
-    from rankwood.rankers.linear import RankSVM
+    from rankwood.rankers.linear import AdaRank, RankSVM
 
     data = _few_rows()
     RankSVM(n_threads=1).fit(data)

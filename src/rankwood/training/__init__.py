@@ -7,6 +7,7 @@ The modules
 -----------
 inputs
     What ``fit`` was given, as ``RankingData``; row weights, and the rows that count; the binned ``TrainingSet``.
+    ``ValidationSets`` and ``History``: the validation sets with their measures, and a list of values for each.
     ``TrainingCosts``: the price of a split on a feature that no earlier tree has used.
 bin_files
     ``bin_files``: from files of any size to a folder of binned data (``binning.folder``), in little memory.

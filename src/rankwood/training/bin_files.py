@@ -37,8 +37,15 @@ from rankwood._core import checks
 from rankwood._core.files import explained_writing
 from rankwood._core.threads import resolve_threads, run_blocks
 from rankwood.binning import folder as store
-from rankwood.binning.bins import CODE, MOST_BINS, Bins
-from rankwood.binning.fit import checked_parameters, find_specials, fit_sample, sampled_rows
+from rankwood.binning.bins import (
+    CODE,
+    MOST_BINS,
+    Bins,
+    checked_parameters,
+    find_specials,
+    fit_sample,
+    sampled_rows,
+)
 from rankwood.binning.folder import BinnedFolder, StoredIds, open_binned
 from rankwood.data.cache import Damaged, read_record, write_record
 from rankwood.data.reading import ReadOptions

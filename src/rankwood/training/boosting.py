@@ -25,13 +25,11 @@ from rankwood._core.random import stream
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.bags import Bags, Draws, stream_number
-from rankwood.engines.engine import Engine, Scores, TreeRequest
-from rankwood.engines.threads import add_to_totals
+from rankwood.engines.engine import Engine, Scores, TreeRequest, add_to_totals
 from rankwood.losses.loss import HasGradients, Targets
 from rankwood.models.forest import Forest
 from rankwood.training.forest import ForestBuilder, totals_of
-from rankwood.training.histories import StartScores
-from rankwood.training.inputs import TrainingCosts
+from rankwood.training.inputs import StartScores, TrainingCosts
 from rankwood.training.rounds import Checkpoint, EarlyStopping, Rounds, Validation
 from rankwood.trees.grower import Policies, Tree
 

@@ -22,8 +22,14 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.binning import folder as store
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import CODE, MOST_BINS, Bins
-from rankwood.binning.fit import checked_parameters, fit_sample, sampled_rows
+from rankwood.binning.bins import (
+    CODE,
+    MOST_BINS,
+    Bins,
+    checked_parameters,
+    fit_sample,
+    sampled_rows,
+)
 from rankwood.binning.folder import BinnedFolder, is_binned_folder, open_binned
 from rankwood.data.dataset import Judgments, RankingData
 from rankwood.data.reading import ReadOptions

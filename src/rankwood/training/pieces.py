@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankwood._core import checks
-from rankwood.binning.fit import find_specials
+from rankwood.binning.bins import find_specials
 from rankwood.binning.folder import BinnedFolder, open_binned
 from rankwood.data.dataset import Judgments, group_rows
 from rankwood.data.frames import to_column, to_identifiers, to_matrix

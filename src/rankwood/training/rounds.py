@@ -46,7 +46,7 @@ from rankwood._core.threads import Terminated, lazy, run_blocks
 from rankwood.binning.folder import coded_features
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Floats
-from rankwood.engines.threads import add_to_totals
+from rankwood.engines.engine import add_to_totals
 from rankwood.errors import InputError, ModelError, ParameterError, RankwoodWarning, RunError
 from rankwood.losses.position_bias import ADDITIVE, JOINT, as_propensities
 from rankwood.measures.measure import Measure
@@ -54,8 +54,7 @@ from rankwood.models.archive import forest_from_arrays, forest_to_arrays
 from rankwood.models.forest import Forest
 from rankwood.models.format import read_model, write_model
 from rankwood.models.validate import ArrayRule, check_arrays
-from rankwood.training.histories import AnyMeasure, MeasuredSet
-from rankwood.training.inputs import TrainingCosts, TrainingSet
+from rankwood.training.inputs import AnyMeasure, MeasuredSet, TrainingCosts, TrainingSet
 from rankwood.trees.grower import Tree
 from rankwood.trees.partition import route
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._core.jit import kernel
-from rankwood._core.lanes import HAS_LANES, N_LANES, bits_of_most, copy_chosen
+from rankwood._core.llvm import HAS_LANES, N_LANES, bits_of_most, copy_chosen
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.trees.splitting import value_of
 from rankwood.trees.workspace import (

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankwood._core.jit import kernel
-from rankwood._core.lanes import fetch_soon
+from rankwood._core.llvm import fetch_soon
 from rankwood.binning.bins import MISSING_BIN, N_CODES
 from rankwood.trees.workspace import BEST, GO_LEFT, GO_RIGHT, LEARNED, NO_SPLIT, OWN_CHILD, uniform
 

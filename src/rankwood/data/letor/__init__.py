@@ -1,1 +1,1 @@
-"""LETOR / SVMlight text: ``text`` reads and writes files, ``blocks`` and ``parse`` one block, ``write`` makes lines."""
+"""LETOR / SVMlight text: ``text`` reads and writes files, ``blocks`` and ``parse`` parse one block."""

@@ -24,8 +24,7 @@ from rankwood.engines.cuda.growing import (
     can_grow_together,
     in_batches,
 )
-from rankwood.engines.engine import Requests, TreeRequest, Trees
-from rankwood.engines.threads import ThreadsEngine, add_to_totals
+from rankwood.engines.engine import Requests, ThreadsEngine, TreeRequest, Trees, add_to_totals
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import Targets
 from rankwood.trees.grower import Policies, Tree

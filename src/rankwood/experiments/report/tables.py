@@ -20,7 +20,7 @@ from rankwood.evaluation.significance import (
 from rankwood.experiments.report import formatting
 from rankwood.experiments.report.findings import Findings, Standing, is_lower_better
 from rankwood.experiments.results import CellRecord
-from rankwood.studies.searches import importance_of, mean_values
+from rankwood.studies.tune import importance_of, mean_values
 
 _MOST_CANDIDATES = 20  # of an algorithm; the others are in a file
 _NOT_SHOWN = ("seed", "n_threads", "device", "callbacks")  # how a cell was run, not what was fitted

@@ -2,7 +2,7 @@
 
 Each layer sees the features, and as further columns the held-out scores of the layer before it. ``deep_forest`` has
 the estimator. ``growing`` has the loop over layers, the choice of the rows that train the next one, and the checkpoint;
-it decides how many layers are kept, and what a layer passes on. ``layers`` fits the rankers of one layer and computes
-their held-out scores and class vectors. ``columns`` holds the binned columns that a layer sees.
+it decides how many layers are kept, and what a layer passes on. ``layers`` holds the binned columns that a layer
+sees, fits its rankers and computes their held-out scores and class vectors.
 The finished model is a ``rankwood.models.cascade.Cascade``.
 """

@@ -24,7 +24,6 @@ from rankwood.rankers.base import (
     trains_on_bins,
 )
 from rankwood.rankers.boosted import LambdaMART
-from rankwood.rankers.deep_forest.columns import LayerColumns, Room, original_columns
 from rankwood.rankers.deep_forest.growing import (
     ALL_LAYERS,
     BOOSTS,
@@ -41,7 +40,14 @@ from rankwood.rankers.deep_forest.growing import (
     save_cascade,
     trimmed,
 )
-from rankwood.rankers.deep_forest.layers import LayerPlan, grades_of, is_bagged
+from rankwood.rankers.deep_forest.layers import (
+    LayerColumns,
+    LayerPlan,
+    Room,
+    grades_of,
+    is_bagged,
+    original_columns,
+)
 from rankwood.rankers.forests import CompletelyRandomForest, ForestRanker, RandomForest
 from rankwood.rankers.ordinal import OrdinalRanker
 from rankwood.rankers.parameters import (

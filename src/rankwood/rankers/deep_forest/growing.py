@@ -47,8 +47,13 @@ from rankwood.models.forest import Forest
 from rankwood.models.format import KINDS
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.models.validate import ARRAYS, ArrayRule, check_arrays
-from rankwood.rankers.deep_forest.columns import LayerColumns
-from rankwood.rankers.deep_forest.layers import Fitted, FittedLayer, LayerPlan, fit_learners
+from rankwood.rankers.deep_forest.layers import (
+    Fitted,
+    FittedLayer,
+    LayerColumns,
+    LayerPlan,
+    fit_learners,
+)
 from rankwood.training.inputs import rows_that_count, weights_of_rows
 from rankwood.training.rounds import ALL_ROUNDS, CheckpointFile, EarlyStopping, Rounds
 

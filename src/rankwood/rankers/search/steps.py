@@ -27,8 +27,7 @@ from sklearn.base import clone
 from rankwood._core.random import stream
 from rankwood._core.threads import run_blocks
 from rankwood.dtypes import Array, Bytes, Floats, Rows
-from rankwood.engines.engine import CPU
-from rankwood.engines.threads import add_to_totals
+from rankwood.engines.engine import CPU, add_to_totals
 from rankwood.errors import ParameterError
 from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.loss import weak_learner_targets

@@ -24,7 +24,7 @@ import numpy as np
 
 from rankwood import dtypes
 from rankwood._core import checks
-from rankwood.data import frames
+from rankwood.data import frames, table_files
 from rankwood.data.dataset import (
     FilePart,
     Judgments,
@@ -35,8 +35,7 @@ from rankwood.data.dataset import (
 )
 from rankwood.data.frames import as_frame, fill_matrix, refuse_what_memory_cannot_hold
 from rankwood.data.sources import InputFile, Paths, find_inputs, is_seekable
-from rankwood.data.tables import files
-from rankwood.data.tables.files import TableSource, write_columns
+from rankwood.data.table_files import TableSource, write_columns
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName, counted, named
 
@@ -154,7 +153,7 @@ def write_table(data: RankingData, path: str | os.PathLike[str]) -> None:
     import pyarrow as pa
 
     path = Path(path)
-    files.table_format(path)  # refuses other endings
+    table_files.table_format(path)  # refuses other endings
     clash = sorted(RESERVED.intersection(data.names))
     if clash:
         raise DataError(
@@ -425,7 +424,7 @@ class TableFiles:
         """A file, with the keys of its folders among its columns where they are named."""
         file = self.inputs[number]
         wanted = {*self._given.values(), *(self._features or ()), *self._drop}
-        with files.open_table(file.path, by_rows=by_rows, first_row=first_row) as stored:
+        with table_files.open_table(file.path, by_rows=by_rows, first_row=first_row) as stored:
             keys = [name for name, _ in file.keys if name in wanted and name not in stored.names]
             source = dataclasses.replace(stored, names=(*stored.names, *keys))
             if self._roles is None:
@@ -448,7 +447,7 @@ class TableFiles:
         source: TableSource,
         numbers: Sequence[str],
         identifiers: Sequence[str],
-    ) -> Iterator[files.Piece]:
+    ) -> Iterator[table_files.Piece]:
         """The pieces of an open file, with the columns that its folders stand for."""
         values = dict(self.inputs[number].keys)
         keys = [name for name in (*numbers, *identifiers) if name in values]
@@ -465,9 +464,9 @@ class TableFiles:
                     batch = batch.append_column(name, column)  # noqa: PLW2901
                 n_rows = max(n_rows, end)
                 yield first_row, batch
-        except files.TextInNumbersError as error:
+        except table_files.TextInNumbersError as error:
             path = self.inputs[number].path
-            found = files.text_columns(path, stored) if is_seekable(path) else {}
+            found = table_files.text_columns(path, stored) if is_seekable(path) else {}
             raise with_remedy_of_text(error, found, self.roles) from None
 
     def read(self) -> list[FilePart]:
@@ -710,19 +709,19 @@ def with_remedy(error: frames.NotAFeatureError, roles: Roles) -> DataError:
 
 
 def with_remedy_of_text(
-    error: files.TextInNumbersError, found: Mapping[str, str], roles: Roles
+    error: table_files.TextInNumbersError, found: Mapping[str, str], roles: Roles
 ) -> DataError:
     """The same for a file without types; ``found`` are all columns that hold text, with an example of each."""
     name = next((name for name in (error.column, *found) if name in roles.others), None)
     if name is not None:
-        text = files.shown(found.get(name, error.text))
+        text = table_files.shown(found.get(name, error.text))
         where = error.where if name == error.column else ""
         return DataError(
             f"{where}column '{name}': {text} is not a number. {_remedy_of_role(name, roles)}"
         )
     if len(found) > 1:
         columns = [
-            frames.UnusableColumn(name, f"text ({files.shown(text)})", "")
+            frames.UnusableColumn(name, f"text ({table_files.shown(text)})", "")
             for name, text in found.items()
         ]
         return with_remedy(frames.NotAFeatureError(columns), roles)

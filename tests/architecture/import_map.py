@@ -1,4 +1,4 @@
-"""``python -m rankwood._core.map`` draws the import graph of the packages to ``docs/import-graph.svg``.
+"""``python -m tests.architecture.import_map`` draws the import graph of the packages to ``docs/import-graph.svg``.
 
 The graph is read from the sources with ``ast``, so that nothing is imported. A box is a package, in the order of the
 layers in ``pyproject.toml``: ``_core`` at the top, the command line at the bottom. An arrow points from a package to
@@ -19,8 +19,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-_PACKAGE = Path(__file__).parents[1]
-_ROOT = _PACKAGE.parents[1]
+_ROOT = Path(__file__).parents[2]
+_PACKAGE = _ROOT / "src" / "rankwood"
 TARGET = _ROOT / "docs" / "import-graph.svg"
 
 _ON_THE_LEFT = ("_core", "data")  # packages whose incoming arrows are drawn on the left
