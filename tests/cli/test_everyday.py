@@ -122,7 +122,7 @@ READS = {
 }
 
 
-READ_LOGS = {"clicks bias", "clicks evaluate"}  # of these a test of its own, below
+READ_LOGS = {"clicks bias", "clicks judge", "clicks evaluate"}  # of these a test of its own, below
 
 
 @pytest.fixture
@@ -174,6 +174,12 @@ def test_logs_of_clicks_are_read_from_several_files(models):
     options = ("--bootstrap", 0)
     assert models("clicks", "bias", *several, *options, "--out", "bias.json").code == 0
     assert models("clicks", "bias", "logs", *options).code == 0
+    judge = ("clicks", "judge", "--bias", "bias.json", "--out")
+    assert models(*judge, "one-by-one.parquet", *several).code == 0
+    assert models(*judge, "folder.parquet", "logs").code == 0
+    pd.testing.assert_frame_equal(
+        pd.read_parquet("one-by-one.parquet"), pd.read_parquet("folder.parquet")
+    )
     outcome = models(
         "clicks", "evaluate", *several, "--ranking", "m.rankwood", "--bias", "bias.json"
     )
