@@ -225,6 +225,24 @@ def test_a_position_bias_is_learned_with_on_a_cluster(client, tmp_path, by):
         assert np.array_equal(model.fit(found).predict(log.data()), expected)
 
 
+@pytest.mark.jit_only
+def test_a_folder_without_queries_is_scored_block_by_block(client, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    data = rw.make_ranking(15, 8, 4, missing=0.1, seed=1)
+    frame = pandas.DataFrame(data.features, columns=["a", "b", "c", "d"])
+    frame.assign(label=data.labels).to_parquet(tmp_path / "rows.parquet")
+    for name, sort in (("sorted", True), ("unsorted", False)):
+        binned = rw.bin_files(tmp_path / "rows.parquet", tmp_path / name, query=None, sort=sort)
+        one = rw.GBRT(4, min_leaf=3).fit(binned)
+        for by in ("rows", "trees"):
+            found = rw.distribute(client, tmp_path / name, by=by)
+            assert len(found.rows.blocks) > 1
+            assert rw.GBRT(4, min_leaf=3).fit(found).forest_ == one.forest_
+            scores = one.predict(found)
+            assert scores.shape == (data.n_documents,)
+            assert np.array_equal(scores.compute(), one.predict(binned))
+
+
 def test_bins_of_a_sample_are_those_of_the_same_rows_in_memory(client, tmp_path):
     data = rw.make_ranking(40, 8, 4, missing=0.1, seed=1)
     found = rw.distribute(client, written(data, tmp_path, 3), sample=50, max_bins=20)
