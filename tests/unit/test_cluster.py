@@ -196,6 +196,53 @@ def test_a_folder_of_binned_data(client, tmp_path):
         rw.distribute(client, folder, bins=folder)
 
 
+@pytest.mark.jit_only
+@pytest.mark.parametrize("by", ["rows", "trees"])
+def test_a_position_bias_is_learned_with_on_a_cluster(client, tmp_path, by):
+    judged = rw.make_ranking(12, 8, 5, seed=2)
+    log = rw.simulate_clicks(judged, judged.features[:, 0].astype(float), sessions=200, seed=3)
+    rw.write_table(log.data(), tmp_path / "log.parquet")
+    binned = rw.bin_files(tmp_path / "log.parquet", tmp_path / "folder")
+    found = rw.distribute(client, binned, by=by)
+    for bias in (log.truth.bias, "joint", "additive"):
+        model = rw.LambdaMART(4, 4, position_bias=bias)
+        one = model.fit(binned)
+        known = one.forest_, getattr(one, "position_history_", None)
+        plain = rw.LambdaMART(4, 4).fit(binned).forest_
+        assert known[0] != plain
+        other = model.fit(found)
+        assert (other.forest_, getattr(other, "position_history_", None)) == known
+    for model in (
+        rw.GBRT(3, 4),
+        rw.RandomForest(3, 4),
+        rw.AveragedGBRT(2, 2, max_leaves=4),
+        rw.InitializedGBRT(2, forest_trees=2, forest_leaves=4, max_leaves=4),
+        rw.BROOF(n_rounds=2, n_trees=2, max_leaves=4),
+        rw.DeepForest(n_forests=2, n_trees=2, max_leaves=4, max_layers=1),
+    ):
+        model.set_params(position_bias=log.truth.bias)
+        expected = model.fit(binned).predict(log.data())
+        assert np.array_equal(model.fit(found).predict(log.data()), expected)
+
+
+@pytest.mark.jit_only
+def test_a_folder_without_queries_is_scored_block_by_block(client, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    data = rw.make_ranking(15, 8, 4, missing=0.1, seed=1)
+    frame = pandas.DataFrame(data.features, columns=["a", "b", "c", "d"])
+    frame.assign(label=data.labels).to_parquet(tmp_path / "rows.parquet")
+    for name, sort in (("sorted", True), ("unsorted", False)):
+        binned = rw.bin_files(tmp_path / "rows.parquet", tmp_path / name, query=None, sort=sort)
+        one = rw.GBRT(4, min_leaf=3).fit(binned)
+        for by in ("rows", "trees"):
+            found = rw.distribute(client, tmp_path / name, by=by)
+            assert len(found.rows.blocks) > 1
+            assert rw.GBRT(4, min_leaf=3).fit(found).forest_ == one.forest_
+            scores = one.predict(found)
+            assert scores.shape == (data.n_documents,)
+            assert np.array_equal(scores.compute(), one.predict(binned))
+
+
 def test_bins_of_a_sample_are_those_of_the_same_rows_in_memory(client, tmp_path):
     data = rw.make_ranking(40, 8, 4, missing=0.1, seed=1)
     found = rw.distribute(client, written(data, tmp_path, 3), sample=50, max_bins=20)

@@ -324,8 +324,12 @@ class ClusterEngine(Engine):
         return ClusterScores(self, totals, starts)
 
     def targets(self, loss: Any, scores: Scores) -> Targets:
-        """What the next tree of boosting fits: on the workers, if they can compute the loss from their rows alone."""
-        if isinstance(loss, SquaredLoss | LambdaRank) and isinstance(scores, ClusterScores):
+        """What the next tree of boosting fits: on the workers, if they can compute the loss from their rows alone.
+
+        The pairs of a click log are derived from ``LambdaRank``; they need positions, and some of them sums over all
+        rows, so that they are computed here.
+        """
+        if type(loss) in (SquaredLoss, LambdaRank) and isinstance(scores, ClusterScores):
             return ClusterTargets(loss, scores)  # type: ignore[return-value]
         return weak_learner_targets(loss, scores.on_host())
 

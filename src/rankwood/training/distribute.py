@@ -254,7 +254,7 @@ def _score_block(
 ) -> Floats:
     """The scores of a block."""
     if isinstance(source, FolderSource):
-        scores: Floats = model.predict(source.part().data)
+        scores: Floats = model.predict(source.data())
         return scores
     matrix = np.concatenate(list(source.features(*given)))
     judgments = Judgments(np.zeros(len(matrix)), query_of_row)

@@ -176,7 +176,7 @@ def training_set(
         rows = data.features.rows
         rows.widen(rows.bins, {})  # a deep forest may have left columns of its own
         engine: Engine = ClusterEngine(rows, resolve_threads(n_threads))
-        return TrainingSet(data, rows.bins, engine, weights)
+        return TrainingSet(data, rows.bins, engine, weights, targets)
     if isinstance(X, BinnedFolder):  # sorted already, if at all; a copy might not fit into memory
         bins, columns = X.bins, np.ascontiguousarray(X.columns)
         matrix = as_matrix(columns, bins, X.source_of_row)

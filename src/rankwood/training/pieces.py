@@ -17,8 +17,8 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood.binning.bins import find_specials
-from rankwood.binning.folder import BinnedFolder, open_binned
-from rankwood.data.dataset import Judgments, group_rows
+from rankwood.binning.folder import open_binned
+from rankwood.data.dataset import Judgments, RankingData, group_rows
 from rankwood.data.frames import to_column, to_identifiers, to_matrix
 from rankwood.data.reading import ReadOptions
 from rankwood.data.sources import InputFile, find_inputs
@@ -439,14 +439,14 @@ class FolderSource:
     last: int
     needs: tuple[Any, ...] = ()
 
-    def part(self) -> BinnedFolder:
-        """The queries."""
+    def data(self) -> RankingData:
+        """The rows of the block."""
         opened = open_binned(self.folder)
-        return opened if opened.data.query_ids is None else opened[self.first : self.last]
+        if opened.data.query_ids is None:
+            return opened.data.take_rows(np.arange(self.first, self.last))
+        return opened[self.first : self.last].data
 
     def codes(self) -> Bytes:
         """The codes, features × rows."""
-        part = self.part()
-        if part.data.query_ids is None:
-            return np.ascontiguousarray(part.codes[:, self.first : self.last])
-        return np.array(part.codes)
+        stored: Any = self.data().features
+        return np.array(stored.codes())
