@@ -40,6 +40,26 @@ def test_json_for_scripts(rankwood, files):
     assert (found["same_order"], found["n_queries"]) == (12, 12)
 
 
+def test_a_c_function_of_ones_own_name(rankwood, files):
+    call = ["export", "m.rankwood", "--to", "c", "shop.c", "--verify", "test.txt.gz", "-q"]
+    outcome = rankwood(*call, "--function-name", "shop")
+    assert outcome.code == 0, outcome.err
+    assert "shop.h declares shop and shop_batch for C and C++" in outcome.out
+    assert "double shop(const float *features)" in (files / "shop.c").read_text()
+    assert "void shop_batch(" in (files / "shop.h").read_text()
+    outcome = rankwood(*call, "--function-name", "my shop")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "function_name must be a name in C" in outcome.err
+
+
+def test_a_header_is_not_written_over_what_is_read(rankwood, files):
+    (files / "m.rankwood").rename(files / "m.h")
+    outcome = rankwood("export", "m.h", "--to", "c", "m.c")
+    assert outcome.code == 2
+    assert "OUT is m.h, which is read" in outcome.err
+    assert rw.load(files / "m.h").forest_.n_trees == 4
+
+
 def test_names_come_from_a_file(rankwood, files):
     (files / "names.txt").write_text("title\nbody\nage\nclicks\nprice\n")
     call = ["export", "m.rankwood", "--to", "solr", "out.json", "--feature-names", "names.txt"]

@@ -9,6 +9,7 @@ import ctypes
 import json
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -223,33 +224,51 @@ def test_onnx_passes_the_checker(rng, tmp_path):
     assert json.loads(names) == ["a", 'b"', "c\n", "é", "e"]
 
 
-def compiled(path, tmp_path, *options):
-    if shutil.which("gcc") is None:
-        pytest.skip("there is no C compiler")
-    library = tmp_path / "model.so"
-    command = ["gcc", "-x", "c", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"]
-    subprocess.run(
-        [*command, *options, str(path), "-o", str(library)], check=True, capture_output=True
-    )
-    score = ctypes.CDLL(str(library)).score
-    score.restype, score.argtypes = ctypes.c_double, [ctypes.POINTER(ctypes.c_float)]
+def compiler(name="gcc"):
+    if shutil.which(name) is None:
+        pytest.skip(f"there is no {name}")
+    return [name, "-Wall", "-Wextra", "-Werror", "-pedantic"]
 
-    def one(document):
+
+def compiled(path, tmp_path, *options, function="score"):
+    """The functions of a C file: of one document, of many; and the names of the features."""
+    library = tmp_path / f"{function}.so"
+    command = [*compiler(), "-x", "c", "-shared", "-fPIC", *options, str(path), "-o", str(library)]
+    subprocess.run(command, check=True, capture_output=True)
+    code = ctypes.CDLL(str(library))
+    floats, doubles = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_double)
+    score, batch = getattr(code, function), getattr(code, f"{function}_batch")
+    score.restype, score.argtypes = ctypes.c_double, [floats]
+    batch.restype, batch.argtypes = None, [floats, ctypes.c_size_t, ctypes.c_size_t, doubles]
+
+    def of_one(document):
         row = np.ascontiguousarray(document, np.float32)
-        return score(row.ctypes.data_as(ctypes.POINTER(ctypes.c_float)))
+        return score(row.ctypes.data_as(floats))
 
-    return one
+    def of_many(rows, stride):
+        scores = np.full(len(rows), np.nan)
+        batch(rows.ctypes.data_as(floats), len(rows), stride, scores.ctypes.data_as(doubles))
+        return scores
+
+    def names(n_features):
+        array = (ctypes.c_char_p * n_features).in_dll(code, f"{function}_feature_names")
+        return [name.decode() for name in array]
+
+    return SimpleNamespace(of_one=of_one, of_many=of_many, names=names)
 
 
 @pytest.mark.parametrize("optimised", ["-O0", "-O2"])
 def test_c_source(rng, shape, tmp_path, optimised):
     forest, documents = awkward.forest(rng, **shape), awkward.documents(rng)
     path = exported(forest, "c", tmp_path, verify=documents)
-    score = compiled(path, tmp_path, "-std=c99", optimised)
-    found = np.array([score(document) for document in documents])
-    assert np.array_equal(
-        found, forest.predict(documents)
-    )  # double sums in our order: the same bits
+    code = compiled(path, tmp_path, "-std=c99", optimised)
+    expected = forest.predict(documents)  # double sums in our order: the same bits
+    assert [code.of_one(document) for document in documents] == expected.tolist()
+    assert code.of_many(documents, 5).tobytes() == expected.tobytes()
+    wider = np.full((len(documents), 8), np.nan, np.float32)
+    wider[:, :5] = documents
+    assert code.of_many(wider, 8).tobytes() == expected.tobytes()
+    assert code.of_many(documents[:0], 5).size == 0
 
 
 def test_c_source_and_json_take_third_children(rng, tmp_path):
@@ -257,15 +276,67 @@ def test_c_source_and_json_take_third_children(rng, tmp_path):
 
     forest = reference.random_forest(rng, third=0.5)
     documents = rng.choice(reference.nasty_values(), (200, 4))
-    score = compiled(exported(forest, "c", tmp_path, verify=documents), tmp_path)
-    assert np.array_equal([score(document) for document in documents], forest.predict(documents))
+    code = compiled(exported(forest, "c", tmp_path, verify=documents), tmp_path)
+    assert np.array_equal(
+        [code.of_one(document) for document in documents], forest.predict(documents)
+    )
     exported(forest, "json", tmp_path, verify=documents)
 
 
-def test_names_cannot_break_out_of_the_c_comment(rng, tmp_path):
-    hostile = ["*/ int evil(void); /*", "a\\\nb", "??/", "é\u202e", "end */"]
+def test_names_cannot_break_out_of_the_c_files(rng, tmp_path):
+    hostile = ["*/ int evil(void); /*", "a\\\nb", '??/"', "é\u202e", '", "end */']
     path = exported(awkward.forest(rng), "c", tmp_path, feature_names=hostile)
-    text = path.read_text(encoding="ascii")
-    assert text.count("*/") == 2  # ours: the head, and above the function
-    assert "evil" in text  # inside the comment, where it is harmless
-    compiled(path, tmp_path, "-std=c99", "-trigraphs")
+    source, header = (file.read_text(encoding="ascii") for file in (path, path.with_suffix(".h")))
+    assert "evil" in source
+    assert "evil" in header
+    assert header.count("*/") == 4  # ours: the head, and above the declarations
+    assert "evil" in header[: header.index("*/")]  # inside the comment, where it is harmless
+    code = compiled(path, tmp_path, "-std=c99", "-trigraphs")
+    assert code.names(5) == hostile
+
+
+CALLER = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "shop.h"
+#include "shop.h"
+#include "news.h"
+
+int main(void)
+{
+    static float rows[1000 * (SHOP_N_FEATURES + 1)];
+    static double scores[2 * 1000];
+    size_t n_rows = fread(rows, sizeof rows[0] * (SHOP_N_FEATURES + 1), 1000, stdin);
+    shop_batch(rows, n_rows, SHOP_N_FEATURES + 1, scores);
+    for (size_t row = 0; row < n_rows; ++row)
+        scores[n_rows + row] = news(rows + row * (SHOP_N_FEATURES + 1));
+    fwrite(scores, sizeof scores[0], 2 * n_rows, stdout);
+    fprintf(stderr, "%s", shop_feature_names[NEWS_N_FEATURES - 1]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("caller", ["gcc", "g++"])
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_two_models_in_one_program_of_c_or_cpp(rng, tmp_path, language, caller):
+    """Each model compiled as C or as C++, called from C or from C++ by its header: the bytes of our scores."""
+    documents = awkward.documents(rng)
+    forests = {"shop": awkward.forest(rng), "news": awkward.forest(rng, average=True, base=0.5)}
+    objects = []
+    for name, forest in forests.items():
+        path, target = tmp_path / f"{name}.c", tmp_path / f"{name}.o"
+        rw.export(forest, path, "c", function_name=name, feature_names=list("abcde"))
+        subprocess.run([*compiler(), "-x", language, "-c", path, "-o", target], check=True)
+        objects.append(target)
+    source = tmp_path / ("main.c" if caller == "gcc" else "main.cpp")
+    source.write_text(CALLER)
+    program = tmp_path / "main"
+    command = [*compiler(caller), "-I", tmp_path, source, *objects, "-o", program]
+    subprocess.run(command, check=True)
+    rows = np.concatenate([documents, documents[:, :1]], axis=1)  # a column between the rows
+    done = subprocess.run([program], input=rows.tobytes(), check=True, capture_output=True)
+    assert done.stdout == b"".join(
+        forest.predict(documents).tobytes() for forest in forests.values()
+    )
+    assert done.stderr == b"e"

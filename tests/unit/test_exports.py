@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -388,6 +389,46 @@ def test_without_the_extra_onnx_names_it(rng, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtra, match=r"rankwood\[onnx\]"):
         rw.export(awkward.forest(rng), tmp_path / "x", "onnx")
+
+
+def test_the_c_header_stands_beside_the_c_file(model, tmp_path):
+    for name, header in (("m.c", "m.h"), ("m.cpp", "m.h"), ("m.v2", "m.v2.h"), ("m", "m.h")):
+        certificate = rw.export(model, tmp_path / name, "c", function_name="shop")
+        assert certificate.notes == (f"{header} declares shop and shop_batch for C and C++",)
+        text = (tmp_path / header).read_text()
+        assert "#define SHOP_N_FEATURES 6\n" in text
+        assert "   features[0]: bm25_body\n" in text
+        for line in ("double shop(const float *features);", '#include "', "rankwood_"):
+            assert (line in text) == line.startswith("double")
+        (tmp_path / header).unlink()
+    with pytest.raises(ParameterError, match=r"m\.h is the name of a header. Name the C file"):
+        rw.export(model, tmp_path / "m.h", "c")
+    rw.export(model, os.devnull, "c")
+    assert not os.path.exists(f"{os.devnull}.h")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("two words", r"must be a name in C: .*, got 'two words'"),
+        ("1st", "must be a name in C"),
+        ("_score", "must be a name in C"),
+        ("a__b", "must be a name in C"),
+        ("größe", "must be a name in C"),
+        ("score\n", "must be a name in C"),
+        ("", "must be a name in C"),
+        (3, "must be a name in C: .*, got '3'"),
+        ("double", "'double' has a meaning of its own in C or C\\+\\+"),
+        ("class", "has a meaning of its own"),
+        ("size_t", "has a meaning of its own"),
+        ("main", "has a meaning of its own"),
+        ("s" * 61, "must have at most 60 characters, got 61"),
+    ],
+)
+def test_function_names_that_c_does_not_take(model, tmp_path, name, reason):
+    with pytest.raises(ParameterError, match=f"function_name {reason}|{reason}"):
+        rw.export(model, tmp_path / "m.c", "c", function_name=name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_export_leaves_the_old_file(model, tmp_path):

@@ -411,11 +411,11 @@ WORST = {
     ("ranklib", "_TAG", "match"): lambda n: "<" + "a" * n + " " * n,
     ("ranklib", "_WEIGHT", "search"): lambda n: "weight" + " " * n + " weight=" * (n // 8),
     ("xgboost", "_NUMBERED", "fullmatch"): lambda n: "f" + "1" * n + "x",
-    ("c_source", "_TABLE", "search"): lambda n: "static const int rankwood_a[1] = {" * (n // 34),
-    ("c_source", "_SCALAR", "search"): lambda n: (
-        "static const double rankwood_base = \n" * (n // 36)
-    ),
+    ("c_source", "_TABLE", "search"): lambda n: "static const int score_root[1] = {" * (n // 34),
+    ("c_source", "_SCALAR", "search"): lambda n: "static const double score_base = \n" * (n // 36),
     ("c_source", "_PLAIN", "match"): lambda n: "a" * n + "\n",
+    ("c_source", "_N_FEATURES", "search"): lambda n: "#define a_N_FEATURES " * (n // 21),
+    ("c_source", "_IDENTIFIER", "fullmatch"): lambda n: "a" * n + " ",
 }
 
 

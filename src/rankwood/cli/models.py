@@ -239,6 +239,7 @@ def export_command(
     objective: Annotated[
         str, option("xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa.")
     ] = "rank:ndcg",
+    function_name: Annotated[str, option("c: the name of the function.", metavar="NAME")] = "score",
     assume_no_missing: Annotated[
         bool,
         switch(
@@ -263,10 +264,12 @@ def export_command(
 
     Example: rankwood export model.rankwood --to ranklib model.xml --verify test.txt.gz
     """
-    from rankwood.exports.exporting import export
+    from rankwood.exports.exporting import export, header_path
     from rankwood.rankers.save import features_of, load
 
-    refuse_to_overwrite(out, model, *(verify or ()))
+    for path in (out, header_path(out, to)):
+        if path is not None:
+            refuse_to_overwrite(str(path), model, *(verify or ()))
     loaded = load(model)
     data = reading(verify, model=features_of(loaded)) if verify else None
     certificate = export(
@@ -279,6 +282,7 @@ def export_command(
         nearest_thresholds=nearest_thresholds,
         model_name=model_name,
         objective=objective,
+        function_name=function_name,
     )
     if as_json:
         printing.show_json(dataclasses.asdict(certificate))

@@ -10,11 +10,13 @@ every split of the file with the model's. ``compare_scores`` scores documents fr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
-from rankwood.errors import DataError, ModelError
+from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.exports import (
     c_source,
     lightgbm,
@@ -65,6 +67,7 @@ def export(
     nearest_thresholds: bool = False,
     model_name: str = "rankwood",
     objective: str = "rank:ndcg",
+    function_name: str = "score",
 ) -> Certificate:
     """Write a model of trees for another system, and prove that the file scores as the model does.
 
@@ -76,7 +79,8 @@ def export(
     model
         A fitted ranker that is a sum or mean of trees, or a ``Forest``.
     path
-        The file; it is written atomically, after all checks have passed.
+        The file; it is written atomically, after all checks have passed. "c" writes a header beside it, under the same
+        name with the ending ``.h``.
     format
         "ranklib", "xgboost-json", "solr", "lightgbm", "lightgbm-json", "onnx", "json" or "c".
     verify
@@ -92,12 +96,15 @@ def export(
     objective
         The objective in xgboost-json: "rank:ndcg", "rank:pairwise" or "reg:linear", which do not transform scores;
         "none" writes the bare array of trees, as Vespa reads it.
+    function_name
+        The name of the function in C, with which all other names of the file begin.
     """
     target = FORMATS[checks.one_of("format", format, FORMATS)]
+    header = header_path(path, format)
     whole = forest_inside(model)
     forest = whole if target.has_third_children else binary_splits(whole)
     options = WriteOptions(
-        checked_names(feature_names), str(model_name), objective, nearest_thresholds
+        checked_names(feature_names), str(model_name), objective, nearest_thresholds, function_name
     )
     notes = []
     if forest is not whole:
@@ -113,8 +120,16 @@ def export(
     n_inexact = solr.n_inexact(forest)[0] if format == "solr" and nearest_thresholds else 0
     check_decisions(forest, trees, target.rules, n_inexact=n_inexact)
     scored = {} if verify is None else compare_scores(whole, forest, trees, target.rules, verify)
-    with explained_writing(path), atomic_path(path) as temporary:
-        temporary.write_bytes(content)
+    with contextlib.ExitStack() as files:
+        files.enter_context(explained_writing(path))
+        files.enter_context(atomic_path(path)).write_bytes(content)
+        if header is not None:
+            declarations = c_source.write_header(forest, options)
+            files.enter_context(explained_writing(header))
+            files.enter_context(atomic_path(header)).write_bytes(declarations)
+            notes.append(
+                f"{header.name} declares {function_name} and {function_name}_batch for C and C++"
+            )
     return Certificate(
         format=format,
         path=os.fspath(path),
@@ -125,6 +140,19 @@ def export(
         notes=tuple(notes),
         **scored,
     )
+
+
+def header_path(path: str | os.PathLike[str], format: str) -> Path | None:  # noqa: A002
+    """The header that is written beside ``path``; None for other formats than C, and beside a pipe or a device."""
+    target = Path(path)
+    if format != "c" or (target.exists() and not target.is_file()):
+        return None
+    if target.suffix == ".h":
+        raise ParameterError(
+            f"{target} is the name of a header. Name the C file; its header is written beside it."
+        )
+    is_source = target.suffix in (".c", ".cc", ".cpp", ".cxx")
+    return target.with_suffix(".h") if is_source else target.with_name(f"{target.name}.h")
 
 
 def import_model(
@@ -214,7 +242,9 @@ FORMATS: dict[str, Format] = {
     "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
     "onnx": _format(onnx, "ONNX Runtime: a TreeEnsembleRegressor"),
     "json": _format(plain_json, "a plain dump of the trees", has_third_children=True),
-    "c": _format(c_source, "one C file with double score(const float *)", has_third_children=True),
+    "c": _format(
+        c_source, "C: a file and its header; one document or many rows", has_third_children=True
+    ),
 }
 
 

@@ -35,6 +35,7 @@ class WriteOptions:
     model_name: str = "rankwood"
     objective: str = "rank:ndcg"
     nearest_thresholds: bool = False
+    function_name: str = "score"
 
 
 @dataclass(frozen=True, eq=False)
