@@ -36,7 +36,6 @@ GROWN = [
     "LambdaMART",
     "BROOF",
     "DeepForest",
-    "NDCGBoost",
 ]
 QUICK = {"RandomForest: query", "GBRT", "LambdaMART: subsample", "BROOF"}  # the others are slow
 REFUSED = {"GBRT: dropout", "LambdaMART: features per tree"}  # they limit which features may meet
@@ -44,8 +43,7 @@ REFUSED = {"GBRT: dropout", "LambdaMART: features per tree"}  # they limit which
 
 @pytest.fixture
 def gpu(cupy, monkeypatch):
-    """A GPU of small blocks, all of which may wait for each other; several share even a tiny tree."""
-    cupy.machine.resident_blocks = 64
+    """A GPU of small blocks, several of which share even a tiny tree."""
     monkeypatch.setattr(device, "LARGEST_BLOCK", 64)
     monkeypatch.setattr(growing, "_LEAST_SUMS", 20)
     return cupy
@@ -86,6 +84,33 @@ def test_a_tree_that_all_blocks_share_has_the_same_bytes(first, gpu):
     for seed in range(first, first + (20 if first == 0 else 200)):
         assert_grows_the_same(seed)
     assert "grow_tree" in gpu.machine.launches
+
+
+def test_a_tree_that_blocks_share_has_no_more_blocks_than_run_at_once(gpu, monkeypatch):
+    """Blocks that wait for one that has not begun would wait for ever."""
+    for n_at_once in (1, 3):
+        monkeypatch.setattr(device, "blocks_at_once", lambda *_, most=n_at_once: most)
+        assert_grows_the_same(1)
+    monkeypatch.undo()
+    assert device.blocks_at_once("one_tree.cu", "grow_tree", 64, 1000) > gpu.machine.n_processors
+    assert device.blocks_at_once("one_tree.cu", "grow_tree", 1024, 200_000) == 4
+
+
+def test_a_gpu_without_cooperative_launches_grows_each_tree_by_one_block(gpu, monkeypatch):
+    ask = device.attribute
+    monkeypatch.setattr(
+        device, "attribute", lambda name: 0 if name == "CooperativeLaunch" else ask(name)
+    )
+    assert device.blocks_at_once("one_tree.cu", "grow_tree", 64, 1000) == 0
+    assert_grows_the_same(1)
+    assert gpu.machine.launches.count("grow_trees") == 1
+    assert "grow_tree" not in gpu.machine.launches
+
+
+def test_kernels_are_in_ascii():
+    """CuPy writes them to a file in the encoding of the machine's language."""
+    for file in ("rows.cu", "forest.cu", "one_tree.cu"):
+        assert device.source(file).isascii()
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])

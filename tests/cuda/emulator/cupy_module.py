@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,6 +159,10 @@ class Device:
         }
 
 
+# Kernels by ``ptr``, the number by which functions of the driver know them.
+_kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
+
+
 class Kernel:
     """As ``cupy.RawKernel``: called with a grid, a block and the arguments."""
 
@@ -177,6 +182,7 @@ class Kernel:
         self.num_regs, self.local_size_bytes, self.const_size_bytes = 64, 0, 0
         self.max_threads_per_block = min(self._entry.most_threads, _MOST_THREADS)
         self.binary_version = self.ptx_version = int(module.machine.compute_capability)
+        _kernels[self.ptr] = self
 
     @property
     def _machine(self) -> Machine:
@@ -489,8 +495,8 @@ def make_cupy(machine: Machine) -> dict[str, ModuleType]:
         "cupy.cuda.runtime": _of_runtime(machine),
         "cupy.cuda.driver": {
             "CUDADriverError": CUDADriverError,
-            "occupancyMaxActiveBlocksPerMultiprocessor": lambda kernel, threads, dynamic: (
-                kernel.blocks_of_a_processor(threads, dynamic)
+            "occupancyMaxActiveBlocksPerMultiprocessor": lambda function, threads, dynamic: (
+                _kernels[function].blocks_of_a_processor(threads, dynamic)
             ),
         },
         "cupy.cuda.memory": {"OutOfMemoryError": OutOfMemoryError, "MemoryPointer": MemoryPointer},

@@ -89,7 +89,15 @@ def free_bytes() -> int:
 
 def attribute(name: str) -> int:
     """A property of the GPU, by the name that CuPy gives it."""
-    return int(cupy().cuda.Device().attributes[name])
+    module = cupy()
+    return int(_attributes(module, int(module.cuda.Device().id))[name])
+
+
+@functools.cache
+def _attributes(module: Any, number: int) -> dict[str, int]:
+    """All properties of a GPU; CuPy asks the driver for a hundred of them, and some take milliseconds."""
+    attributes: dict[str, int] = module.cuda.Device(number).attributes
+    return attributes
 
 
 def block_size() -> int:
@@ -132,10 +140,14 @@ def source(name: str) -> str:
 
 
 @functools.cache
-def _function(cupy: Any, file: str, name: str, n_threads: int) -> Any:
+def _function(cupy: Any, file: str, name: str, n_threads: int, is_cooperative: bool) -> Any:
     """A kernel, compiled on its first use; CuPy keeps what it has compiled in a folder of the user."""
-    options = (*_OPTIONS, f"-DTHREADS={n_threads}")
-    return cupy.RawModule(code=source(file), options=options).get_function(name)
+    module = cupy.RawModule(
+        code=source(file),
+        options=(*_OPTIONS, f"-DTHREADS={n_threads}"),
+        enable_cooperative_groups=is_cooperative,
+    )
+    return module.get_function(name)
 
 
 def run(
@@ -145,12 +157,27 @@ def run(
     n_threads: int,
     arguments: Sequence[Any],
     shared_memory: int = 0,
+    *,
+    is_cooperative: bool = False,
 ) -> None:
-    """Run a kernel of a file on a grid of blocks."""
-    function = _function(cupy(), file, name, n_threads)
+    """Run a kernel of a file on a grid of blocks, which may wait for each other if it is cooperative."""
+    function = _function(cupy(), file, name, n_threads, is_cooperative)
     if shared_memory > 0:
         function.max_dynamic_shared_size_bytes = shared_memory
     function(grid, (n_threads,), tuple(arguments), shared_mem=shared_memory)
+
+
+def blocks_at_once(file: str, name: str, n_threads: int, shared_memory: int) -> int:
+    """How many blocks of a cooperative kernel the GPU runs at the same time; 0 if it has no such launches."""
+    module = cupy()
+    if not attribute("CooperativeLaunch"):
+        return 0
+    function = _function(module, file, name, n_threads, True)
+    function.max_dynamic_shared_size_bytes = shared_memory
+    of_processor = module.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+        function.kernel.ptr, n_threads, shared_memory
+    )
+    return int(of_processor) * attribute("MultiProcessorCount")
 
 
 def wait() -> None:

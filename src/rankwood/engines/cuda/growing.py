@@ -276,6 +276,8 @@ def can_grow_together(rows: DeviceRows, request: TreeRequest) -> bool:
     """Whether all blocks can share a tree: the histograms of all its nodes are kept."""
     if request.policies.thresholds == "completely_random":
         return False
+    if not device.attribute("CooperativeLaunch"):
+        return False
     n_leaves = most_nodes(request.policies, rows.n_rows) // 2
     return n_leaves <= _MOST_LEAVES and _pool_size(rows, request.policies) <= _MOST_POOL_BYTES
 
@@ -314,8 +316,11 @@ def _grow_together(rows: DeviceRows, launch: Any, given: Sequence[Any], results:
     n_candidates, n_nodes = int(launch["n_candidates"]), int(launch["max_nodes"])
     n_tiles = -(-n_candidates // min(_LANES, _most_features()))
     launch["tile"] = -(-n_candidates // n_tiles)
+    block, shared = _block(launch)
     n_blocks = max(n_tiles, rows.n_rows * n_candidates // _LEAST_SUMS)
-    n_blocks = min(n_blocks, device.attribute("MultiProcessorCount"))
+    # One per multiprocessor at most: more share its shared memory and its first cache.
+    most = device.blocks_at_once("one_tree.cu", "grow_tree", block, shared)
+    n_blocks = min(n_blocks, device.attribute("MultiProcessorCount"), most)
     space = _work_space(rows, launch, n_blocks, 1)
     pool = int(launch["n_slots"]) * n_candidates * _N_CODES
     together = (
@@ -325,14 +330,29 @@ def _grow_together(rows: DeviceRows, launch: Any, given: Sequence[Any], results:
         device.zeros(2 * n_nodes, np.uint64),
         device.zeros(3 * 2 * _N_CODES, np.uint32),
     )
-    _run("one_tree.cu", "grow_tree", n_blocks, launch, (*given, *space, *results, *together))
+    arguments = (*given, *space, *results, *together)
+    _run("one_tree.cu", "grow_tree", n_blocks, launch, arguments, is_cooperative=True)
 
 
-def _run(file: str, name: str, n_blocks: int, launch: Any, arguments: Sequence[Any]) -> None:
-    block = device.block_size()
-    shared = int(launch["tile"]) * _BYTES_OF_FEATURE + _STAGED_BYTES * block
+def _run(
+    file: str,
+    name: str,
+    n_blocks: int,
+    launch: Any,
+    arguments: Sequence[Any],
+    *,
+    is_cooperative: bool = False,
+) -> None:
     of_all = device.upload(launch.reshape(1).view(np.uint8))
-    device.run(file, name, (n_blocks,), block, (of_all, *arguments), shared)
+    block, shared = _block(launch)
+    given = ((n_blocks,), block, (of_all, *arguments), shared)
+    device.run(file, name, *given, is_cooperative=is_cooperative)
+
+
+def _block(launch: Any) -> tuple[int, int]:
+    """The threads of a block, and the bytes of shared memory that it asks for."""
+    block = device.block_size()
+    return block, int(launch["tile"]) * _BYTES_OF_FEATURE + _STAGED_BYTES * block
 
 
 def _most_features() -> int:

@@ -1,6 +1,6 @@
 // What grows a tree, whoever does it: a block of threads (forest.cu) or all blocks together (one_tree.cu).
 //
-//     entries     | 9 3 20 14 | 7 2 1 5 | 11 0 6 8 4 … |   in buffer 0 or 1, as the node says
+//     entries     | 9 3 20 14 | 7 2 1 5 | 11 0 6 8 4 ..|   in buffer 0 or 1, as the node says
 //                   ^begin      ^end of node 3 = begin of node 4
 //     histograms  [code][feature], as two arrays of 32 bits: the lanes of a warp add to different banks
 //     heap        leaves that can be split, the greatest gain first
@@ -49,8 +49,8 @@ struct Launch {
 
 // The arrays of a launch, and the part of the work space that belongs to the block.
 struct Arrays {
-    const u8* codes;    // rows × stride
-    const u8* columns;  // features × rows
+    const u8* codes;    // rows * stride
+    const u8* columns;  // features * rows
     const int* n_bins;
     const i64* offsets;
     const double* thresholds;

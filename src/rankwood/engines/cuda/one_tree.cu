@@ -2,8 +2,8 @@
 //
 // All blocks run the same loop of growth, each with nodes and a heap of its own, and so come to the same decisions.
 // They share what takes time: drawing, packing, histograms, the search of cuts, partition, and the leaves of the rows.
-// Blocks meet when one needs what the others have done. All of them run at the same time, since there are no more of them than
-// multiprocessors, and no other kernel runs.
+// Blocks meet when one needs what the others have done. A block that waits keeps its place, so all of them have to run at
+// the same time: the launch is cooperative, which the driver refuses if the GPU has no room for the grid.
 //
 //     pool      a histogram of 64 bits per slot: where all nodes search the same features, the larger child's is its
 //               parent's minus the smaller child's, in the parent's slot

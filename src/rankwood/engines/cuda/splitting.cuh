@@ -36,7 +36,7 @@ __device__ __forceinline__ double towards_zero(double total, double l1) {
     return fmax(total - l1, 0.0) + fmin(total + l1, 0.0);
 }
 
-// S² / (W + l2) of the rows summed in `packed`; 0 without rows.
+// S^2 / (W + l2) of the rows summed in `packed`; 0 without rows.
 __device__ __forceinline__ double score(i64 packed, const Rules& rules) {
     double weight = (double)weight_part(packed, rules) + rules.l2;
     double total = towards_zero((double)(packed >> rules.bits), rules.l1);
