@@ -60,18 +60,10 @@ _STREAM_STATISTICS = (
     ("covered_ratio", "ratio"),
 )
 _PAGE_STATISTICS = (  # name, shape, which of PAGE_LATENTS
-    ("pagerank", "large", 0),
-    ("clicks", "rare", 1),
-    ("spam_score", "ratio", 2),
-    ("inlinks", "count", 0),
-    ("dwell_time", "skewed", 1),
-    ("url_slashes", "count", 2),
-    ("siterank", "large", 0),
-    ("visits", "large", 1),
-    ("ad_share", "ratio", 2),
-    ("outlinks", "count", 0),
-    ("bookmarks", "rare", 1),
-    ("bad_quality", "score", 2),
+    *(("pagerank", "large", 0), ("clicks", "rare", 1), ("spam_score", "ratio", 2)),
+    *(("inlinks", "count", 0), ("dwell_time", "skewed", 1), ("url_slashes", "count", 2)),
+    *(("siterank", "large", 0), ("visits", "large", 1), ("ad_share", "ratio", 2)),
+    *(("outlinks", "count", 0), ("bookmarks", "rare", 1), ("bad_quality", "score", 2)),
 )
 _QUERY_SHAPES = ("score", "count")
 _NOISE_SHAPES = ("count", "score", "ratio", "large", "skewed", "negative")
