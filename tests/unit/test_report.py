@@ -176,6 +176,16 @@ def test_the_summary_names_the_best_the_baseline_and_the_number_of_queries(run, 
     assert "RF" in text
 
 
+def test_a_dark_system_gets_the_palette_of_the_dark_button(findings):
+    text = html_page(findings)
+    chosen = text.partition(':root[data-theme="dark"] {')[2].partition("}")[0]
+    media = text.partition("@media (prefers-color-scheme: dark) {")[2]
+    by_system = media.partition(':root:not([data-theme="light"]) {')[2].partition("}")[0]
+    assert "--paper: #1b211e" in chosen
+    assert by_system == chosen
+    assert text.index("(prefers-color-scheme: dark)") < text.index("@media print")  # paper is white
+
+
 def test_only_the_pages_own_script_may_run(findings):
     text = html_page(findings)
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)

@@ -63,6 +63,15 @@ def one_of(kind: str, value: Any, known: Iterable[str]) -> str:
     return str(value)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written; JSON may hold half a character (a lone surrogate), which cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def plain(value: Any) -> str:
     """The repr of a value for a message; numpy scalars are shown as Python numbers."""
     return repr(value.item() if isinstance(value, np.generic) else value)
@@ -153,17 +162,26 @@ def ids(name: str, values: Any, length: int) -> Array:
 
 def positions(name: str, values: Any, length: int) -> Array:
     """One position per row: whole numbers from 1."""
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} must be whole numbers from 1, the top of the list.") from None
+    array = numbers_in(values, f"{name} must be whole numbers from 1, the top of the list.")
     if array.shape != (length,):
         raise DataError(f"{name} has {array.size:,} values, but there are {length:,} rows.")
     is_wrong = wrong_positions(array)
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
+    if (row := first_true(is_wrong)) is not None:
         raise DataError(f"{name}[{row}] is {said_of_position(float(array[row]))}")
     return array.astype(dtypes.POSITION)
+
+
+def first_true(mask: Array) -> int | None:
+    """The index of the first true value, such as the first row of which something is wrong; None without one."""
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def numbers_in(values: Any, refusal: str) -> Floats:
+    """An array of its own with numbers of any shape; ``DataError`` with the text ``refusal`` for anything else."""
+    try:
+        return np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(refusal) from None
 
 
 def wrong_positions(array: Floats) -> Array:
@@ -382,8 +400,7 @@ def _identifier(name: str, row: int, value: Any) -> int | str:
 
 def _refuse_fractions(name: str, array: Array) -> None:
     missing = np.isnan(array)
-    if missing.any():
-        row = int(np.argmax(missing))
+    if (row := first_true(missing)) is not None:
         raise DataError(f"{name}[{row}] is missing. Every row needs an identifier.")
     is_whole = np.isfinite(array) & (np.floor(array) == array)
     exact = is_whole & (np.abs(array) < 2.0**53)

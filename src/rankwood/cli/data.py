@@ -19,6 +19,7 @@ from rankwood.cli.options import (
     Reading,
     Seed,
     argument,
+    folder_option,
     option,
     switch,
     with_reading_options,
@@ -87,15 +88,13 @@ def bin_command(
     ] = None,
     *,
     out: Annotated[
-        Path | None, option("The folder that the result goes to.", "--out", "-o", metavar="FOLDER")
+        Path | None, folder_option("The folder that the result goes to.", "--out", "-o")
     ] = None,
     bins: Annotated[
-        Path | None,
-        option("Bin by the bins of this folder, as validation data must be.", metavar="FOLDER"),
+        Path | None, folder_option("Bin by the bins of this folder, as validation data must be.")
     ] = None,
     check: Annotated[
-        Path | None,
-        option("Compare every byte of a folder with its checksums.", metavar="FOLDER"),
+        Path | None, folder_option("Compare every byte of a folder with its checksums.")
     ] = None,
     max_bins: Annotated[int, option("Most bins of a feature.", min=2, max=255)] = 255,
     sample: Annotated[int, option("Rows that the bins are made from.", min=1)] = 200_000,

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwood._core.threads import Terminated
 from rankwood.cli import printing
-from rankwood.cli.options import NoNotices, NoProgress, argument, option, switch
+from rankwood.cli.options import (
+    NoNotices,
+    NoProgress,
+    argument,
+    folder_option,
+    option,
+    switch,
+)
 from rankwood.errors import ParameterError, RunError, counted
 
 if TYPE_CHECKING:
@@ -27,8 +34,7 @@ def experiment_command(
     file: Annotated[Path, argument("RUN.toml", "The experiment's file.")],
     *,
     out: Annotated[
-        Path | None,
-        option("The run's folder; runs/NAME by default.", "--out", "-o", metavar="FOLDER"),
+        Path | None, folder_option("The run's folder; runs/NAME by default.", "--out", "-o")
     ] = None,
     jobs: Annotated[
         int | None,
@@ -58,9 +64,8 @@ def experiment_command(
     ] = None,
     data: Annotated[
         Path | None,
-        option(
-            "The folder that has the data, wherever the file says they are: the folds, or files of the same names.",
-            metavar="FOLDER",
+        folder_option(
+            "The folder that has the data, wherever the file says they are: the folds, or files of the same names."
         ),
     ] = None,
     small: Annotated[
@@ -122,11 +127,10 @@ def report_command(
     *,
     out: Annotated[
         Path | None,
-        option(
+        folder_option(
             "Where the report goes, RUN/report by default; PAGE.html for the page alone.",
             "--out",
             "-o",
-            metavar="FOLDER",
         ),
     ] = None,
     formats: Annotated[

@@ -56,6 +56,11 @@ def file_option(text: str, *names: str) -> Any:
     return option(text, *names, metavar="FILE")
 
 
+def folder_option(text: str, *names: str) -> Any:
+    """Declare an option that takes a folder."""
+    return option(text, *names, metavar="FOLDER")
+
+
 def data_option(text: str, *names: str) -> Any:
     """Declare an option that takes data: given several times, its files are read as one."""
     return option(f"{text.removesuffix('.')}; may be repeated.", *names, metavar="DATA")
@@ -94,9 +99,7 @@ ValidationData = Annotated[list[str] | None, data_option("Validation data.")]
 StoppingData = Annotated[
     list[str] | None, data_option("Validation data, for early stopping; used whole.")
 ]
-Folds = Annotated[
-    str | None, option("Fold1, Fold2, … instead of --data and --test.", metavar="FOLDER")
-]
+Folds = Annotated[str | None, folder_option("Fold1, Fold2, … instead of --data and --test.")]
 MeasureText = Annotated[str, option("Such as ndcg@10 or map.", "--measure", "-m")]
 OnOverlap = Annotated[
     str | None,

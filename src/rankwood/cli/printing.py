@@ -281,18 +281,20 @@ class _Interval:
         self._last = time.monotonic()
 
 
+def _bar_of(*columns: Any) -> Any:
+    """A bar on standard error that goes away at the end: what is done, the bar, and then the columns given."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    described = (TextColumn("{task.description}"), BarColumn())
+    return Progress(*described, *columns, console=notices(), transient=True)
+
+
 @contextlib.contextmanager
 def _byte_bar(what: str) -> Iterator[BytesCallback]:
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import DownloadColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
     start = time.monotonic()
-    with Progress(*columns, console=notices(), transient=True, disable=False) as progress:
+    with _bar_of(DownloadColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task(f"reading {escape(what)}", total=None, visible=False)
 
         def update(done: int, total: int | None) -> None:
@@ -329,22 +331,10 @@ def _figure(measure: str, news: Any) -> str:
 
 @contextlib.contextmanager
 def _tree_bar(what: str, measure: str) -> Iterator[NewsCallback]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[figure]}"),
-    )
-    with Progress(*columns, console=notices(), transient=True) as bar:
+    figure_column = TextColumn("{task.fields[figure]}")
+    with _bar_of(MofNCompleteColumn(), TimeRemainingColumn(), figure_column) as bar:
         task = bar.add_task(escape(what), total=None, figure="")
 
         def update(news: Any) -> None:
@@ -380,16 +370,10 @@ def _finished_cell(news: Any, measure: str) -> str:
 
 @contextlib.contextmanager
 def _cell_bar(measure: str) -> Iterator[NewsCallback]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import MofNCompleteColumn, TextColumn
 
-    columns = (
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[last]}"),
-    )
-    with Progress(*columns, console=notices(), transient=True) as bar:
+    news_columns = (TextColumn("{task.fields[left]}"), TextColumn("{task.fields[last]}"))
+    with _bar_of(MofNCompleteColumn(), *news_columns) as bar:
         task = bar.add_task("cells", total=None, left="", last="")
 
         def update(news: Any) -> None:

@@ -38,6 +38,7 @@ from rankwood.cli.options import (
     estimators_of,
     features_of_all,
     file_option,
+    folder_option,
     kind_of,
     option,
     read_alike,
@@ -131,9 +132,8 @@ def convergence_command(
     test: TestData = None,
     folds: Annotated[
         str | None,
-        option(
-            "Train each --model in Fold1, Fold2, … instead, and show means over the folds.",
-            metavar="FOLDER",
+        folder_option(
+            "Train each --model in Fold1, Fold2, … instead, and show means over the folds."
         ),
     ] = None,
     measure: MeasureText = "ndcg@10",

@@ -574,10 +574,10 @@ def _lost(wins: Floats) -> Array:
 
 def _refuse_unlinked(wins: Floats, known: Array) -> None:
     """Raise for a position that shares no clicked documents with the top, directly or through others."""
-    lost = _lost(wins)
-    if lost.any():
+    lost = checks.first_true(_lost(wins))
+    if lost is not None:
         raise DataError(
-            f"position {int(known[int(np.argmax(lost))])} shares no clicked documents with others: nothing can be "
+            f"position {int(known[lost])} shares no clicked documents with others: nothing can be "
             "harvested there. Cut the lists above it, add lists of other rankers, or take method='em'."
         )
 

@@ -214,8 +214,7 @@ def _from_numbers(costs: Any, names: Sequence[str]) -> Floats:
             f"feature_costs has {array.size:,} values, but there are {len(names):,} features."
         )
     wrong = ~(np.isfinite(array) & (array >= 0))
-    if wrong.any():
-        feature = int(np.argmax(wrong))
+    if (feature := checks.first_true(wrong)) is not None:
         raise ParameterError(
             f"feature_costs: the cost of '{names[feature]}' is {float(array[feature]):g}; "
             "costs must be finite and not negative."

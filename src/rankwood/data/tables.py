@@ -626,21 +626,19 @@ def assemble(
 ) -> RankingData:
     """Ranking data from converted features and the other columns, which are checked here."""
     for name in roles.identifiers:
-        missing = _missing(ids[name])
-        if missing.any():
-            row = int(np.argmax(missing)) + first_row
-            raise DataError(f"row {row}: column '{name}' is empty. Every row needs an identifier.")
+        if (row := checks.first_true(_missing(ids[name]))) is not None:
+            raise DataError(
+                f"row {row + first_row}: column '{name}' is empty. Every row needs an identifier."
+            )
     for name, column in values.items():
         if name == roles.position:
             wrong = checks.wrong_positions(column.astype(np.float64))
-            if wrong.any():
-                row = int(np.argmax(wrong))
+            if (row := checks.first_true(wrong)) is not None:
                 said = checks.said_of_position(float(column[row]))
                 raise DataError(f"row {row + first_row}: column '{name}' is {said}")
             continue
         wrong = ~((column >= 0) & np.isfinite(column))
-        if wrong.any():
-            row = int(np.argmax(wrong))
+        if (row := checks.first_true(wrong)) is not None:
             value = float(column[row])
             what = "empty" if np.isnan(value) else f"{value:g}"
             raise DataError(
@@ -685,8 +683,7 @@ def _one_weight_per_query(name: str, weights: Array, query_ids: Array, first_row
     grouping = group_rows(query_ids)
     weight_of_query = weights[grouping.row_order[grouping.offsets[:-1]]]
     differs = weights != weight_of_query[grouping.query_of_row]
-    if differs.any():
-        row = int(np.argmax(differs))
+    if (row := checks.first_true(differs)) is not None:
         query = grouping.query_of_row[row]
         raise DataError(
             f"row {row + first_row}: column '{name}' is {float(weights[row]):g}, but "

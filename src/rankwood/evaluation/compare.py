@@ -19,7 +19,7 @@ from rankwood.data.scores import Run, scores_of_run
 from rankwood.dtypes import Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, MeasureTexts, evaluate
-from rankwood.evaluation.results import Result, Tables, show_number
+from rankwood.evaluation.results import Result, Tables, attributes, show_number
 from rankwood.evaluation.significance import (
     DEFAULT_TESTS,
     Comparison,
@@ -424,15 +424,9 @@ class ChangedQuery:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
-        return {
-            "name": self.name,
-            "query": self.query,
-            "baseline_value": self.baseline_value,
-            "value": self.value,
-            "difference": self.difference,
-            "places": self.places,
-            "moves": [{**vars(move), "places": move.places} for move in self.moves],
-        }
+        names = ("name", "query", "baseline_value", "value", "difference", "places")
+        moves = [{**vars(move), "places": move.places} for move in self.moves]
+        return {**attributes(self, *names), "moves": moves}
 
 
 def changed_queries(

@@ -22,7 +22,7 @@ from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ParameterError, UnknownName
 from rankwood.evaluation.paired_tests import NO_INTERVAL, Interval, Resampling, weighted_values
-from rankwood.evaluation.results import Result, Tables, show_number
+from rankwood.evaluation.results import Result, Tables, interval_ends, show_number
 from rankwood.measures.agreement import PooledCurve, squared_errors
 from rankwood.measures.compute import query_values
 from rankwood.measures.listwise import largest_label
@@ -204,8 +204,7 @@ class Evaluation(Result):
     def _tables(self) -> Tables:
         return {"": self.rows()}
 
-    def _footnotes(self) -> list[str]:
-        return self.notes()
+    _footnotes = notes
 
     def _records(self) -> list[dict[str, Any]]:
         """A record per segment and measure; the segment "all" is every query."""
@@ -215,8 +214,7 @@ class Evaluation(Result):
                 "segment": name,
                 "measure": text,
                 "value": result.value,
-                "low": result.interval[0],
-                "high": result.interval[1],
+                **interval_ends(result.interval),
                 "queries": result.n_queries,
                 "empty": result.n_empty,
             }

@@ -81,6 +81,17 @@ class Result:
         return tables_as_html(self._tables(), self._footnotes())
 
 
+def attributes(result: Any, *names: str) -> dict[str, Any]:
+    """What a result has under these names, as ``to_dict`` gives it."""
+    return {name: getattr(result, name) for name in names}
+
+
+def interval_ends(interval: tuple[float, float], of: str = "") -> dict[str, float]:
+    """An interval as columns of a record: ``low`` and ``high``, behind ``of``."""
+    low, high = interval
+    return {f"{of}low": low, f"{of}high": high}
+
+
 def tables_as_text(tables: Tables, footnotes: Sequence[str]) -> str:
     """Tables in plain text below each other, each under its title, and the footnotes at the end."""
     lines: list[str] = []

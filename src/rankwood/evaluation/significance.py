@@ -538,10 +538,7 @@ def _checked(values: Any) -> dict[str, Floats]:
         raise ParameterError(f"a comparison needs two names or more, got {len(values)}.")
     named: dict[str, Floats] = {}
     for name, given in values.items():
-        try:
-            array = np.asarray(given, np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"the values of '{name}' are not numbers.") from None
+        array = checks.numbers_in(given, f"the values of '{name}' are not numbers.")
         if array.ndim != 1:
             raise DataError(
                 f"the values of '{name}' must have one dimension, one value per query, got {array.ndim}."

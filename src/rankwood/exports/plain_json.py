@@ -96,7 +96,7 @@ def _read_tree(tree: dict[str, Any], builder: reading.TreeBuilder) -> None:
     n_nodes = len(columns["feature"])
     if n_nodes == 0 or any(len(column) != n_nodes for column in columns.values()):
         raise ModelError("a tree's lists of nodes are empty, or not of one length.")
-    root = len(builder.feature)
+    root = builder.n_nodes
     for number in range(n_nodes):
         threshold, value, cover, gain = (
             reading.json_number(columns[name][number], name) for name in _NUMBERS

@@ -193,7 +193,7 @@ class _Reader:
             split = self.splits.pop()
             if split["node"] is None or split["children"] != 2:
                 raise ModelError("a <split> is not complete.")
-        if name == "tree" and self.builder.roots[-1] == len(self.builder.feature):
+        if name == "tree" and self.builder.roots[-1] == len(self.builder.columns["feature"]):
             raise ModelError("a <tree> is empty.")
         return self.n_trees if name == "ensemble" else None
 

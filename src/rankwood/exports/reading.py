@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,10 @@ from rankwood.models.forest import Forest
 MOST_FEATURES = 10_000_000  # a damaged number must not allocate huge arrays
 _LEAF = -1
 _SIDES = ("left", "right", "missing")
+_KINDS_OF_ARRAYS: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("feature", *_SIDES), np.int32),
+    **dict.fromkeys(("threshold", "value", "cover", "gain"), np.float64),
+}
 
 # The left and the right child, as items still to be read, and whether missing values go left.
 Children = tuple[Any, Any, bool]
@@ -35,24 +38,22 @@ _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _SHOWN = 30
 
 
-@dataclass
 class TreeBuilder:
     """Collects nodes in any order with parents before children."""
 
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-    right: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-    cover: list[float] = field(default_factory=list)
-    gain: list[float] = field(default_factory=list)
-    roots: list[int] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in _KINDS_OF_ARRAYS}
+        self.roots: list[int] = []
+        self.weights: list[float] = []
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes were added."""
+        return len(self.columns["feature"])
 
     def start_tree(self, weight: float = 1.0) -> None:
         """Start a tree; the next node is its root."""
-        self.roots.append(len(self.feature))
+        self.roots.append(self.n_nodes)
         self.weights.append(weight)
 
     def read_tree(self, root: Any, read_node: Callable[[Any], tuple[int, Children | None]]) -> None:
@@ -93,7 +94,7 @@ class TreeBuilder:
 
     def join(self, parent: int, side: str, child: int) -> None:
         """Make ``child`` the left, right or missing child of ``parent``."""
-        getattr(self, side)[parent] = child
+        self.columns[side][parent] = child
 
     def finish(
         self,
@@ -105,14 +106,12 @@ class TreeBuilder:
         base: float = 0.0,
     ) -> FileTrees:
         """The trees as arrays."""
-        arrays: dict[str, Array] = {}
-        for name in ("feature", *_SIDES):
-            arrays[name] = np.array(getattr(self, name), np.int32)
-        for name in ("threshold", "value", "cover", "gain"):
-            arrays[name] = np.array(getattr(self, name), np.float64)
+        arrays: dict[str, Array] = {
+            name: np.array(self.columns[name], kind) for name, kind in _KINDS_OF_ARRAYS.items()
+        }
         return FileTrees(
             **arrays,
-            tree_offsets=np.array([*self.roots, len(self.feature)], np.int64),
+            tree_offsets=np.array([*self.roots, self.n_nodes], np.int64),
             tree_weights=np.array(self.weights, np.float64),
             groups=groups,
             divisor=divisor,
@@ -124,20 +123,23 @@ class TreeBuilder:
     @property
     def n_features_seen(self) -> int:
         """One more than the greatest feature that a split tests; at least 1."""
-        return max(0, *self.feature, 0) + 1 if self.feature else 1
+        return max(0, max(self.columns["feature"], default=0)) + 1
 
     def _add(self, feature: int, threshold: float, value: float, cover: float, gain: float) -> int:
         # LightGBM uses infinite thresholds to separate missing values from all others.
         if math.isnan(threshold) or threshold == -math.inf or not math.isfinite(value):
             raise ModelError(f"a node has the threshold {threshold} and the value {value}.")
-        self.feature.append(feature)
-        self.threshold.append(threshold)
-        self.value.append(value)
-        self.cover.append(cover if math.isfinite(cover) and cover > 0 else 0.0)
-        self.gain.append(gain if math.isfinite(gain) else 0.0)
-        for side in _SIDES:
-            getattr(self, side).append(0)
-        return len(self.feature) - 1
+        node = {
+            **dict.fromkeys(_SIDES, 0),
+            "feature": feature,
+            "threshold": threshold,
+            "value": value,
+            "cover": cover if math.isfinite(cover) and cover > 0 else 0.0,
+            "gain": gain if math.isfinite(gain) else 0.0,
+        }
+        for name, column in self.columns.items():
+            column.append(node[name])
+        return self.n_nodes - 1
 
 
 def into_forest(trees: FileTrees, rules: EngineRules) -> Forest:

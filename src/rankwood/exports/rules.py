@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankwood.dtypes import Array, Features, Floats
+from rankwood.models.forest import TreeArrays
 
 _BLOCK_ROWS = 1 << 15  # rows scored together; their values stay in the cache
 
@@ -78,7 +79,7 @@ class EngineRules:
 
 
 @dataclass(frozen=True, eq=False)
-class FileTrees:
+class FileTrees(TreeArrays):
     """The trees of a file: numbers as written, children as positions in the whole arrays.
 
     Parameters
@@ -95,16 +96,6 @@ class FileTrees:
         The sum is divided by ``divisor``, then ``base`` is added.
     """
 
-    feature: Array
-    threshold: Floats
-    left: Array
-    right: Array
-    missing: Array
-    value: Floats
-    cover: Floats
-    gain: Floats
-    tree_offsets: Array
-    tree_weights: Floats
     groups: tuple[int, ...] | None
     divisor: float
     base: float

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankwood._core import checks
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import ModelError, ParameterError
 from rankwood.exports.rules import short
@@ -147,8 +148,7 @@ def in_float32(numbers: Floats, what: str) -> Features:
     with np.errstate(over="ignore"):
         rounded: Features = np.asarray(numbers, np.float64).astype(np.float32)
     wrong = ~np.isfinite(rounded)
-    if wrong.any():
-        index = int(np.argmax(wrong))
+    if (index := checks.first_true(wrong)) is not None:
         raise ModelError(
             f"{what} {float(numbers[index]):g} is beyond float32, which the format is read in. "
             "Scale the labels down and train again."

@@ -172,8 +172,7 @@ class OwnLoss:
 def _refuse_hessian(gradient: Floats, hessian: Floats) -> None:
     """Raise where Newton's step is undefined: a negative hessian, or none where there is a gradient."""
     is_wrong = (hessian < 0.0) | ((hessian == 0.0) & (gradient != 0.0))
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
+    if (row := checks.first_true(is_wrong)) is not None:
         raise ParameterError(
             f"the loss's hessian[{row}] is {float(hessian[row]):g} where the gradient is "
             f"{float(gradient[row]):g}. It must be positive wherever the gradient is not 0; "

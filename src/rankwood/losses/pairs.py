@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -262,7 +262,7 @@ class NDCGBoostLoss:
         exponentials = self.lists.exponentials(scores)
         weights = np.empty(exponentials.size)
         masses = read_only(self.lists.weights * exponentials)
-        self._run(weights_of_documents, self.gains, masses, exponentials, weights)
+        self._run(weights_of_documents, PositionTerms(self.gains, masses, exponentials), weights)
         return self.lists.by_row(weights)
 
     def step(self, scores: Floats, votes: Floats) -> float:
@@ -282,8 +282,8 @@ class NDCGBoostLoss:
         masses = read_only(self.lists.weights * exponentials)
         parted = np.empty((3, exponentials.size))
         middles = np.empty(self.lists.n_lists, np.int64)
-        given = (self.lists.rows, read_only(votes), self.gains, masses, exponentials)
-        self.lists.run(part_by_vote, *given, parted, middles)
+        terms = PositionTerms(self.gains, masses, exponentials)
+        self.lists.run(part_by_vote, self.lists.rows, read_only(votes), terms, parted, middles)
         sums = np.zeros((2, exponentials.size))
         self._run(sums_over_votes, read_only(middles), read_only(parted), sums)
         return exact_sum(sums[0]), exact_sum(sums[1])
@@ -292,7 +292,8 @@ class NDCGBoostLoss:
         """``M``, with the greatest weights of rows and of queries as unit."""
         exponentials = self.lists.exponentials(scores)
         losses = np.empty(exponentials.size)
-        self._run(losses_of_documents, self.gains, self.lists.weights, exponentials, losses)
+        terms = PositionTerms(self.gains, self.lists.weights, exponentials)
+        self._run(losses_of_documents, terms, losses)
         return float(losses.sum())
 
     def _run(self, kernel: Callable[..., Any], *arguments: Any) -> None:
@@ -336,17 +337,20 @@ def ndcgboost_loss(lists: GradedLists, gain: Gain) -> NDCGBoostLoss:
 # and are vectorised, and a block of positions is summed in the same order whatever the blocks.
 
 
+class PositionTerms(NamedTuple):
+    """What the document at each position brings into a sum over pairs."""
+
+    gains: Array
+    masses: Array  # its weight, times its exponential where the sum wants it
+    exponentials: Array
+
+
 @kernel
 def weights_of_documents(
-    first: int,
-    last: int,
-    offsets: Array,
-    gains: Array,
-    masses: Array,
-    exponentials: Array,
-    weights: Array,
+    first: int, last: int, offsets: Array, terms: PositionTerms, weights: Array
 ) -> None:
     """``Σ_j (g_i - g_j) θ_ij`` of the positions ``first`` to ``last``; documents of equal gain add nothing."""
+    gains, masses, exponentials = terms
     query = np.searchsorted(offsets, first, side="right") - 1
     while query < offsets.size - 1 and offsets[query] < last:
         end = offsets[query + 1]
@@ -397,13 +401,12 @@ def part_by_vote(
     offsets: Array,
     rows: Array,
     votes: Array,
-    gains: Array,
-    masses: Array,
-    exponentials: Array,
+    terms: PositionTerms,
     parted: Array,
     middles: Array,
 ) -> None:
     """Gain, mass and exponential of each list's documents, those with vote 1 first; where the others begin."""
+    gains, masses, exponentials = terms
     for query in range(first, last):
         begin = offsets[query]
         end = offsets[query + 1]
@@ -463,15 +466,10 @@ def part(
 
 @kernel
 def losses_of_documents(
-    first: int,
-    last: int,
-    offsets: Array,
-    gains: Array,
-    weights: Array,
-    exponentials: Array,
-    losses: Array,
+    first: int, last: int, offsets: Array, terms: PositionTerms, losses: Array
 ) -> None:
     """Each position's term of M: its gain times Σ_{j≠i} 1 / (1 + exp(F_i - F_j))."""
+    gains, weights, exponentials = terms
     query = np.searchsorted(offsets, first, side="right") - 1
     while query < offsets.size - 1 and offsets[query] < last:
         low = max(first, offsets[query])

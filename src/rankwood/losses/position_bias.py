@@ -111,8 +111,7 @@ class Propensities:
         if self.positions.size == 0 or (np.diff(self.positions) <= 0).any():
             raise DataError("a position bias needs a value for at least one position, each once.")
         wrong = (self.slope <= 0) | ~np.isfinite(self.slope) | (self.offset < 0)
-        if wrong.any():
-            place = int(np.argmax(wrong))
+        if (place := checks.first_true(wrong)) is not None:
             raise DataError(
                 f"the bias of position {int(self.positions[place])} is {self.slope[place]:g}"
                 f"{f' and {self.offset[place]:g}' if self.offset.any() else ''}: chances are above 0."
@@ -212,8 +211,7 @@ def positions_of(data: RankingData, what: str = "position_bias") -> Array:
             "position= (--position)."
         )
     wrong = data.labels > 1.0
-    if wrong.any():
-        row = int(np.argmax(wrong))
+    if (row := checks.first_true(wrong)) is not None:
         raise DataError(
             f"labels[{row}] is {float(data.labels[row]):g}: with {what}, labels are clicks, 0 or 1, or clicks out of "
             "impressions."

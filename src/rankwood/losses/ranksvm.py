@@ -204,10 +204,10 @@ class PairSums(NamedTuple):
 
 
 @kernel
-def enter(grade: int, mass: float, value: float, trees: Array, last: int) -> None:
-    """Add a document to the Fenwick trees of grades 1 to ``last``."""
+def enter(grade: int, mass: float, value: float, trees: Array) -> None:
+    """Add a document to the Fenwick trees, which have a place for each grade from 1."""
     amount = mass * value
-    while grade <= last:
+    while grade < trees.shape[1]:
         trees[0, grade] += mass
         trees[1, grade] += amount
         grade += grade & -grade
@@ -227,7 +227,6 @@ def up_to(grade: int, tree: Array) -> float:
 def add_worse(begin: int, end: int, documents: RankedGrades, sums: PairSums) -> float:
     """Add the active pairs of each document of a query as the better one; returns the weight of all active pairs."""
     order, scores, grades, masses = documents
-    n_grades = sums.trees.shape[1] - 1
     sums.trees[:] = 0.0
     n_active = 0.0
     reach = begin
@@ -235,7 +234,7 @@ def add_worse(begin: int, end: int, documents: RankedGrades, sums: PairSums) -> 
         better = order[rank]
         while reach < end and scores[better] - scores[order[reach]] < MARGIN:
             worse = order[reach]
-            enter(grades[worse], masses[worse], sums.vector[worse], sums.trees, n_grades)
+            enter(grades[worse], masses[worse], sums.vector[worse], sums.trees)
             reach += 1
         mass = add_entered(better, grades[better] - 1, sums)
         sums.balance[better] -= mass
@@ -255,7 +254,7 @@ def add_better(begin: int, end: int, documents: RankedGrades, sums: PairSums) ->
         while reach >= begin and scores[order[reach]] - scores[worse] < MARGIN:
             better = order[reach]
             grade = n_grades + 1 - grades[better]
-            enter(grade, masses[better], sums.vector[better], sums.trees, n_grades)
+            enter(grade, masses[better], sums.vector[better], sums.trees)
             reach -= 1
         sums.balance[worse] += add_entered(worse, n_grades - grades[worse], sums)
 

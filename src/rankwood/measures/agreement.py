@@ -13,6 +13,7 @@ untied in label). It needs at least two different scores and two different label
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,21 +39,22 @@ def query_areas(measure: Measure, lists: Lists) -> QueryValues:
     positions = lists.ranking().order
     sizes = checks.read_only(np.diff(lists.offsets))
     relevance = (lists.labels >= threshold).astype(np.float64)
-    low, high = measure.rates
+    curves = RocCurves(
+        checks.read_only(lists.scores[positions]),
+        checks.read_only(relevance[positions]),
+        checks.read_only(np.zeros(relevance.size, np.int64)),
+        checks.read_only(positives.astype(np.float64)),
+        checks.read_only((sizes - positives).astype(np.float64)),
+    )
     areas = np.empty(lists.n_queries, np.float64)
     run_queries(
         areas_of_lists,
         lists.n_queries,
         lists.offsets[:-1],
         sizes,
-        checks.read_only(lists.scores[positions]),
-        checks.read_only(relevance[positions]),
-        checks.read_only(np.zeros(relevance.size, np.int64)),
+        curves,
         checks.read_only(np.ones(1)),
-        checks.read_only(positives.astype(np.float64)),
-        checks.read_only((sizes - positives).astype(np.float64)),
-        low,
-        high,
+        measure.rates,
         areas,
         n_threads=lists.n_threads,
         n_ranked=positions.size,
@@ -115,16 +117,19 @@ class PooledCurve:
         # not `weights @ ...`: a BLAS may add in another order with another number of rows or threads
         positives = np.einsum("rq,q->r", weights, self.positives)
         negatives = np.einsum("rq,q->r", weights, self.negatives)
-        threads.run_blocks(
-            areas_of_resamples,
-            len(weights),
+        curves = RocCurves(
             self.scores,
             self.relevance,
             self.queries,
-            checks.read_only(weights),
             checks.read_only(positives),
             checks.read_only(negatives),
-            *rates,
+        )
+        threads.run_blocks(
+            areas_of_resamples,
+            len(weights),
+            curves,
+            checks.read_only(weights),
+            rates,
             areas,
             n_threads=self.n_threads,
         )
@@ -134,6 +139,16 @@ class PooledCurve:
 def _sums(queries: Rows, values: Floats, n_queries: int) -> Floats:
     sums = np.bincount(queries, values, n_queries)
     return sums.astype(np.float64)  # they are integers if there are no documents
+
+
+class RocCurves(NamedTuple):
+    """Documents by descending score, and the sums of the ROC curves through them, one per list or per resample."""
+
+    ranked_scores: Array
+    ranked_relevance: Array
+    ranked_units: Array
+    positives: Array
+    negatives: Array
 
 
 # Kernels. The ROC curve goes through the documents by descending score: a step up for a relevant one, a step right for
@@ -158,37 +173,35 @@ def clipped_trapezoid(
 
 @kernel
 def roc_area(
-    ranked_scores: Array,
-    ranked_relevance: Array,
-    ranked_units: Array,
+    curves: RocCurves,
+    number: int,
+    begin: int,
+    stop: int,
     weights: Array,
-    positives: float,
-    negatives: float,
-    low: float,
-    high: float,
+    rates: tuple[float, float],
 ) -> float:
-    """Area between two false-positive rates; NaN without positives or negatives."""
+    """Area of one curve, through ranks ``begin`` to ``stop``, between two rates; NaN without positives or negatives."""
+    scores, relevance, units = curves.ranked_scores, curves.ranked_relevance, curves.ranked_units
+    positives, negatives = curves.positives[number], curves.negatives[number]
     if positives <= 0.0 or negatives <= 0.0:
         return float("nan")
-    begin = low * negatives
-    end = high * negatives
-    last = ranked_scores.size - 1
+    low, high = rates[0] * negatives, rates[1] * negatives
     area = 0.0
     true = 0.0
     false = 0.0
     new_true = 0.0
     new_false = 0.0
-    for rank in range(ranked_scores.size):
-        weight = weights[ranked_units[rank]]
-        new_true += weight * ranked_relevance[rank]
-        new_false += weight * (1.0 - ranked_relevance[rank])
-        if rank == last or ranked_scores[rank + 1] != ranked_scores[rank]:
-            area += clipped_trapezoid(false, new_false, true, new_true, begin, end)
+    for rank in range(begin, stop):
+        weight = weights[units[rank]]
+        new_true += weight * relevance[rank]
+        new_false += weight * (1.0 - relevance[rank])
+        if rank == stop - 1 or scores[rank + 1] != scores[rank]:
+            area += clipped_trapezoid(false, new_false, true, new_true, low, high)
             true = new_true
             false = new_false
-            if false >= end:
+            if false >= high:
                 break
-    return area / (positives * negatives)
+    return area / (positives * negatives)  # type: ignore[no-any-return]
 
 
 @kernel
@@ -197,58 +210,30 @@ def areas_of_lists(
     last: int,
     starts: Array,
     lengths: Array,
-    ranked_scores: Array,
-    ranked_relevance: Array,
-    ranked_units: Array,
+    curves: RocCurves,
     weights: Array,
-    positives: Array,
-    negatives: Array,
-    low: float,
-    high: float,
+    rates: tuple[float, float],
     areas: Array,
 ) -> None:
     """The area of each list on its own."""
     for query in range(first, last):
         begin = starts[query]
-        end = begin + lengths[query]
-        areas[query] = roc_area(
-            ranked_scores[begin:end],
-            ranked_relevance[begin:end],
-            ranked_units[begin:end],
-            weights,
-            positives[query],
-            negatives[query],
-            low,
-            high,
-        )
+        areas[query] = roc_area(curves, query, begin, begin + lengths[query], weights, rates)
 
 
 @kernel
 def areas_of_resamples(
     first: int,
     last: int,
-    ranked_scores: Array,
-    ranked_relevance: Array,
-    ranked_units: Array,
+    curves: RocCurves,
     weights: Array,
-    positives: Array,
-    negatives: Array,
-    low: float,
-    high: float,
+    rates: tuple[float, float],
     areas: Array,
 ) -> None:
     """The area of all documents together, once for each row of ``weights`` (resamples × units)."""
+    n_documents = curves.ranked_scores.size
     for resample in range(first, last):
-        areas[resample] = roc_area(
-            ranked_scores,
-            ranked_relevance,
-            ranked_units,
-            weights[resample],
-            positives[resample],
-            negatives[resample],
-            low,
-            high,
-        )
+        areas[resample] = roc_area(curves, resample, 0, n_documents, weights[resample], rates)
 
 
 def tau(measure: Measure, lists: Lists) -> QueryValues:  # noqa: ARG001 - one form for all measures

@@ -20,6 +20,7 @@ count from 1.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,18 +47,24 @@ LINEAR, EXPONENTIAL, TABLE = 0, 1, 2  # kinds of gain, for the kernels
 _ANY_GAIN = float(np.finfo(np.float64).smallest_subnormal)
 
 
+class GainTable(NamedTuple):
+    """How labels become gains, in the form the kernels take: a kind, and the gains of the labels 0, 1, 2, ..."""
+
+    kind: int
+    table: Array
+
+
 class GainRule:
-    """How labels become gains, in the form the kernels take."""
+    """How labels become gains."""
 
     def __init__(self, gain: Gain) -> None:
         self.gain = gain
         if isinstance(gain, tuple):
-            self.kind = TABLE
-            table = np.array(gain, np.float64)
+            kind, table = TABLE, np.array(gain, np.float64)
         else:
-            self.kind = LINEAR if gain == "linear" else EXPONENTIAL
+            kind = LINEAR if gain == "linear" else EXPONENTIAL
             table = np.exp2(np.arange(64.0)) - 1.0
-        self.table = checks.read_only(table)
+        self.table = GainTable(kind, checks.read_only(table))
 
     def check(self, lists: Lists) -> None:
         """Refuse labels that have no gain under this rule."""
@@ -78,7 +85,6 @@ class GainRule:
             gains_of_labels,
             lists.offsets,
             lists.labels,
-            self.kind,
             self.table,
             gains,
             n_threads=lists.n_threads,
@@ -103,8 +109,7 @@ class GainRule:
 def _refuse_labels_outside(table: tuple[float, ...], lists: Lists) -> None:
     labels = lists.labels
     unknown = (labels != np.floor(labels)) | (labels >= len(table))
-    if unknown.any():
-        position = int(np.argmax(unknown))
+    if (position := checks.first_true(unknown)) is not None:
         raise DataError(
             f"labels[{lists.row(position)}] is {float(labels[position]):g}, but the gain table has the "
             f"labels 0 to {len(table) - 1} only. Lengthen it, or use gain=exponential or gain=linear."
@@ -135,7 +140,6 @@ def sums_over_ranks(
         ranking,
         lists,
         labels,
-        gain.kind,
         gain.table,
         rank_weights,
         sums,
@@ -143,49 +147,53 @@ def sums_over_ranks(
     return sums
 
 
-# Kernels. ``kind`` says how a label becomes a gain; ``table`` holds the gains of the labels 0, 1, 2, ...
+# Kernels.
 
 
 @kernel
-def gain_of(label: float, kind: int, table: Array) -> float:
+def gain_of(label: float, gain: GainTable) -> float:
     """The gain of one label. Whole labels are looked up: a power costs twenty times as much."""
-    if kind == LINEAR:
+    if gain.kind == LINEAR:
         return label
-    if label < table.size:
+    if label < gain.table.size:
         whole = int(label)
         if whole == label:
-            return table[whole]  # type: ignore[no-any-return]
+            return gain.table[whole]  # type: ignore[no-any-return]
     return 2.0**label - 1.0  # type: ignore[no-any-return]
 
 
 @kernel
 def gains_of_labels(
-    first: int, last: int, offsets: Array, labels: Array, kind: int, table: Array, gains: Array
+    first: int, last: int, offsets: Array, labels: Array, gain: GainTable, gains: Array
 ) -> None:
     """The gain of every document."""
     for position in range(offsets[first], offsets[last]):
-        gains[position] = gain_of(labels[position], kind, table)
+        gains[position] = gain_of(labels[position], gain)
+
+
+@kernel
+def shown(ranking: Ranking, query: int) -> Array:
+    """The positions of the documents that a query shows, best first."""
+    start = ranking.starts[query]
+    return ranking.order[start : start + ranking.lengths[query]]
 
 
 @kernel
 def discounted_sums(
     first: int,
     last: int,
-    starts: Array,
-    lengths: Array,
-    order: Array,
+    ranking: Ranking,
     labels: Array,
-    kind: int,
-    table: Array,
+    gain: GainTable,
     discounts: Array,
     sums: Array,
 ) -> None:
     """Each query's sum over ranks of gain times discount."""
     for query in range(first, last):
+        documents = shown(ranking, query)
         total = 0.0
-        for rank in range(lengths[query]):
-            label = labels[order[starts[query] + rank]]
-            total += gain_of(label, kind, table) * discounts[rank]
+        for rank in range(documents.size):
+            total += gain_of(labels[documents[rank]], gain) * discounts[rank]
         sums[query] = total
 
 
@@ -405,7 +413,6 @@ def err(measure: Measure, lists: Lists) -> QueryValues:
         ranking,
         lists,
         lists.labels,
-        gain.kind,
         gain.table,
         scale,
         values,
@@ -428,8 +435,7 @@ def rbp(measure: Measure, lists: Lists) -> QueryValues:
     return QueryValues(sums / largest if largest > 0 else np.zeros_like(sums), is_empty)
 
 
-# Kernels. A document is relevant when its label reaches ``threshold``. ``order[starts[q] : starts[q] + lengths[q]]``
-# are the positions of query ``q``'s documents, best first.
+# Kernels. A document is relevant when its label reaches ``threshold``.
 
 
 @kernel
@@ -449,9 +455,7 @@ def count_relevant(
 def sum_precisions(
     first: int,
     last: int,
-    starts: Array,
-    lengths: Array,
-    order: Array,
+    ranking: Ranking,
     labels: Array,
     threshold: float,
     hits: Array,
@@ -459,10 +463,11 @@ def sum_precisions(
 ) -> None:
     """Relevant documents shown, and the sum of the precisions at their ranks."""
     for query in range(first, last):
+        documents = shown(ranking, query)
         n_hits = 0
         total = 0.0
-        for rank in range(lengths[query]):
-            is_hit = int(labels[order[starts[query] + rank]] >= threshold)
+        for rank in range(documents.size):
+            is_hit = int(labels[documents[rank]] >= threshold)
             n_hits += is_hit
             total += is_hit * (n_hits / (rank + 1))  # a branch would be guessed wrong half the time
         hits[query] = n_hits
@@ -473,18 +478,17 @@ def sum_precisions(
 def reciprocal_ranks(
     first: int,
     last: int,
-    starts: Array,
-    lengths: Array,
-    order: Array,
+    ranking: Ranking,
     labels: Array,
     threshold: float,
     reciprocals: Array,
 ) -> None:
     """One over the rank of the first relevant document shown; 0 if there is none."""
     for query in range(first, last):
+        documents = shown(ranking, query)
         reciprocals[query] = 0.0
-        for rank in range(lengths[query]):
-            if labels[order[starts[query] + rank]] >= threshold:
+        for rank in range(documents.size):
+            if labels[documents[rank]] >= threshold:
                 reciprocals[query] = 1.0 / (rank + 1)
                 break
 
@@ -493,21 +497,19 @@ def reciprocal_ranks(
 def expected_reciprocal_ranks(
     first: int,
     last: int,
-    starts: Array,
-    lengths: Array,
-    order: Array,
+    ranking: Ranking,
     labels: Array,
-    kind: int,
-    table: Array,
+    gain: GainTable,
     scale: float,
     expectations: Array,
 ) -> None:
     """The mean of 1 / rank where a reader stops: at a document with probability gain · scale."""
     for query in range(first, last):
+        documents = shown(ranking, query)
         still_reading = 1.0
         total = 0.0
-        for rank in range(lengths[query]):
-            stops = gain_of(labels[order[starts[query] + rank]], kind, table) * scale
+        for rank in range(documents.size):
+            stops = gain_of(labels[documents[rank]], gain) * scale
             total += still_reading * stops / (rank + 1)
             still_reading *= 1.0 - stops
         expectations[query] = total

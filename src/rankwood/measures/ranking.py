@@ -17,8 +17,8 @@ Terms
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,17 +51,17 @@ UNJUDGED = ("as_zero", "condense")
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Positions of each query's documents, best first, up to a cut-off."""
+class Ranking(NamedTuple):
+    """Positions of each query's documents, best first, up to a cut-off; kernels take it as it is."""
 
     order: Rows
     starts: Rows
     lengths: Rows
 
-    def cut(self, longest: Any) -> Ranking:
-        """The same lists, none longer than ``longest``: a number, or one number per query."""
-        return replace(self, lengths=checks.read_only(np.minimum(self.lengths, longest)))
+
+def cut(ranking: Ranking, longest: Any) -> Ranking:
+    """The same lists, none longer than ``longest``: a number, or one number per query."""
+    return ranking._replace(lengths=checks.read_only(np.minimum(ranking.lengths, longest)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Lists:
 
     def ranking(self, cutoff: int | None = None) -> Ranking:
         """The retrieved documents by descending score, up to ``cutoff``."""
-        return self._ranked("score", self.scores, cutoff).cut(self.listed)
+        return cut(self._ranked("score", self.scores, cutoff), self.listed)
 
     def forget_rankings(self) -> None:
         """Free the rankings made so far; they are made again when they are asked for."""
@@ -115,7 +115,7 @@ class Lists:
         if name not in self._whole:
             self._whole[name] = order(values, self.offsets, self.n_threads)
         whole = self._whole[name]
-        return whole if cutoff is None else whole.cut(cutoff)
+        return whole if cutoff is None else cut(whole, cutoff)
 
 
 def order(values: Floats, offsets: Rows, n_threads: int | None = None) -> Ranking:
@@ -169,15 +169,14 @@ def average_over_ties(values: Floats, lists: Lists, cutoff: int | None) -> tuple
     run_lists(
         average_ties,
         lists.offsets,
-        ranking.lengths,
-        ranking.order,
+        ranking,
         lists.scores,
         ranked,
         n_threads=lists.n_threads,
     )
-    in_order = replace(ranking, order=checks.read_only(np.arange(ranked.size)))
+    in_order = ranking._replace(order=checks.read_only(np.arange(ranked.size)))
     if cutoff is not None:
-        in_order = in_order.cut(cutoff)
+        in_order = cut(in_order, cutoff)
     return in_order, checks.read_only(ranked)
 
 
@@ -197,12 +196,11 @@ def run_queries(
 def run_rankings(
     kernel: Callable[..., Any], ranking: Ranking, lists: Lists, *arguments: Any
 ) -> None:
-    """Run ``kernel(first, last, starts, lengths, order, ...)`` over blocks of queries."""
-    ranked = (ranking.starts, ranking.lengths, ranking.order)
+    """Run ``kernel(first, last, ranking, ...)`` over blocks of queries."""
     run_queries(
         kernel,
         lists.n_queries,
-        *ranked,
+        ranking,
         *arguments,
         n_threads=lists.n_threads,
         n_ranked=ranking.order.size,
@@ -426,15 +424,10 @@ def top_lists(
 
 @kernel
 def average_ties(
-    first: int,
-    last: int,
-    offsets: Array,
-    lengths: Array,
-    order: Array,
-    scores: Array,
-    values: Array,
+    first: int, last: int, offsets: Array, ranking: Ranking, scores: Array, values: Array
 ) -> None:
     """Replace the ranked ``values`` of documents with equal scores by their mean, in place."""
+    order, _, lengths = ranking
     for query in range(first, last):
         begin = offsets[query]
         list_end = begin + lengths[query]

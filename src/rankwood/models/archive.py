@@ -24,12 +24,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.models import validate
 from rankwood.models.forest import Forest
-from rankwood.models.validate import is_unicode
 
 DOCUMENT = "model.json"
 DTYPES = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
@@ -350,7 +350,9 @@ def _read_document(
         _refuse(path, f"has a {DOCUMENT} that is no object")
     if _is_deep(document):
         _refuse(path, f"has a {DOCUMENT} nested more than {_MOST_LEVELS} levels deep")
-    if _HALF_A_CHARACTER.search(text) and not is_unicode(json.dumps(document, ensure_ascii=False)):
+    if _HALF_A_CHARACTER.search(text) and not checks.is_unicode(
+        json.dumps(document, ensure_ascii=False)
+    ):
         _refuse(path, f"has a {DOCUMENT} with half a character (a lone surrogate)")
     return document
 

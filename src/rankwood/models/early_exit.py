@@ -310,6 +310,14 @@ class Journey:
 
     def _count_paths(self, first: int, last: int) -> None:
         forest = self.forest
+        trees = TestedNodes(
+            forest.feature,
+            forest.threshold,
+            forest.left,
+            forest.right,
+            forest.missing,
+            forest.tree_offsets,
+        )
         threads.run_blocks(
             add_paths,
             self.rows.size,
@@ -317,12 +325,7 @@ class Journey:
             first,
             last,
             checks.read_only(self.source.matrix),
-            forest.feature,
-            forest.threshold,
-            forest.left,
-            forest.right,
-            forest.missing,
-            forest.tree_offsets,
+            trees,
             self.costs,
             self.is_seen,
             self.path_cost,
@@ -354,6 +357,17 @@ class Trees(NamedTuple):
     packed: Array
     left_shift: int
     values: Array
+
+
+class TestedNodes(NamedTuple):
+    """The nodes of a forest and what they test, as a ``Forest`` has them."""
+
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    missing: Array
+    offsets: Array
 
 
 class Exits(NamedTuple):
@@ -538,17 +552,13 @@ def add_paths(
     first_tree: int,
     last_tree: int,
     matrix: Array,
-    feature: Array,
-    threshold: Array,
-    left: Array,
-    right: Array,
-    missing: Array,
-    offsets: Array,
+    trees: TestedNodes,
     costs: Array,
     is_seen: Array,
     cost_of_row: Array,
 ) -> None:
     """Walk ``rows[first:last]`` down some trees; a feature tested for the first time adds its cost to the row's."""
+    feature, threshold, left, right, missing, offsets = trees
     for index in range(first, last):
         row = rows[index]
         for tree in range(first_tree, last_tree):

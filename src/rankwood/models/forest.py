@@ -36,7 +36,23 @@ NEVER = np.iinfo(np.int64).max  # first use of a feature that no tree splits on
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forest:
+class TreeArrays:
+    """The nodes of trees, concatenated in parallel arrays, and the weights of the trees; see ``Forest``."""
+
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    missing: Array
+    value: Floats
+    cover: Floats
+    gain: Floats
+    tree_offsets: Array
+    tree_weights: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forest(TreeArrays):
     """Trees, concatenated in parallel arrays.
 
     A document goes to ``left[node]`` when ``value <= threshold[node]``, to ``missing[node]`` when the value is NaN,
@@ -70,25 +86,14 @@ class Forest:
     All arrays are checked and read-only. Two forests are equal if all their fields are.
     """
 
-    feature: Array
-    threshold: Array
-    left: Array
-    right: Array
-    missing: Array
-    value: Floats
-    cover: Floats
-    gain: Floats
-    tree_offsets: Array
-    tree_weights: Floats
     base: float
     average: bool
     n_features: int
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        validate.freeze_arrays(self, validate.ARRAYS)
+        validate.freeze(self, validate.ARRAYS)
         object.__setattr__(self, "base", validate.finite_number("base", self.base))
-        validate.freeze_names(self)
         self.check()
 
     @classmethod
@@ -455,8 +460,7 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
             array = given.astype(dtype)
         wrong = ~((array == given) | ((array != array) & (given != given)))  # noqa: PLR0124 - NaN
-        if wrong.any():
-            node = int(np.argmax(wrong))
+        if (node := checks.first_true(wrong)) is not None:
             raise ModelError(
                 f"tree {number}, node {node}: {name} {given[node].item()!r} cannot be kept as "
                 f"{np.dtype(dtype)} without a change."

@@ -22,18 +22,18 @@ from rankwood._core.jit import borrowing, kernel
 from rankwood.data.letor.parse import (
     BLANK,
     CARRIAGE_RETURN,
-    DOT,
     EXACT,
     LINE_FEED,
     MINUS,
     NEAR,
-    NINE,
     NULL_LETTERS,
     PADDING,
     POWERS_OF_TEN,
     TAB,
     ZERO,
     byte_at,
+    read_decimals,
+    read_digits,
     read_number,
 )
 from rankwood.dtypes import FEATURE, Array, Bytes, Features, Rows
@@ -340,21 +340,12 @@ def read_json_number(text: Bytes, begin: int) -> tuple[int, float]:
         return 0, 0.0
     position = first + 1
     if mantissa > 0:  # a number of several digits does not begin with 0
-        while ZERO <= byte_at(text, position) <= NINE:
-            mantissa = mantissa * 10 + (byte_at(text, position) - ZERO)
-            position += 1
-    n_digits = position - first
-    n_decimals = 0
-    if byte_at(text, position) == DOT:
-        first = position + 1
-        position = first
-        while ZERO <= byte_at(text, position) <= NINE:
-            mantissa = mantissa * 10 + (byte_at(text, position) - ZERO)
-            position += 1
-        n_decimals = position - first
-        if n_decimals == 0:
-            return 0, 0.0
-        n_digits += n_decimals
+        position, mantissa = read_digits(text, position, mantissa)
+    end = position
+    position, mantissa, n_decimals = read_decimals(text, position, mantissa)
+    if n_decimals == 0 and position > end:  # a dot without digits
+        return 0, 0.0
+    n_digits = end - first + n_decimals
     if n_digits <= EXACT_DIGITS and byte_at(text, position) | 32 != EXPONENT:
         value = float(mantissa) / POWERS_OF_TEN[n_decimals]
         return position, -value if is_negative else value

@@ -64,9 +64,8 @@ class LinearModel:
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        validate.freeze_arrays(self, ARRAYS)
+        validate.freeze(self, ARRAYS)
         object.__setattr__(self, "intercept", validate.finite_number("intercept", self.intercept))
-        validate.freeze_names(self)
         self.check()
 
     def check(self) -> None:
@@ -227,8 +226,7 @@ def _moments(features: Features, centre: Floats, weights: Floats, n_threads: int
 def _refuse_infinite(features: Features, weights: Floats, moments: Floats) -> None:
     is_present = moments[WEIGHT_SUM] > 0
     is_infinite = is_present & (np.isinf(moments[LEAST]) | np.isinf(moments[GREATEST]))
-    if is_infinite.any():
-        feature = int(np.argmax(is_infinite))
+    if (feature := checks.first_true(is_infinite)) is not None:
         row = int(np.argmax(np.isinf(features[:, feature]) & (weights > 0)))
         raise DataError(
             f"features[{row}, {feature}] is {float(features[row, feature])}: a linear model needs "

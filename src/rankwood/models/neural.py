@@ -64,8 +64,7 @@ class NeuralModel:
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        validate.freeze_arrays(self, ARRAYS)
-        validate.freeze_names(self)
+        validate.freeze(self, ARRAYS)
         self.check()
 
     def check(self) -> None:

@@ -165,6 +165,12 @@ def check_arrays(rules: Mapping[str, ArrayRule], arrays: Mapping[str, Array]) ->
         rule.check(name, arrays[name])
 
 
+def freeze(model: Any, dtypes: Mapping[str, type[np.generic]]) -> None:
+    """Make what a frozen dataclass was given its own: checked, read-only arrays, and a tuple of feature names."""
+    freeze_arrays(model, dtypes)
+    freeze_names(model)
+
+
 def freeze_arrays(model: Any, dtypes: Mapping[str, type[np.generic]]) -> None:
     """Replace the named arrays of a frozen dataclass by checked, read-only ones."""
     for name, dtype in dtypes.items():
@@ -235,7 +241,7 @@ def check_names(names: tuple[str, ...] | None, n_features: int) -> None:
     """Raise unless there are no names at all, or one for each feature, all different."""
     if names is None:
         return
-    if not all(isinstance(name, str) and is_unicode(name) for name in names):
+    if not all(isinstance(name, str) and checks.is_unicode(name) for name in names):
         raise ModelError("feature_names must be texts of whole characters.")
     if len(names) != n_features:
         raise ModelError(
@@ -243,15 +249,6 @@ def check_names(names: tuple[str, ...] | None, n_features: int) -> None:
         )
     if len(set(names)) != len(names):
         raise ModelError("feature_names has a name more than once; names must differ.")
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written; JSON may hold half a character (a lone surrogate), which cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_scalars(forest: Forest) -> None:
@@ -293,16 +290,14 @@ def _check_leaves(forest: Forest) -> None:
     is_leaf = forest.feature < 0
     for name in ("threshold", "left", "right", "missing", "gain"):
         wrong = is_leaf & (getattr(forest, name) != 0)
-        if wrong.any():
-            node = int(np.argmax(wrong))
+        if (node := checks.first_true(wrong)) is not None:
             raise ModelError(f"node {node} is a leaf (feature -1), so its {name} must be 0.")
 
 
 def _check_splits(forest: Forest) -> None:
     feature = forest.feature
     wrong = (feature < -1) | (feature >= forest.n_features)
-    if wrong.any():
-        node = int(np.argmax(wrong))
+    if (node := checks.first_true(wrong)) is not None:
         raise ModelError(
             f"node {node} tests feature {int(feature[node])}, "
             f"but features run from 0 to {forest.n_features - 1:,}."
@@ -312,8 +307,7 @@ def _check_splits(forest: Forest) -> None:
     for name in ("left", "right", "missing"):
         child = getattr(forest, name)[inner]
         wrong = (child <= inner) | (child >= ends)
-        if wrong.any():
-            index = int(np.argmax(wrong))
+        if (index := checks.first_true(wrong)) is not None:
             raise ModelError(
                 f"node {int(inner[index])}: its {name} child {int(child[index])} must stand after "
                 f"it in the same tree, which ends before node {int(ends[index])}."
@@ -332,8 +326,7 @@ def _check_parents(forest: Forest) -> None:
     parents = np.bincount(np.concatenate([left, right, third]), minlength=forest.n_nodes)
     parents[forest.tree_offsets[:-1]] += 1  # a root needs no parent
     wrong = parents != 1
-    if wrong.any():
-        node = int(np.argmax(wrong))
+    if (node := checks.first_true(wrong)) is not None:
         parents_found = "no parent" if parents[node] == 0 else "more than one parent"
         raise ModelError(f"node {node} has {parents_found}; every node but a root has exactly one.")
 

@@ -204,7 +204,17 @@ class RoundRanker(Ranker):
             codes = codes_of(valid, train, self.n_threads)
             of_start = None if train.starts is None else next(iter(train.starts.valid.values()))
             validation = Validation(valid, codes, measure, of_valid, plan.n_threads, of_start)
-        return BoostingState(trees, runs, validation, stopping, train.starts)
+        state = BoostingState(trees, runs, validation, stopping, train.starts)
+        return self._completed(state, train, plan)
+
+    def _completed(
+        self,
+        state: BoostingState,
+        train: TrainingSet,  # noqa: ARG002 - for subclasses
+        plan: BoostingPlan,  # noqa: ARG002
+    ) -> BoostingState:
+        """The state with what else the loop needs of the start."""
+        return state
 
     def _tree_weight(self, plan: BoostingPlan) -> float:
         """The weight of a tree in the model, unless the loop chooses one for each tree."""
@@ -440,15 +450,9 @@ class Dropping(Startable):
     dropout: float = parameter(default=0.0, kw_only=True)
     skip_dropout: float = parameter(default=0.0, kw_only=True)
 
-    def _state(
-        self,
-        train: TrainingSet,
-        valid: RankingData | None,
-        plan: BoostingPlan,
-        base: float,
-        earlier: Forest | None,
+    def _completed(
+        self, state: BoostingState, train: TrainingSet, plan: BoostingPlan
     ) -> BoostingState:
-        state = super()._state(train, valid, plan, base, earlier)
         if self.dropout == 0.0:
             return state
         if not plan.engine.knows_leaves:
@@ -457,6 +461,7 @@ class Dropping(Startable):
                 "dropout=0, or train on data in memory or in a folder (rankwood.open_binned)."
             )
         dropout = Dropout(self.dropout, self.skip_dropout, plan.learning_rate, self.seed)
+        earlier = state.trees.earlier
         n_trees = 0 if earlier is None else earlier.n_trees
         if earlier is not None and (earlier.tree_weights != dropout.weights(n_trees)).any():
             raise ParameterError(
@@ -464,6 +469,7 @@ class Dropping(Startable):
                 "set warm_start=False to start afresh."
             )
         start = state.trees.base
+        valid = None if state.validation is None else state.validation.data
         return DropoutState(
             **vars(state),
             dropout=dropout,

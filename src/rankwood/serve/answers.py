@@ -100,6 +100,19 @@ FeatureValues = Annotated[
 ]
 
 
+Item = TypeVar("Item")
+FirstError = Annotated[list[Item], Field(fail_fast=True)]  # of which one error is named, not all
+ModelName = Annotated[
+    str | None, Field(description="Which model; may be left out where one is served.")
+]
+QueryId = Annotated[Id | None, Field(description="Given back in the answer.")]
+OfOneQuery = Annotated[FirstError[Item] | None, Field(description="Of one query.")]
+OfSeveralQueries = Annotated[
+    FirstError[Item] | None,
+    Field(description="Instead of documents: several queries, each with its own."),
+]
+
+
 @dataclass(frozen=True)
 class RequestLimits:
     """The limits of the service, and what it does with what is left out."""
@@ -135,33 +148,26 @@ class UnnamedOfQuery(BaseModel):
     """The documents of one query, to be scored."""
 
     model_config = ConfigDict(extra="forbid")
-    query_id: Annotated[Id | None, Field(description="Given back in the answer.")] = None
-    documents: Annotated[list[Unnamed], Field(fail_fast=True)]
+    query_id: QueryId = None
+    documents: FirstError[Unnamed]
 
 
 class DocumentsOfQuery(BaseModel):
     """The documents of one query, to be put in order."""
 
     model_config = ConfigDict(extra="forbid")
-    query_id: Annotated[Id | None, Field(description="Given back in the answer.")] = None
-    documents: Annotated[list[Document], Field(fail_fast=True)]
+    query_id: QueryId = None
+    documents: FirstError[Document]
 
 
 class ScoreRequest(BaseModel):
     """Documents to be scored, of one query or of several."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _DOCUMENTS})
-    model: Annotated[
-        str | None, Field(description="Which model; may be left out where one is served.")
-    ] = None
-    query_id: Annotated[Id | None, Field(description="Given back in the answer.")] = None
-    documents: Annotated[
-        Annotated[list[Unnamed], Field(fail_fast=True)] | None, Field(description="Of one query.")
-    ] = None
-    queries: Annotated[
-        Annotated[list[UnnamedOfQuery], Field(fail_fast=True)] | None,
-        Field(description="Instead of documents: several queries, each with its own."),
-    ] = None
+    model: ModelName = None
+    query_id: QueryId = None
+    documents: OfOneQuery[Unnamed] = None
+    queries: OfSeveralQueries[UnnamedOfQuery] = None
 
 
 class RankRequest(BaseModel):
@@ -170,17 +176,10 @@ class RankRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [_DOCUMENTS, _QUERIES]}
     )
-    model: Annotated[
-        str | None, Field(description="Which model; may be left out where one is served.")
-    ] = None
-    query_id: Annotated[Id | None, Field(description="Given back in the answer.")] = None
-    documents: Annotated[
-        Annotated[list[Document], Field(fail_fast=True)] | None, Field(description="Of one query.")
-    ] = None
-    queries: Annotated[
-        Annotated[list[DocumentsOfQuery], Field(fail_fast=True)] | None,
-        Field(description="Instead of documents: several queries, each with its own."),
-    ] = None
+    model: ModelName = None
+    query_id: QueryId = None
+    documents: OfOneQuery[Document] = None
+    queries: OfSeveralQueries[DocumentsOfQuery] = None
     top_k: Annotated[
         int | None, Field(ge=1, description="Answer with the best so many only; all by default.")
     ] = None

@@ -501,29 +501,24 @@ class _Service:
 
 
 def _add_scoring(app: FastAPI, service: _Service) -> None:
-    @app.post(
-        "/rank",
-        response_model=RankAnswer,
-        responses=_REFUSALS,
-        openapi_extra={"requestBody": _body_of(app, RankRequest)},
-        summary="Put the documents of a query, or of several, in order",
-    )
+    def add(path: str, function: Any, asked: Any, answered: Any, summary: str) -> None:
+        """Add a route that FastAPI documents, and Starlette calls, without looking for parameters that it lacks."""
+        body = {"requestBody": _body_of(app, asked)}
+        document = app.post(
+            path, response_model=answered, responses=_REFUSALS, openapi_extra=body, summary=summary
+        )
+        app.router.routes.insert(0, Route(path, document(function), methods=["POST"]))
+
     async def rank_documents(request: Request) -> Response:
         return await service.answer(request, rank)
 
-    @app.post(
-        "/score",
-        response_model=ScoreAnswer,
-        responses=_REFUSALS,
-        openapi_extra={"requestBody": _body_of(app, ScoreRequest)},
-        summary="Score documents, in the order of the request",
-    )
     async def score_documents(request: Request) -> Response:
         return await service.answer(request, score)
 
-    # FastAPI documents the two; Starlette calls them, without looking for parameters that they do not have.
-    for path, function in (("/rank", rank_documents), ("/score", score_documents)):
-        app.router.routes.insert(0, Route(path, function, methods=["POST"]))
+    in_order = "Put the documents of a query, or of several, in order"
+    add("/rank", rank_documents, RankRequest, RankAnswer, in_order)
+    scored = "Score documents, in the order of the request"
+    add("/score", score_documents, ScoreRequest, ScoreAnswer, scored)
 
 
 def _add_reports(app: FastAPI, service: _Service) -> None:

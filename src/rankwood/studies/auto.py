@@ -39,7 +39,7 @@ from rankwood.rankers.boosted import LambdaMART
 from rankwood.rankers.broof.broof import BROOF
 from rankwood.rankers.deep_forest.deep_forest import DeepForest
 from rankwood.rankers.forests import ExtraTrees, RandomForest
-from rankwood.rankers.linear import RankSVM, in_order_of
+from rankwood.rankers.linear import RankSVM
 from rankwood.rankers.pairs import NDCGBoost
 from rankwood.rankers.parameters import OrNone, Whole, measure_of_rankings, parameter
 from rankwood.studies.trials import (
@@ -48,9 +48,8 @@ from rankwood.studies.trials import (
     AutoReport,
     Judging,
     OnFolds,
-    OnValidation,
-    TrainingPart,
     Trial,
+    judging_on,
     propose,
     seconds_of,
     space_of,
@@ -481,19 +480,15 @@ class AutoRanker(Ranker):
         raise errors[0]
 
     def _judging(self, data: RankingData, valid: RankingData | None, binned: Any) -> Judging:
-        measure = parse_measure(self.measure)
-        if valid is None:
-            return OnFolds(
-                data,
-                measure,
-                n_folds=self.n_folds,
-                seed=self.seed,
-                n_threads=self.n_threads,
-                binned=binned,
-            )
-        part = TrainingPart(data, self.n_threads, binned)
-        unseen = in_order_of(data, valid)
-        return OnValidation(part, unseen, measure, n_folds=self.n_folds, seed=self.seed)
+        return judging_on(
+            data,
+            valid,
+            parse_measure(self.measure),
+            n_folds=self.n_folds,
+            seed=self.seed,
+            n_threads=self.n_threads,
+            binned=binned,
+        )
 
     def _prepared(self) -> dict[str, Any]:
         """The candidates as they are fitted: with the seed and the threads of this ranker, and no checkpoint."""

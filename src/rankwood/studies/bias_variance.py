@@ -399,8 +399,7 @@ class BiasVariance(Result):
             ]
         }
 
-    def _footnotes(self) -> list[str]:
-        return self.notes()
+    _footnotes = notes
 
     def _records(self) -> list[dict[str, Any]]:
         return [

@@ -553,10 +553,7 @@ def checked_replicates(replicates: str, repetitions: int | None = None) -> str:
 
 def _checked_fits(values: Any, factors: Any, replicates: str) -> Floats:
     """The values by levels, fold and repetition."""
-    try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"values must be numbers: levels × levels × {replicates}.") from None
+    array = checks.numbers_in(values, f"values must be numbers: levels × levels × {replicates}.")
     if factors is not None and (not isinstance(factors, Mapping) or len(factors) < 2):
         raise ParameterError("factors must name two factors or more, each with its levels.")
     n_factors = max(2, array.ndim - 1) if factors is None else len(factors)

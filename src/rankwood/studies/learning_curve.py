@@ -134,8 +134,7 @@ class LearningCurve(Result):
     def _tables(self) -> Tables:
         return {"": self.table()}
 
-    def _footnotes(self) -> list[str]:
-        return self.notes()
+    _footnotes = notes
 
     def _records(self) -> list[dict[str, Any]]:
         return self.rows()

@@ -28,7 +28,7 @@ from rankwood.evaluation.paired_tests import (
     paired_t_test,
     weighted_values,
 )
-from rankwood.evaluation.results import Result, Tables, show_interval, show_number
+from rankwood.evaluation.results import Result, Tables, interval_ends, show_interval, show_number
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.validate import features_in_order
 from rankwood.prepare.missing import TREATMENTS, PredictMissing, described, treated
@@ -247,11 +247,9 @@ class TreatmentResult:
             "by": self.by,
             "measure": str(self.result.measure),
             "value": self.value,
-            "low": self.interval[0],
-            "high": self.interval[1],
+            **interval_ends(self.interval),
             "difference": self.difference,
-            "difference_low": self.difference_interval[0],
-            "difference_high": self.difference_interval[1],
+            **interval_ends(self.difference_interval, "difference_"),
             "p_value": self.p_value,
             "seconds": self.seconds,
         }
@@ -323,8 +321,7 @@ class MissingComparison(Result):
     def _tables(self) -> Tables:
         return {"": self.rows()}
 
-    def _footnotes(self) -> list[str]:
-        return self.notes()
+    _footnotes = notes
 
     def _records(self) -> Iterator[dict[str, Any]]:
         """A record per treatment; a field is empty where there is no number."""

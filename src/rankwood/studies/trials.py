@@ -36,6 +36,7 @@ from rankwood.evaluation.results import (
     Result,
     Table,
     Tables,
+    attributes,
     show_interval,
     show_number,
     tables_as_html,
@@ -43,6 +44,7 @@ from rankwood.evaluation.results import (
 )
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.rankers.base import chosen_parameters, parameters_called
+from rankwood.rankers.linear import in_order_of
 from rankwood.training.inputs import bins_of
 from rankwood.training.rounds import Progress
 
@@ -433,6 +435,25 @@ class OnFolds(Judging):
         trial.scores, trial.settled = scores, _settled(models)
 
 
+def judging_on(
+    data: RankingData,
+    valid: RankingData | None,
+    measure: Measure,
+    *,
+    n_folds: int,
+    seed: int,
+    n_threads: int | None,
+    binned: Any = None,
+) -> Judging:
+    """Trials judged on validation data, or, where there are none, on query folds of the training data."""
+    if valid is None:
+        return OnFolds(
+            data, measure, n_folds=n_folds, seed=seed, n_threads=n_threads, binned=binned
+        )
+    part = TrainingPart(data, n_threads, binned)
+    return OnValidation(part, in_order_of(data, valid), measure, n_folds=n_folds, seed=seed)
+
+
 def _settled(models: Sequence[Any]) -> Any:
     """A ranker like those fitted to folds; a number that they differ in becomes the median.
 
@@ -511,12 +532,7 @@ class AutoReport(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, ready for JSON."""
-        return {
-            "measure": self.measure,
-            "judged_on": self.judged_on,
-            "stopped_because": self.stopped_because,
-            "trials": self.trials,
-        }
+        return attributes(self, "measure", "judged_on", "stopped_because", "trials")
 
     def write_html(self, path: str | os.PathLike[str], chart: str = "") -> None:
         """Write a page with all trials, below a chart (SVG) where there is one; it needs no network."""

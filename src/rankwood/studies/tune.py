@@ -40,17 +40,14 @@ from rankwood.dtypes import Floats
 from rankwood.errors import DataError, InputError, MissingExtra, ParameterError, UnknownName
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.rankers.base import Ranker, check_parameters
-from rankwood.rankers.linear import in_order_of
 from rankwood.rankers.parameters import measure_of_rankings
 from rankwood.rankers.save import refit as fit_again
 from rankwood.studies.fits import digest_of_part
 from rankwood.studies.trials import (
     AutoReport,
     Judging,
-    OnFolds,
-    OnValidation,
-    TrainingPart,
     Trial,
+    judging_on,
     seconds_of,
     space_of,
 )
@@ -188,13 +185,12 @@ class _Tuning:
         self, train: RankingData, valid: RankingData | None, n_folds: int, n_threads: int | None
     ) -> Judging:
         """How candidates are judged."""
-        numbers = {"n_folds": checks.whole_number("n_folds", n_folds, 2), "seed": self.seed}
+        n_folds = checks.whole_number("n_folds", n_folds, 2)
         if n_threads is not None:
             self.ranker = clone(self.ranker).set_params(n_threads=n_threads)
-        if valid is None:
-            return OnFolds(train, self.measure, **numbers, n_threads=n_threads)
-        part = TrainingPart(train, n_threads)
-        return OnValidation(part, in_order_of(train, valid), self.measure, **numbers)
+        return judging_on(
+            train, valid, self.measure, n_folds=n_folds, seed=self.seed, n_threads=n_threads
+        )
 
     def key(
         self, train: RankingData, valid: RankingData | None, judging: Judging

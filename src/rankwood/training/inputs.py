@@ -245,11 +245,11 @@ def refuse_extremes(data: RankingData) -> None:
     if weights is None:
         return
     is_extreme = (weights > _LARGEST_WEIGHT) | ((weights > 0) & (weights < 1 / _LARGEST_WEIGHT))
-    if is_extreme.any():
-        row = int(np.argmax(is_extreme))
+    extreme = checks.first_true(is_extreme)
+    if extreme is not None:
         raise DataError(
-            f"the weight of row {row} (sample_weight × query_weight) is {float(weights[row]):g}; weights above 0 must "
-            f"be from {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}. Divide them all by a number: only their "
+            f"the weight of row {extreme} (sample_weight × query_weight) is {float(weights[extreme]):g}; weights above "
+            f"0 must be from {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}. Divide them all by a number: only their "
             "proportions count."
         )
 

@@ -229,11 +229,18 @@ def partition_in_place(matrix, bag, nodes, work, team):
 
 @kernel
 @borrowing
+def part_of_node(part, bag, nodes, work, team):
+    """The node that is worked on, its rows, and where one part of them begins and ends."""
+    node = team.state[NODE]
+    begin, end = bounds(part, team.state[N_PARTS], nodes.begin[node], nodes.end[node])
+    return node, bag_of(nodes.buffer[node], bag, work), begin, end
+
+
+@kernel
+@borrowing
 def count_sides_of_part(block, matrix, bag, nodes, work, team):
     """Count the rows of one part that go to each child."""
-    node = team.state[NODE]
-    begin, end = bounds(block, team.state[N_PARTS], nodes.begin[node], nodes.end[node])
-    own = bag_of(nodes.buffer[node], bag, work)
+    node, own, begin, end = part_of_node(block, bag, nodes, work, team)
     column = matrix.columns[nodes.feature[node]]
     sums = work.part_sums[block]
     count_sides(column, nodes.code[node], nodes.side[node], own, begin, end, work.row_codes, sums)
@@ -260,9 +267,7 @@ def place_parts(n_parts, begin, work):
 @borrowing
 def move_rows_of_part(block, bag, nodes, work, team):
     """Move the rows of one part to the other buffer."""
-    node = team.state[NODE]
-    begin, end = bounds(block, team.state[N_PARTS], nodes.begin[node], nodes.end[node])
-    own = bag_of(nodes.buffer[node], bag, work)
+    node, own, begin, end = part_of_node(block, bag, nodes, work, team)
     other = bag_of(1 - nodes.buffer[node], bag, work)
     starts = work.part_sums[block]
     move_part(nodes.code[node], nodes.side[node], own, begin, end, work.row_codes, other, starts)
@@ -331,12 +336,10 @@ def divide(node, matrix, bag, rules, nodes, work, team):
 @borrowing
 def fill_part(block, matrix, bag, nodes, work, team):
     """Build the histograms of one part of a leaf's rows, for one group of its candidates."""
-    node = team.state[NODE]
     n_groups = team.state[N_GROUPS]
     part = block // n_groups
     first, last = bounds(block % n_groups, n_groups, np.int64(0), work.counters[N_CANDIDATES])
-    begin, end = bounds(part, team.state[N_PARTS], nodes.begin[node], nodes.end[node])
-    own = bag_of(nodes.buffer[node], bag, work)
+    node, own, begin, end = part_of_node(part, bag, nodes, work, team)
     target = work.histograms[nodes.slot[node]] if part == 0 else work.parts[part - 1]
     build_histograms(
         first, last, matrix, own.rows, own.packed_targets, begin, end, work.features, target
@@ -437,9 +440,7 @@ def split_counted(matrix, rules, candidates, nodes, work, team):
 @borrowing
 def count_bins_of_part(block, matrix, bag, nodes, work, team):
     """Count the rows of one part."""
-    node = team.state[NODE]
-    begin, end = bounds(block, team.state[N_PARTS], nodes.begin[node], nodes.end[node])
-    own = bag_of(nodes.buffer[node], bag, work)
+    _, own, begin, end = part_of_node(block, bag, nodes, work, team)
     column = matrix.columns[work.features[team.state[CANDIDATE]]]
     counts = work.bin_counts[block]
     clear(counts)

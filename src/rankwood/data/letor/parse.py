@@ -342,13 +342,32 @@ def count_rows(text: Bytes, end: int) -> int:
 
 
 @kernel
-def read_id(text: Bytes, position: int) -> tuple[int, int]:
-    """Read a feature id; returns position and id. More than 18 digits give ``BEYOND_ANY_LIMIT``."""
-    first = position
-    number = 0
+def read_digits(text: Bytes, position: int, number: int) -> tuple[int, int]:
+    """Append the digits from a position on to a number; returns the position after them, and the number.
+
+    Overflow is harmless: callers count the digits, and read a number of too many in another way.
+    """
     while ZERO <= byte_at(text, position) <= NINE:
         number = number * 10 + (byte_at(text, position) - ZERO)
         position += 1
+    return position, number
+
+
+@kernel
+def read_decimals(text: Bytes, position: int, number: int) -> tuple[int, int, int]:
+    """The same with the digits behind a dot, if one stands there; returns also how many digits there were."""
+    if byte_at(text, position) != DOT:
+        return position, number, 0
+    first = position + 1
+    position, number = read_digits(text, first, number)
+    return position, number, position - first
+
+
+@kernel
+def read_id(text: Bytes, position: int) -> tuple[int, int]:
+    """Read a feature id; returns position and id. More than 18 digits give ``BEYOND_ANY_LIMIT``."""
+    first = position
+    position, number = read_digits(text, position, 0)
     if position - first > MOST_DIGITS:
         number = BEYOND_ANY_LIMIT
     return position, number
@@ -364,21 +383,10 @@ def read_number(text: Bytes, begin: int) -> tuple[int, float, int]:
     is_negative = byte_at(text, position) == MINUS
     position += is_negative
     first = position
-    mantissa = 0
-    while ZERO <= byte_at(text, position) <= NINE:
-        # Overflow is harmless: there are then too many digits for this path.
-        mantissa = mantissa * 10 + (byte_at(text, position) - ZERO)
-        position += 1
+    position, mantissa = read_digits(text, position, 0)
     n_digits = position - first
-    n_decimals = 0
-    if byte_at(text, position) == DOT:
-        first = position + 1
-        position = first
-        while ZERO <= byte_at(text, position) <= NINE:
-            mantissa = mantissa * 10 + (byte_at(text, position) - ZERO)
-            position += 1
-        n_decimals = position - first
-        n_digits += n_decimals
+    position, mantissa, n_decimals = read_decimals(text, position, mantissa)
+    n_digits += n_decimals
     if n_digits == 0 or n_digits > MOST_DIGITS or byte_at(text, position) | 32 == 101:
         return read_rare_number(text, begin)
     value = float(mantissa)

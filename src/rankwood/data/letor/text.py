@@ -164,8 +164,7 @@ def with_positions(data: RankingData, position: Any, name: str, first_row: int =
     checks.whole_number("position", number, 1, data.n_features)
     values = np.asarray(data.features[:, number - 1], np.float64)
     is_wrong = checks.wrong_positions(values)
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
+    if (row := checks.first_true(is_wrong)) is not None:
         said = checks.said_of_position(float(values[row]))
         raise DataError(f"{name}, row {first_row + row + 1}: feature {number} is {said}")
     positions = checks.read_only(values.astype(POSITION))
@@ -567,7 +566,7 @@ def _check_ids(kind: str, ids: Array, unreadable: re.Pattern[str]) -> None:
                 f"{kind} id number {number} is empty; LETOR text cannot hold it. Rename it."
             )
         match = unreadable.search(text)
-        if match or not _is_unicode(text):
+        if match or not checks.is_unicode(text):
             what = (
                 f"the character {excerpt(match[0].encode())}"
                 if match
@@ -577,14 +576,6 @@ def _check_ids(kind: str, ids: Array, unreadable: re.Pattern[str]) -> None:
                 f"{kind} id {excerpt(text.encode('utf-8', 'backslashreplace'))} holds {what}, "
                 "which LETOR text cannot hold there. Rename it."
             )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _lines(data: RankingData, part: slice, ids: _Texts, skip_zeros: bool) -> memoryview:

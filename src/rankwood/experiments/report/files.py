@@ -20,6 +20,7 @@ from typing import Any
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.evaluation.plots import has_matplotlib
+from rankwood.evaluation.results import interval_ends
 from rankwood.experiments.report import formatting
 from rankwood.experiments.report.charts import WIDE, Chart, charts_of
 from rankwood.experiments.report.findings import Findings, find
@@ -377,8 +378,7 @@ def _results(findings: Findings) -> Iterable[dict[str, Any]]:
                 "algorithm": name,
                 "measure": measure,
                 "mean": standing.mean,
-                "low": standing.interval[0],
-                "high": standing.interval[1],
+                **interval_ends(standing.interval),
                 "queries": standing.n_queries,
                 "marks": standing.marks,
                 "best": int(standing.is_best),

@@ -69,6 +69,7 @@ DEPTH = 20  # documents of a ranking that are shown
 _BYTES_FOR_VALUES = 2_000_000
 _BYTES_FOR_RANKINGS = 1_400_000
 _MISSING = 0xFFFF
+_DARK, _NOT_LIGHT = ':root[data-theme="dark"]', ':root:not([data-theme="light"])'
 _STEP = 1e-4  # the resolution of four decimals
 _LONGEST_ID = 120  # letters of a query's id
 _LONGEST_NAME = 48  # letters of a document's name
@@ -80,7 +81,7 @@ _LONGEST = 20_000  # letters of a configuration
 
 def html_page(findings: Findings) -> str:
     """The whole report as one page."""
-    script, style = _asset("report.js"), _asset("report.css")
+    script, style = _asset("report.js"), _style_sheet()
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -100,6 +101,15 @@ def html_page(findings: Findings) -> str:
 def _asset(name: str) -> str:
     """A file that is packaged beside this module."""
     return resources.files("rankwood.experiments.report").joinpath(name).read_text("utf-8")
+
+
+def _style_sheet() -> str:
+    """The style sheet; its dark palette is also for readers whose system is dark and who have not chosen light."""
+    style = _asset("report.css")
+    begin = style.index(_DARK)
+    palette = style[begin : style.index("}\n", begin) + 2].replace(_DARK, _NOT_LIGHT)
+    media = f"@media (prefers-color-scheme: dark) {{\n{palette}}}\n"
+    return style[:begin] + media + style[begin:]
 
 
 def _policy(script: str) -> Markup:
