@@ -177,8 +177,91 @@ def test_a_dask_frame(client, tmp_path):
         other = rw.RandomForest(4, max_leaves=6).fit(found)
         assert other.forest_ == one.forest_
         assert np.array_equal(other.predict(found).compute(), one.predict(data.features))
-    with pytest.raises(DataError, match=r"the frame has no column 'grade' for label="):
-        rw.distribute(client, dataframe.from_pandas(frame, npartitions=4), label="grade")
+
+
+def a_log_frame():
+    """A log as a frame whose columns have the usual names, and further ones."""
+    pandas = pytest.importorskip("pandas")
+    data = rw.make_ranking(15, 8, 4, seed=1)
+    frame = pandas.DataFrame(data.features, columns=list("abcd"))
+    frame["label"], frame["qid"] = (data.labels > 1).astype(float), data.query_ids
+    inside = np.arange(data.n_documents) - data.query_offsets[data.query_of_row]
+    frame["position"], frame["shown_at"] = 1 + inside, 2 + 3 * inside
+    frame["doc_id"] = [f"document {number}" for number in range(data.n_documents)]
+    frame["row_weight"] = 1.0 + np.arange(data.n_documents) % 3
+    frame["query_weight"] = 1.0 + data.query_of_row % 2
+    frame["w"], frame["name"] = frame["row_weight"] + 1.0, frame["doc_id"]
+    return frame
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"drop": ["name"]},
+        {"drop": ["name", "shown_at", "w"], "query": None},
+        {"doc": "name", "position": "shown_at", "row_weight": "w"},
+        {"features": ["b", "position"], "query_weight": "query_weight"},
+        {"features": ["label", "a"], "label": "w"},
+    ],
+    ids=str,
+)
+def test_the_columns_of_a_dask_frame_are_those_of_a_frame(client, tmp_path, roles):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = a_log_frame()
+    frame.to_parquet(tmp_path / "log.parquet")
+    expected = rw.from_frame(frame, **roles)
+    partitions = dataframe.from_pandas(frame, npartitions=3, sort=False)
+    for source in (partitions, tmp_path / "log.parquet"):
+        found = rw.distribute(client, source, **roles).data
+        assert found.feature_names == expected.feature_names
+        assert (found.query_ids is None) == (expected.query_ids is None)
+        for name in ("labels", "row_weights", "query_weights", "positions"):
+            one, other = getattr(found, name), getattr(expected, name)
+            assert (one is None) == (other is None), name
+            assert one is None or np.array_equal(one, other), name
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"label": "grade"},
+        {"label": None},
+        {"query": "session"},
+        {"drop": ["nothing"]},
+        {"features": ["a", "nothing"]},
+        {"features": "a"},
+        {"features": ["a", "label"]},
+        {"drop": ["a"], "position": "a"},
+        {"drop": ["name"], "position": "shown_at", "query": None},
+        {"drop": ["name"], "position": "w"},
+        {"drop": ["name"], "position": "c"},
+        {"drop": ["name"], "query_weight": "w"},
+        {"features": ["name"]},
+        {},
+    ],
+    ids=str,
+)
+def test_what_a_frame_refuses_a_dask_frame_refuses(client, roles):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = a_log_frame()
+    with pytest.raises((DataError, ParameterError)) as expected:
+        rw.from_frame(frame, **roles)
+    with pytest.raises((DataError, ParameterError)) as found:
+        rw.distribute(client, dataframe.from_pandas(frame, npartitions=1, sort=False), **roles)
+    assert type(found.value) is type(expected.value)
+    assert str(found.value) == str(expected.value).replace("the table", "the frame")
+
+
+def test_positions_that_come_again_in_another_partition_are_refused(client, tmp_path):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = a_log_frame().drop(columns=["name", "query_weight"])
+    frame["qid"] = 1
+    frame["position"] = 1 + np.arange(len(frame)) % (len(frame) - 1)
+    frame[:50].to_parquet(tmp_path / "1.parquet")
+    frame[50:].to_parquet(tmp_path / "2.parquet")
+    for source in (dataframe.from_pandas(frame, npartitions=3, sort=False), tmp_path):
+        with pytest.raises(DataError, match=r"2.*: the position is 1, which an earlier row"):
+            rw.distribute(client, source)
 
 
 @pytest.mark.jit_only

@@ -32,7 +32,7 @@ from rankwood.binning.bins import (
 )
 from rankwood.binning.folder import BinnedFolder, is_binned_folder, open_binned
 from rankwood.data.dataset import Judgments, RankingData
-from rankwood.data.reading import ReadOptions
+from rankwood.data.reading import ReadOptions, listed
 from rankwood.dtypes import Array, Bytes, Floats, Rows
 from rankwood.engines.cluster import ClusterFeatures
 from rankwood.engines.placement import (
@@ -141,8 +141,10 @@ def distribute(
     seed: int = 0,
     label: str = "label",
     query: str | None = "qid",
+    doc: str | None = None,
     row_weight: str | None = None,
     query_weight: str | None = None,
+    position: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     n_features: int | None = None,
@@ -168,8 +170,8 @@ def distribute(
         Whether the rows of a query may be anywhere. Every worker then reads all of the data.
     bins, max_bins, sample, seed
         As for ``bin_files``: validation data are binned by the bins of the training data, ``bins=train``.
-    label, query, row_weight, query_weight, features, drop
-        The columns of tables and frames, as for ``read_table``.
+    label, query, doc, row_weight, query_weight, position, features, drop
+        The columns of tables and frames, as for ``read_table`` and ``from_frame``. Document ids are not kept.
     n_features, absent, order, overflow
         How LETOR text is read, as for ``read_letor``.
 
@@ -185,10 +187,12 @@ def distribute(
     options = ReadOptions(
         label=label,
         query=query,
+        doc=doc,
         row_weight=row_weight,
         query_weight=query_weight,
-        features=None if features is None else tuple(features),
-        drop=tuple(drop) if not isinstance(drop, str) else drop,  # type: ignore[arg-type]
+        position=position,
+        features=None if features is None else listed(features),
+        drop=listed(drop),
         n_features=n_features,
         absent=absent,
         order=order,
