@@ -326,6 +326,18 @@ def test_a_folder_without_queries_is_scored_block_by_block(client, tmp_path):
             assert np.array_equal(scores.compute(), one.predict(binned))
 
 
+@pytest.mark.jit_only
+def test_a_part_of_a_folder(client, tmp_path):
+    data = rw.make_ranking(15, 8, 4, missing=0.1, seed=1)
+    binned = rw.bin_files(written(data, tmp_path, 2), tmp_path / "folder")[4:11]
+    one = rw.LambdaMART(4, min_leaf=3).fit(binned)
+    for by in ("rows", "trees"):
+        found = rw.distribute(client, binned, by=by)
+        other = rw.LambdaMART(4, min_leaf=3).fit(found)
+        assert other.forest_ == one.forest_
+        assert np.array_equal(other.predict(found).compute(), one.predict(binned))
+
+
 def test_bins_of_a_sample_are_those_of_the_same_rows_in_memory(client, tmp_path):
     data = rw.make_ranking(40, 8, 4, missing=0.1, seed=1)
     found = rw.distribute(client, written(data, tmp_path, 3), sample=50, max_bins=20)

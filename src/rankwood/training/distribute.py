@@ -372,18 +372,19 @@ def _as_folder(source: Any) -> BinnedFolder | None:
 def _of_folder(client: Any, opened: BinnedFolder, by: Any, n_workers: int) -> DistributedData:
     judgments = opened.data.judgments
     layout = _cut_into_blocks(judgments, n_workers)
+    first_query = 0 if opened.queries is None else opened.queries[0]
     sources = []
     for rows in layout:
         ends = int(rows[0]), int(rows[-1]) + 1
         if judgments.query_ids is not None:
-            ends = tuple(np.searchsorted(judgments.query_offsets, ends).tolist())
+            ends = (first_query + np.searchsorted(judgments.query_offsets, ends)).tolist()
         sources.append(FolderSource(str(opened.folder), *ends))
     blocks = tuple(
         RowBlock(rows, read=_Read(each)) for rows, each in zip(layout, sources, strict=True)
     )
     is_missing = np.array([bool((column == 255).any()) for column in opened.columns])
     labels = judgments.labels
-    folder = str(opened.folder)
+    folder = str(opened.folder) if opened.queries is None else None  # to be mapped as a whole
     cluster_rows = ClusterRows(client, blocks, opened.bins, labels, is_missing, by, folder)
     features: Any = ClusterFeatures(cluster_rows)
     data = RankingData.from_judgments(features, judgments, opened.data.feature_names)
