@@ -338,6 +338,20 @@ def test_a_part_of_a_folder(client, tmp_path):
         assert np.array_equal(other.predict(found).compute(), one.predict(binned))
 
 
+@pytest.mark.jit_only
+@pytest.mark.parametrize("absent", ["zero", "missing"])
+def test_a_model_knows_what_lines_leave_out(client, tmp_path, absent):
+    """The record of the training has it, whatever the way to the data: a service that scores needs it."""
+    paths = written(rw.make_ranking(15, 8, 4, seed=1), tmp_path, 2, form="txt")
+    rw.bin_files(paths, tmp_path / "folder", absent=absent)
+    data = rw.read_letor(paths, absent=absent)
+    expected = rw.GBRT(2, min_leaf=3).fit(data).training_["absent"]
+    assert expected == absent
+    for source in (paths, tmp_path / "folder"):
+        found = rw.distribute(client, source, absent=absent)
+        assert rw.GBRT(2, min_leaf=3).fit(found).training_["absent"] == expected
+
+
 def test_bins_of_a_sample_are_those_of_the_same_rows_in_memory(client, tmp_path):
     data = rw.make_ranking(40, 8, 4, missing=0.1, seed=1)
     found = rw.distribute(client, written(data, tmp_path, 3), sample=50, max_bins=20)

@@ -226,7 +226,7 @@ def distribute(
         ClusterFeatures(rows),  # type: ignore[arg-type]
         judgments,
         table.feature_names,
-    )
+    ).with_absent(table.absent)
     weights_of_rows(data)  # not all may be 0
     return DistributedData(rows, data, sources)
 
@@ -388,4 +388,5 @@ def _of_folder(client: Any, opened: BinnedFolder, by: Any, n_workers: int) -> Di
     cluster_rows = ClusterRows(client, blocks, opened.bins, labels, is_missing, by, folder)
     features: Any = ClusterFeatures(cluster_rows)
     data = RankingData.from_judgments(features, judgments, opened.data.feature_names)
+    data = data.with_absent(opened.data.absent)
     return DistributedData(cluster_rows, data, sources)

@@ -199,6 +199,7 @@ class FileTable:
         self.ids_have_types = stream.ids_have_types
         self._options = options
         self._is_table = isinstance(stream, TableStream)
+        self.absent = None if self._is_table else options.absent  # what lines leave out
         if isinstance(stream, TableStream):
             self._options = dataclasses.replace(options, features=stream.roles.features)
             self.n_features = stream.n_features
@@ -342,6 +343,7 @@ class FrameTable:
     """A Dask DataFrame, each partition of which is a piece."""
 
     ids_have_types = True
+    absent = None
 
     def __init__(self, frame: Any, options: ReadOptions) -> None:
         self._partitions = frame.to_delayed()
