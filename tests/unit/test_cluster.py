@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import itertools
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -23,10 +24,11 @@ import pytest
 import rankwood as rw
 from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
+from rankwood.data.frames import NotAFeatureError, UnusableColumn
 from rankwood.engines import placement as placements
 from rankwood.engines.bags import Bags
 from rankwood.engines.holder import Holder, Layout
-from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
+from rankwood.errors import DataError, MissingExtra, ParameterError, RunError, UnknownName
 from tests.contract.rankers import (
     asked_in_every_way,
     make,
@@ -435,6 +437,23 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(client, files, tmp_
             again = rw.distribute(other, files[0], by="rows")
             resumed = model.set_params(callbacks=[]).fit(again)
         assert resumed.forest_ == whole.forest_
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnknownName("column", "a", ["b"], "Say which."),
+        NotAFeatureError([UnusableColumn("a", "text", "Encode it")]),
+        MissingExtra("distributed", "dask", "this"),
+        placements.NotOnCluster("AdaBoost"),
+        DataError("plain"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_come_back_from_workers_as_they_are(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), again.__dict__) == (str(error), error.__dict__)
 
 
 # Bags of parts.
