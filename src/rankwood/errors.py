@@ -27,6 +27,7 @@ import difflib
 import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 _OPTIONS_ARE_MEANT = contextvars.ContextVar("options_are_meant", default=False)
 
@@ -62,6 +63,15 @@ def _field(text: str) -> str:
 
 class RankwoodError(Exception):
     """Base of every exception that Rankwood raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors come back from other processes; what their constructors were given is gone by then.
+        return _error_again, (type(self), self.args), self.__dict__
+
+
+def _error_again(kind: type[RankwoodError], arguments: tuple[Any, ...]) -> RankwoodError:
+    """An error with the message that it had, without its constructor, which would compose it anew."""
+    return kind.__new__(kind, *arguments)
 
 
 class InputError(RankwoodError, ValueError):

@@ -55,6 +55,33 @@ def test_what_is_written_is_the_same(rankwood, files, tmp_path, address):
     assert (tmp_path / "a.tsv").read_bytes() == (tmp_path / "b.tsv").read_bytes()
 
 
+@pytest.mark.jit_only
+def test_a_log_is_read_on_a_cluster(rankwood, tmp_path, address):
+    """Validation data are judged and have no positions; documents to be scored need none."""
+    from pyarrow import parquet, table
+
+    judged = rw.make_ranking(12, 8, 5, seed=2)
+    log = rw.simulate_clicks(judged, judged.features[:, 0].astype(float), sessions=60, seed=3)
+    for name, data in (("log", log.data()), ("vali", judged)):
+        numbers = [str(row + 1) for row in range(data.n_documents)]
+        columns = {"label": data.labels, "qid": data.query_ids, "url": numbers}
+        columns |= {feature: data.features[:, n] for n, feature in enumerate("abcde")}
+        if data.positions is not None:
+            columns["shown_at"] = data.positions
+        parquet.write_table(table(columns), tmp_path / f"{name}.parquet")
+    train = ("train", "--model", "LambdaMART", "--n-trees", "3", "--position-bias", "joint")
+    data = ("--data", "log.parquet", "--valid", "vali.parquet", "--doc", "url", "-q")
+    for out, more in (("here", ()), ("there", ("--dask", address))):
+        read = ("--position", "shown_at", *more)
+        assert rankwood(*train, *data, *read, "--out", f"{out}.rankwood").code == 0
+        score = ("score", "here.rankwood", "log.parquet", "--doc", "url", "-q")
+        assert rankwood(*score, *read, "--out", f"{out}.tsv").code == 0
+    assert rw.load("there.rankwood").forest_ == rw.load("here.rankwood").forest_
+    here, there = ((tmp_path / f"{out}.tsv").read_text().splitlines() for out in ("here", "there"))
+    assert here[1:] == there[1:]
+    assert len(here) == 1 + log.data().n_documents
+
+
 def test_a_worker_bins(rankwood, files, tmp_path, address):
     for out, more in (("a", ()), ("b", ("--dask", address))):
         assert rankwood("bin", "day-1.parquet", "--out", out, "-q", *more).code == 0

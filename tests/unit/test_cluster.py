@@ -7,6 +7,8 @@ import functools
 import importlib.util
 import itertools
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -22,10 +24,11 @@ import pytest
 import rankwood as rw
 from rankwood._core.checks import read_only
 from rankwood.binning.binned import bin_data
+from rankwood.data.frames import NotAFeatureError, UnusableColumn
 from rankwood.engines import placement as placements
 from rankwood.engines.bags import Bags
 from rankwood.engines.holder import Holder, Layout
-from rankwood.errors import DataError, MissingExtra, ParameterError, RunError
+from rankwood.errors import DataError, MissingExtra, ParameterError, RunError, UnknownName
 from tests.contract.rankers import (
     asked_in_every_way,
     make,
@@ -177,8 +180,92 @@ def test_a_dask_frame(client, tmp_path):
         other = rw.RandomForest(4, max_leaves=6).fit(found)
         assert other.forest_ == one.forest_
         assert np.array_equal(other.predict(found).compute(), one.predict(data.features))
-    with pytest.raises(DataError, match=r"the frame has no column 'grade' for label="):
-        rw.distribute(client, dataframe.from_pandas(frame, npartitions=4), label="grade")
+
+
+def a_log_frame():
+    """A log as a frame whose columns have the usual names, and further ones."""
+    pandas = pytest.importorskip("pandas")
+    data = rw.make_ranking(15, 8, 4, seed=1)
+    frame = pandas.DataFrame(data.features, columns=list("abcd"))
+    frame["label"], frame["qid"] = (data.labels > 1).astype(float), data.query_ids
+    inside = np.arange(data.n_documents) - data.query_offsets[data.query_of_row]
+    frame["position"], frame["shown_at"] = 1 + inside, 2 + 3 * inside
+    frame["doc_id"] = [f"document {number}" for number in range(data.n_documents)]
+    frame["row_weight"] = 1.0 + np.arange(data.n_documents) % 3
+    frame["query_weight"] = 1.0 + data.query_of_row % 2
+    frame["w"], frame["name"] = frame["row_weight"] + 1.0, frame["doc_id"]
+    return frame
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"drop": ["name"]},
+        {"drop": ["name", "shown_at", "w"], "query": None},
+        {"doc": "name", "position": "shown_at", "row_weight": "w"},
+        {"features": ["b", "position"], "query_weight": "query_weight"},
+        {"features": ["label", "a"], "label": "w"},
+    ],
+    ids=str,
+)
+def test_the_columns_of_a_dask_frame_are_those_of_a_frame(client, tmp_path, roles):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = a_log_frame()
+    frame.to_parquet(tmp_path / "log.parquet")
+    expected = rw.from_frame(frame, **roles)
+    partitions = dataframe.from_pandas(frame, npartitions=3, sort=False)
+    for source in (partitions, tmp_path / "log.parquet"):
+        found = rw.distribute(client, source, **roles).data
+        assert found.feature_names == expected.feature_names
+        assert (found.query_ids is None) == (expected.query_ids is None)
+        for name in ("labels", "row_weights", "query_weights", "positions"):
+            one, other = getattr(found, name), getattr(expected, name)
+            assert (one is None) == (other is None), name
+            assert one is None or np.array_equal(one, other), name
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"label": "grade"},
+        {"label": None},
+        {"query": "session"},
+        {"drop": ["nothing"]},
+        {"features": ["a", "nothing"]},
+        {"features": "a"},
+        {"features": ["a", "label"]},
+        {"drop": ["a"], "position": "a"},
+        {"drop": ["name"], "position": "shown_at", "query": None},
+        {"drop": ["name"], "position": "w"},
+        {"drop": ["name"], "position": "c"},
+        {"drop": ["name"], "query_weight": "w"},
+        {"features": ["name"]},
+        {},
+    ],
+    ids=str,
+)
+def test_what_a_frame_refuses_a_dask_frame_refuses(client, roles):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = a_log_frame()
+    try:
+        rw.from_frame(frame, **roles)
+    except (DataError, ParameterError) as error:
+        expected = error
+    said = re.escape(str(expected).replace("the table", "the frame"))
+    with pytest.raises(type(expected), match=f"^{said}$"):
+        rw.distribute(client, dataframe.from_pandas(frame, npartitions=1, sort=False), **roles)
+
+
+def test_positions_that_come_again_in_another_partition_are_refused(client, tmp_path):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = a_log_frame().drop(columns=["name", "query_weight"])
+    frame["qid"] = 1
+    frame["position"] = 1 + np.arange(len(frame)) % (len(frame) - 1)
+    frame[:50].to_parquet(tmp_path / "1.parquet")
+    frame[50:].to_parquet(tmp_path / "2.parquet")
+    for source in (dataframe.from_pandas(frame, npartitions=3, sort=False), tmp_path):
+        with pytest.raises(DataError, match=r"2.*: the position is 1, which an earlier row"):
+            rw.distribute(client, source)
 
 
 @pytest.mark.jit_only
@@ -241,6 +328,32 @@ def test_a_folder_without_queries_is_scored_block_by_block(client, tmp_path):
             scores = one.predict(found)
             assert scores.shape == (data.n_documents,)
             assert np.array_equal(scores.compute(), one.predict(binned))
+
+
+@pytest.mark.jit_only
+def test_a_part_of_a_folder(client, tmp_path):
+    data = rw.make_ranking(15, 8, 4, missing=0.1, seed=1)
+    binned = rw.bin_files(written(data, tmp_path, 2), tmp_path / "folder")[4:11]
+    one = rw.LambdaMART(4, min_leaf=3).fit(binned)
+    for by in ("rows", "trees"):
+        found = rw.distribute(client, binned, by=by)
+        other = rw.LambdaMART(4, min_leaf=3).fit(found)
+        assert other.forest_ == one.forest_
+        assert np.array_equal(other.predict(found).compute(), one.predict(binned))
+
+
+@pytest.mark.jit_only
+@pytest.mark.parametrize("absent", ["zero", "missing"])
+def test_a_model_knows_what_lines_leave_out(client, tmp_path, absent):
+    """The record of the training has it, whatever the way to the data: a service that scores needs it."""
+    paths = written(rw.make_ranking(15, 8, 4, seed=1), tmp_path, 2, form="txt")
+    rw.bin_files(paths, tmp_path / "folder", absent=absent)
+    data = rw.read_letor(paths, absent=absent)
+    expected = rw.GBRT(2, min_leaf=3).fit(data).training_["absent"]
+    assert expected == absent
+    for source in (paths, tmp_path / "folder"):
+        found = rw.distribute(client, source, absent=absent)
+        assert rw.GBRT(2, min_leaf=3).fit(found).training_["absent"] == expected
 
 
 def test_bins_of_a_sample_are_those_of_the_same_rows_in_memory(client, tmp_path):
@@ -324,6 +437,23 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(client, files, tmp_
             again = rw.distribute(other, files[0], by="rows")
             resumed = model.set_params(callbacks=[]).fit(again)
         assert resumed.forest_ == whole.forest_
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnknownName("column", "a", ["b"], "Say which."),
+        NotAFeatureError([UnusableColumn("a", "text", "Encode it")]),
+        MissingExtra("distributed", "dask", "this"),
+        placements.NotOnCluster("AdaBoost"),
+        DataError("plain"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_come_back_from_workers_as_they_are(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), again.__dict__) == (str(error), error.__dict__)
 
 
 # Bags of parts.

@@ -309,6 +309,28 @@ def test_a_fit_that_goes_on_learns_positions_as_if_it_had_never_stopped(bias: st
     assert part.position_history_ == whole.position_history_
 
 
+@pytest.mark.parametrize("bias", ["joint", "additive"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"dropout": 0.5}, {"dropout": 0.5, "skip_dropout": 0.5}, {"subsample": 0.5}]
+)
+@pytest.mark.parametrize("has_starts", [False, True])
+def test_positions_are_learned_again_at_the_scores_that_trees_were_fitted_at(
+    bias: str, settings, has_starts: bool, tmp_path
+) -> None:
+    starts = np.random.default_rng(6).normal(size=LOG.n_documents) if has_starts else None
+    ranker = rw.LambdaMART(8, 4, learning_rate=0.3, position_bias=bias, seed=1, **settings)
+    whole = clone(ranker).fit(LOG, init_scores=starts)
+    warm = clone(ranker).set_params(n_trees=5, warm_start=True).fit(LOG, init_scores=starts)
+    warm.set_params(n_trees=8).fit(LOG, init_scores=starts)
+    stopped = clone(ranker).set_params(checkpoint=tmp_path / "trees")
+    stopped.set_params(callbacks=[lambda progress: progress.iteration == 5])
+    assert stopped.fit(LOG, init_scores=starts).forest_.n_trees == 5
+    resumed = stopped.set_params(callbacks=[]).fit(LOG, init_scores=starts)
+    for model in (warm, resumed):
+        assert model.position_history_ == whole.position_history_
+        assert model.forest_ == whole.forest_
+
+
 @pytest.mark.parametrize("bias", ["joint", "additive", BIAS])
 def test_any_number_of_threads_gives_the_same_bytes(bias) -> None:
     one = fit(rw.LambdaMART(4, 4, n_threads=1), position_bias=bias)

@@ -156,6 +156,10 @@ def test_wrong_calls_of_counterfactual_are_refused() -> None:
         rw.counterfactual(GOOD, without_ids, bias, candidates=JUDGED)
     with pytest.raises(DataError, match="is not among the candidates"):
         rw.counterfactual(GOOD[:5], DATA, bias, candidates=JUDGED.take_rows(np.arange(5)))
+    numbers = np.arange(JUDGED.n_documents) % (JUDGED.n_documents - 1)
+    twice = rw.RankingData(JUDGED.features, JUDGED.labels, JUDGED.query_ids, numbers)
+    with pytest.raises(DataError, match="document 0 comes twice among the candidates"):
+        rw.counterfactual(GOOD, DATA, bias, candidates=twice)
     with pytest.raises(ParameterError, match="no ranking 'other'"):
         rw.counterfactual(scores, DATA, bias)["other"]
 

@@ -292,6 +292,11 @@ class BinnedFolder(BinnedData):
         """The codes as they are stored."""
         return self._features.columns
 
+    @property
+    def queries(self) -> tuple[int, int] | None:
+        """The queries of the folder that these are, from the first to before the last; None for all."""
+        return self._queries
+
     @lazy
     def codes(self) -> Bytes:
         """The codes in the data's order; a copy in memory if they are stored in another."""

@@ -283,8 +283,10 @@ def _features(texts: Sequence[str] | None, path: Path | None) -> tuple[str, ...]
 _DISTRIBUTED = (
     "label",
     "query",
+    "doc",
     "row_weight",
     "query_weight",
+    "position",
     "features",
     "drop",
     "absent",
@@ -297,12 +299,15 @@ def distributed_data(
     client: Any, paths: Sequence[str], reading: Reading, model: Any = None, **changes: Any
 ) -> Any:
     """Data on the workers of a cluster, read as the options say, or as the model that they are for."""
+    from rankwood.data.reading import ReadOptions, position_if_there, without_position
     from rankwood.data.sources import find_inputs, is_table
     from rankwood.training.distribute import distribute
 
-    if reading.options["position"] is not None:
-        raise ParameterError("--position: positions of clicks are not read on a cluster.")
     options = {name: reading.options[name] for name in _DISTRIBUTED} | changes
+    if options["position"] is not None and (model is not None or "bins" in changes):
+        read = ReadOptions(position=options["position"], drop=tuple(options["drop"]))
+        read = (position_if_there if model is None else without_position)(paths, read)
+        options |= {"position": read.position, "drop": read.drop}
     if model is not None and options["features"] is None:
         is_named = model.names is not None and is_table(find_inputs(paths)[0].path)
         options |= {"features": model.names} if is_named else {"n_features": model.n_features}

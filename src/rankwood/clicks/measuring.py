@@ -250,7 +250,13 @@ def _new_ranks(
     if log.doc_ids is None:
         raise DataError("candidates are joined by document id, and the log has none.")
     ids = np.arange(data.n_documents) if data.doc_ids is None else data.doc_ids
-    row_of = {document: row for row, document in enumerate(ids.tolist())}
+    row_of: dict[Any, int] = {}
+    for row, document in enumerate(ids.tolist()):
+        if row_of.setdefault(document, row) != row:
+            raise DataError(
+                f"document {document!r} comes twice among the candidates. An id must name a document of one query: "
+                "join query and document in it."
+            )
     try:
         rows = np.array([row_of[document] for document in log.doc_ids.tolist()], np.int64)
     except KeyError as error:

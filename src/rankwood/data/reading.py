@@ -93,6 +93,11 @@ class ReadOptions:
         return self.model if self.features is None else None
 
 
+def listed(names: Sequence[str]) -> tuple[str, ...]:
+    """Names as a tuple; text stays text, which is refused where columns are chosen: it is no list of letters."""
+    return names if isinstance(names, str) else tuple(names)  # type: ignore[return-value]
+
+
 def read_data(paths: Paths, options: ReadOptions = ReadOptions()) -> RankingData:
     """Ranking data from tables or LETOR text, by the names of the files; ``-`` reads LETOR text from standard input."""
     inputs = find_inputs(paths)

@@ -43,7 +43,7 @@ from rankwood.data.sources import (
     size_and_time,
 )
 from rankwood.data.table_files import TableSource
-from rankwood.data.tables import Collector, Roles, narrowing_of
+from rankwood.data.tables import Collector, Roles, names_of_features, narrowing_of
 from rankwood.dtypes import ROW, Array, Features, Floats, Rows
 from rankwood.errors import DataError, DataWarning, ParameterError
 
@@ -593,8 +593,7 @@ class TableStream(Stream):
         roles = self.roles
         self.ids_have_types = self._tables.has_types
         self.n_features = len(roles.features)
-        numbered = tuple(str(number + 1) for number in range(self.n_features))
-        self.feature_names = None if roles.features == numbered else roles.features
+        self.feature_names = names_of_features(roles)
         self.has_queries = roles.query is not None
         self.has_row_weights = roles.row_weight is not None
         self.has_query_weights = roles.query_weight is not None

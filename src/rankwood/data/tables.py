@@ -86,10 +86,27 @@ def from_frame(
     table = as_frame(frame)
     if table is None:
         raise DataError(f"expected a pandas, polars or Arrow table, got {type(frame).__name__}.")
-    if label is None:
-        raise ParameterError("label must name a column; ranking data need labels.")
     given = given_roles(label, query, doc, row_weight, query_weight, position)
-    roles = choose_roles("the table", table.names, given, features, drop)
+    return frame_in_roles(table, roles_of_frame("the table", table.names, given, features, drop))
+
+
+def roles_of_frame(
+    where: str,
+    names: Sequence[str],
+    given: Mapping[str, str | None],
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+) -> Roles:
+    """The role of each column of a frame with these columns."""
+    if given["label"] is None:
+        raise ParameterError("label must name a column; ranking data need labels.")
+    roles = choose_roles(where, names, given, features, drop)
+    _report_weights(where, roles)
+    return roles
+
+
+def frame_in_roles(table: frames.Frame, roles: Roles) -> RankingData:
+    """Ranking data from a frame whose columns have these roles."""
     try:
         matrix = fill_matrix(table, roles.features)
         values = {
@@ -97,7 +114,6 @@ def from_frame(
         }
     except frames.NotAFeatureError as error:
         raise with_remedy(error, roles) from None
-    _report_weights("the table", roles)
     ids = {name: table.identifiers(name) for name in roles.identifiers}
     return assemble(roles, matrix, values, ids, first_row=0)
 
@@ -356,6 +372,12 @@ def _report_weights(where: str, roles: Roles) -> None:
                 DataWarning,
                 stacklevel=4,
             )
+
+
+def names_of_features(roles: Roles) -> tuple[str, ...] | None:
+    """The names of the features; None where they are numbered 1, 2, 3 and so on."""
+    numbered = tuple(str(number + 1) for number in range(len(roles.features)))
+    return None if roles.features == numbered else roles.features
 
 
 def roles_of_file(
@@ -660,7 +682,6 @@ def assemble(
             Judgments(np.empty(0), query_ids, positions=positions),
             lambda row: f"row {row + first_row}: column '{roles.position}'",
         )
-    numbers_as_names = tuple(str(number + 1) for number in range(len(roles.features)))
     return RankingData(
         matrix,
         np.zeros(len(matrix), dtypes.LABEL) if roles.label is None else values[roles.label],
@@ -668,7 +689,7 @@ def assemble(
         None if roles.doc is None else ids[roles.doc],
         None if roles.row_weight is None else values[roles.row_weight],
         weights,
-        None if roles.features == numbers_as_names else roles.features,
+        names_of_features(roles),
         positions,
     )
 

@@ -724,10 +724,10 @@ class LambdaMART(Dropping):
             )
 
     def _boost(self, loss: Any, plan: BoostingPlan, state: BoostingState, rounds: Rounds) -> None:
-        self._positions: LearnsPositions | None = None
-        if isinstance(loss, LearnsPositions):
-            self._positions = loss
-            _learn_positions_again(loss, state)
+        self._positions = loss if isinstance(loss, LearnsPositions) else None
+        if self._positions is not None:
+            for scores in state.fitted_at(loss.data):  # a fit that goes on learns positions again
+                loss.gradients(scores)
         super()._boost(loss, plan, state, rounds)
 
     def _keep(self, state: BoostingState) -> None:
@@ -743,14 +743,3 @@ class LambdaMART(Dropping):
                 for values in kept
             ]
             self.position_bias_ = self.position_history_[-1] if kept else []
-
-
-def _learn_positions_again(loss: Any, state: BoostingState) -> None:
-    """Bring a loss that learns positions to where it was after the trees that there are already."""
-    if len(state.trees) == 0:
-        return
-    forest, data = state.trees.forest(), loss.data
-    totals = np.zeros(data.n_documents)
-    for number in range(forest.n_trees):
-        loss.gradients(totals + state.trees.base)
-        totals += totals_of(forest.take_trees(slice(number, number + 1)), data)

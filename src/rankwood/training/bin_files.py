@@ -48,7 +48,7 @@ from rankwood.binning.bins import (
 )
 from rankwood.binning.folder import BinnedFolder, StoredIds, open_binned
 from rankwood.data.cache import Damaged, read_record, write_record
-from rankwood.data.reading import ReadOptions
+from rankwood.data.reading import ReadOptions, listed
 from rankwood.data.sources import PathLike, Paths, find_inputs, size_and_time
 from rankwood.data.streams import Part, Place, Stream, TableStream, open_stream, returned
 from rankwood.dtypes import Array, Bytes, Features, Rows
@@ -133,8 +133,8 @@ def bin_files(
         row_weight=row_weight,
         query_weight=query_weight,
         position=position,
-        features=None if features is None else tuple(features),
-        drop=tuple(drop) if not isinstance(drop, str) else drop,  # type: ignore[arg-type]
+        features=None if features is None else listed(features),
+        drop=listed(drop),
         n_features=n_features,
         absent=absent,
         order=order,

@@ -100,6 +100,14 @@ class BoostingState:
         self.stopping.history.append(self.validation.value(self.trees.base))
         return self.stopping.history[-1]
 
+    def fitted_at(self, data: RankingData) -> Iterator[Floats]:
+        """For each tree of the earlier model, the scores of the training rows ``data`` that it was fitted at."""
+        forest, totals = self.trees.forest(), np.zeros(data.n_documents)
+        start = self.trees.base if self.starts is None else self.trees.base + self.starts.train
+        for number in range(forest.n_trees):
+            yield totals + start
+            totals += totals_of(forest.take_trees(slice(number, number + 1)), data)
+
     def forest(self, n_trees: int | None = None) -> Forest:
         """The model: all trees so far, or the first ``n_trees``."""
         forest = self.trees.forest()
@@ -232,6 +240,14 @@ class DropoutState(BoostingState):
             self.validation.totals[:] = self.of_valid.totals(weights)
         return self.validate()
 
+    def fitted_at(self, data: RankingData) -> Iterator[Floats]:  # noqa: ARG002 - their leaves are known
+        """For each tree of the earlier model, the scores without the trees that were left out for it."""
+        weights: Floats = np.zeros(0)
+        for number in range(len(self.trees)):
+            dropped = self.dropout.dropped(number)
+            yield self.of_train.totals(without(weights, dropped)) + self.start_of_train
+            weights = self.dropout.after(weights, dropped)
+
     def forest(self, n_trees: int | None = None) -> Forest:
         """The model when it had so many trees, with the weights of that time."""
         forest = super().forest(n_trees)
@@ -248,6 +264,13 @@ class DropoutState(BoostingState):
             yield number + 1, outputs.totals(weights) + forest.base
 
 
+def without(weights: Floats, dropped: Array) -> Floats:
+    """The weights of the trees while some of them are left out."""
+    kept = weights.copy()
+    kept[dropped] = 0.0
+    return kept
+
+
 def boost_with_dropout(
     loss: HasGradients, plan: BoostingPlan, state: DropoutState, rounds: Rounds
 ) -> None:
@@ -256,9 +279,8 @@ def boost_with_dropout(
     weights = dropout.weights(len(state.trees))
     for number in rounds:
         dropped = dropout.dropped(number)
-        kept = weights.copy()
-        kept[dropped] = 0.0
-        scores = plan.engine.scores(state.of_train.totals(kept), state.start_of_train)
+        totals = state.of_train.totals(without(weights, dropped))
+        scores = plan.engine.scores(totals, state.start_of_train)
         targets = plan.engine.targets(loss, scores)
         tree = plan.grow(number, targets, state.trees.used_before(number))
         weights = dropout.after(weights, dropped)

@@ -32,7 +32,7 @@ from rankwood.binning.bins import (
 )
 from rankwood.binning.folder import BinnedFolder, is_binned_folder, open_binned
 from rankwood.data.dataset import Judgments, RankingData
-from rankwood.data.reading import ReadOptions
+from rankwood.data.reading import ReadOptions, listed
 from rankwood.dtypes import Array, Bytes, Floats, Rows
 from rankwood.engines.cluster import ClusterFeatures
 from rankwood.engines.placement import (
@@ -141,8 +141,10 @@ def distribute(
     seed: int = 0,
     label: str = "label",
     query: str | None = "qid",
+    doc: str | None = None,
     row_weight: str | None = None,
     query_weight: str | None = None,
+    position: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     n_features: int | None = None,
@@ -168,8 +170,8 @@ def distribute(
         Whether the rows of a query may be anywhere. Every worker then reads all of the data.
     bins, max_bins, sample, seed
         As for ``bin_files``: validation data are binned by the bins of the training data, ``bins=train``.
-    label, query, row_weight, query_weight, features, drop
-        The columns of tables and frames, as for ``read_table``.
+    label, query, doc, row_weight, query_weight, position, features, drop
+        The columns of tables and frames, as for ``read_table`` and ``from_frame``. Document ids are not kept.
     n_features, absent, order, overflow
         How LETOR text is read, as for ``read_letor``.
 
@@ -185,10 +187,12 @@ def distribute(
     options = ReadOptions(
         label=label,
         query=query,
+        doc=doc,
         row_weight=row_weight,
         query_weight=query_weight,
-        features=None if features is None else tuple(features),
-        drop=tuple(drop) if not isinstance(drop, str) else drop,  # type: ignore[arg-type]
+        position=position,
+        features=None if features is None else listed(features),
+        drop=listed(drop),
         n_features=n_features,
         absent=absent,
         order=order,
@@ -222,7 +226,7 @@ def distribute(
         ClusterFeatures(rows),  # type: ignore[arg-type]
         judgments,
         table.feature_names,
-    )
+    ).with_absent(table.absent)
     weights_of_rows(data)  # not all may be 0
     return DistributedData(rows, data, sources)
 
@@ -368,19 +372,21 @@ def _as_folder(source: Any) -> BinnedFolder | None:
 def _of_folder(client: Any, opened: BinnedFolder, by: Any, n_workers: int) -> DistributedData:
     judgments = opened.data.judgments
     layout = _cut_into_blocks(judgments, n_workers)
+    first_query = 0 if opened.queries is None else opened.queries[0]
     sources = []
     for rows in layout:
         ends = int(rows[0]), int(rows[-1]) + 1
         if judgments.query_ids is not None:
-            ends = tuple(np.searchsorted(judgments.query_offsets, ends).tolist())
+            ends = (first_query + np.searchsorted(judgments.query_offsets, ends)).tolist()
         sources.append(FolderSource(str(opened.folder), *ends))
     blocks = tuple(
         RowBlock(rows, read=_Read(each)) for rows, each in zip(layout, sources, strict=True)
     )
     is_missing = np.array([bool((column == 255).any()) for column in opened.columns])
     labels = judgments.labels
-    folder = str(opened.folder)
+    folder = str(opened.folder) if opened.queries is None else None  # to be mapped as a whole
     cluster_rows = ClusterRows(client, blocks, opened.bins, labels, is_missing, by, folder)
     features: Any = ClusterFeatures(cluster_rows)
     data = RankingData.from_judgments(features, judgments, opened.data.feature_names)
+    data = data.with_absent(opened.data.absent)
     return DistributedData(cluster_rows, data, sources)

@@ -18,11 +18,23 @@ import numpy as np
 from rankwood._core import checks
 from rankwood.binning.bins import find_specials
 from rankwood.binning.folder import open_binned
-from rankwood.data.dataset import Judgments, RankingData, group_rows
-from rankwood.data.frames import to_column, to_identifiers, to_matrix
+from rankwood.data.dataset import (
+    Judgments,
+    RankingData,
+    group_rows,
+    refuse_repeated_positions,
+)
+from rankwood.data.frames import Frame, as_frame, fill_matrix, refuse_twins, without_index
 from rankwood.data.reading import ReadOptions
 from rankwood.data.sources import InputFile, find_inputs
 from rankwood.data.streams import BEGIN, Place, Stream, TableStream, open_stream
+from rankwood.data.tables import (
+    Roles,
+    frame_in_roles,
+    given_roles,
+    names_of_features,
+    roles_of_frame,
+)
 from rankwood.dtypes import Array, Bytes, Features, Floats, Rows
 from rankwood.errors import DataError
 from rankwood.training.bin_files import is_int64
@@ -40,6 +52,7 @@ class PieceRead:
     run_places: Rows  # lines or rows before each of these in the file
     row_weights: Floats | None
     query_weights: Floats | None  # of each row
+    positions: Array | None
     special: (
         Array  # whether each feature has NaN, +inf, -inf in a row that counts; and NaN in any row
     )
@@ -102,9 +115,15 @@ class AllRead:
                     f"the rows of query {query} have different query weights. A query has one."
                 )
         judgments = Judgments(
-            checks.read_only(labels), grouping.query_of_row, None, row_weights, query_weights
+            checks.read_only(labels),
+            grouping.query_of_row,
+            None,
+            row_weights,
+            query_weights,
+            _joined([piece.positions for piece in self.pieces]),
         )
         judgments.__dict__["grouping"] = grouping
+        refuse_repeated_positions(judgments, lambda row: f"{self._place(row)}: the position")
         return judgments
 
     def _runs(self) -> tuple[list[Any], Rows]:
@@ -122,13 +141,17 @@ class AllRead:
             is_new
         ]
 
+    def _place(self, row: int) -> str:
+        """How messages name a row."""
+        piece = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return f"{self.names[piece]}, row {row - int(self.starts[piece]) + 1}"
+
     def _refuse_scattered(self, ids: list[Any], heads: Rows) -> None:
         seen: set[Any] = set()
         for query, head in zip(ids, heads.tolist(), strict=True):
             if query in seen:
-                piece = int(np.searchsorted(self.starts, head, side="right")) - 1
                 raise DataError(
-                    f"{self.names[piece]}, row {head - int(self.starts[piece]) + 1}: query {query} comes again after "
+                    f"{self._place(head)}: query {query} comes again after "
                     "rows of another query. The rows of a query must be together, and may go on in the next file or "
                     "partition: sort the rows by query (files in the order of their names; "
                     "frame.sort_values('qid')), or pass shuffle=True, with which every worker reads all of the data."
@@ -176,6 +199,7 @@ class FileTable:
         self.ids_have_types = stream.ids_have_types
         self._options = options
         self._is_table = isinstance(stream, TableStream)
+        self.absent = None if self._is_table else options.absent  # what lines leave out
         if isinstance(stream, TableStream):
             self._options = dataclasses.replace(options, features=stream.roles.features)
             self.n_features = stream.n_features
@@ -242,7 +266,7 @@ def _width(file: Files) -> int:
 def _read_file(file: Files) -> PieceRead:
     """Everything but the features of a file."""
     stream = file.stream()
-    labels, heads, places, row_weights, query_weights = [], [], [], [], []
+    labels, heads, places, row_weights, query_weights, positions = [], [], [], [], [], []
     ids: list[Any] = []
     special = np.zeros((4, stream.n_features), bool)
     n_rows = 0
@@ -253,6 +277,7 @@ def _read_file(file: Files) -> PieceRead:
         ids += chunk.query_ids if stream.has_queries else ()
         row_weights.append(chunk.row_weights)
         query_weights.append(chunk.query_weights)
+        positions.append(chunk.positions)
         n_rows += chunk.n_rows
         weights = _product(chunk.row_weights, chunk.query_weights)
         special |= _special(np.ascontiguousarray(chunk.features), weights)
@@ -264,6 +289,7 @@ def _read_file(file: Files) -> PieceRead:
         np.concatenate([none, *places]).astype(np.int64),
         _joined(row_weights) if labels else None,
         _joined(query_weights) if labels else None,
+        _joined(positions) if labels else None,
         special,
     )
 
@@ -317,31 +343,25 @@ class FrameTable:
     """A Dask DataFrame, each partition of which is a piece."""
 
     ids_have_types = True
+    absent = None
 
     def __init__(self, frame: Any, options: ReadOptions) -> None:
         self._partitions = frame.to_delayed()
         columns = [str(name) for name in frame.columns]
-        roles = {
-            "label": options.label,
-            "query": options.query if options.query in columns else None,
-            "row_weight": options.row_weight,
-            "query_weight": options.query_weight,
-        }
-        for what, name in roles.items():
-            if name is not None and name not in columns:
-                raise DataError(
-                    f"the frame has no column '{name}' for {what}=. It has: {', '.join(columns[:20])}."
-                )
-        others = {*(name for name in roles.values() if name), *options.drop}
-        chosen = tuple(options.features or ()) or tuple(
-            name for name in columns if name not in others
+        refuse_twins(columns)
+        given = given_roles(
+            options.label,
+            options.query,
+            options.doc,
+            options.row_weight,
+            options.query_weight,
+            options.position,
         )
-        lacking = [name for name in chosen if name not in columns]
-        if lacking:
-            raise DataError(f"the frame has no column '{lacking[0]}', which features= names.")
-        self._columns = FrameColumns(**roles, features=chosen)  # type: ignore[arg-type]
-        self.n_features = len(chosen)
-        self.feature_names: tuple[str, ...] | None = chosen
+        names = without_index(columns)
+        roles = roles_of_frame("the frame", names, given, options.features, options.drop)
+        self._roles = dataclasses.replace(roles, doc=None)  # document ids stay where they are
+        self.n_features = len(roles.features)
+        self.feature_names = names_of_features(roles)
         self.names = [f"partition {number}" for number in range(len(self._partitions))]
 
     def pieces(self, client: Any) -> list[Any]:
@@ -353,7 +373,7 @@ class FrameTable:
         return self._submit(client, _rows_of_frame, self._partitions[piece], rows)
 
     def _submit(self, client: Any, function: Callable[..., Any], part: Any, *others: Any) -> Any:
-        return client.submit(function, client.compute(part), self._columns, *others, pure=False)
+        return client.submit(function, client.compute(part), self._roles, *others, pure=False)
 
     def sources(self, read: AllRead, layout: Sequence[Rows]) -> list[Any]:
         """Where the rows of each block come from: rows of some partitions."""
@@ -365,66 +385,56 @@ class FrameTable:
                 if own.size:
                     pieces.append(own)
                     needs.append(self._partitions[piece])
-            sources.append(FrameSource(self._columns, tuple(pieces), tuple(needs)))
+            sources.append(FrameSource(self._roles, tuple(pieces), tuple(needs)))
         return sources
-
-
-@dataclass(frozen=True)
-class FrameColumns:
-    """Which columns are which."""
-
-    label: str
-    query: str | None
-    row_weight: str | None
-    query_weight: str | None
-    features: tuple[str, ...]
-
-    def matrix(self, frame: Any) -> Features:
-        """The features of a partition."""
-        matrix, _ = to_matrix(frame[list(self.features)])
-        return matrix
 
 
 class FrameSource:
     """Some rows of some partitions."""
 
-    def __init__(
-        self, columns: FrameColumns, rows: tuple[Rows, ...], needs: tuple[Any, ...]
-    ) -> None:
-        self._columns = columns
+    def __init__(self, roles: Roles, rows: tuple[Rows, ...], needs: tuple[Any, ...]) -> None:
+        self._roles = roles
         self._rows = rows
         self.needs = needs
 
     def features(self, *frames: Any) -> Iterator[Features]:
         """The raw features, partition by partition."""
         for frame, rows in zip(frames, self._rows, strict=True):
-            yield np.ascontiguousarray(self._columns.matrix(frame)[rows])
+            yield _rows_of_frame(frame, self._roles, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrameSource, (self._columns, self._rows, ())  # partitions travel as Dask's own
+        return FrameSource, (self._roles, self._rows, ())  # partitions travel as Dask's own
 
 
-def _read_frame(frame: Any, columns: FrameColumns) -> PieceRead:
+def _read_frame(frame: Any, roles: Roles) -> PieceRead:
     """Everything but the features of a partition."""
-    n_rows = len(frame)
-    labels = checks.vector("labels", to_column("labels", frame[columns.label]), n_rows)
-    row_weights, query_weights = (
-        None if name is None else checks.vector(name, to_column(name, frame[name]), n_rows)
-        for name in (columns.row_weight, columns.query_weight)
-    )
-    heads, ids = np.zeros(0, np.int64), None
-    if columns.query is not None:
-        of_row = checks.ids("qid", to_identifiers("qid", frame[columns.query]), n_rows)
+    data = frame_in_roles(_as_known_frame(frame), roles)
+    n_rows = data.n_documents
+    heads, ids, query_weights = np.zeros(0, np.int64), None, None
+    if data.query_ids is not None:
         is_head = np.ones(n_rows, bool)
-        is_head[1:] = of_row[1:] != of_row[:-1]
+        is_head[1:] = data.query_ids[1:] != data.query_ids[:-1]
         heads = np.flatnonzero(is_head)
-        ids = of_row[heads].tolist()
-    special = _special(columns.matrix(frame), _product(row_weights, query_weights))
-    return PieceRead(labels, heads, ids, heads, row_weights, query_weights, special)
+        ids = data.query_ids[heads].tolist()
+        if data.query_weights is not None:
+            query_weights = data.query_weights[data.query_of_row]
+    special = _special(data.features, _product(data.row_weights, query_weights))
+    return PieceRead(
+        data.labels, heads, ids, heads, data.row_weights, query_weights, data.positions, special
+    )
 
 
-def _rows_of_frame(frame: Any, columns: FrameColumns, rows: Rows) -> Features:
-    return np.ascontiguousarray(columns.matrix(frame)[rows])
+def _rows_of_frame(frame: Any, roles: Roles, rows: Rows) -> Features:
+    """The features of some rows of a partition."""
+    return np.ascontiguousarray(fill_matrix(_as_known_frame(frame), roles.features)[rows])
+
+
+def _as_known_frame(partition: Any) -> Frame:
+    """A partition of a Dask DataFrame as a frame."""
+    frame = as_frame(partition)
+    if frame is None:
+        raise DataError(f"expected partitions that are tables, got {type(partition).__name__}.")
+    return frame
 
 
 # Folders of binned data.
