@@ -281,6 +281,13 @@ def test_a_lack_of_memory_is_an_error_after_which_the_gpu_works(gpu):
     rw.RandomForest(2, max_leaves=4, device="cuda").fit(data)
 
 
+def test_large_arrays_are_copied_as_they_are(gpu, monkeypatch):
+    monkeypatch.setattr(device, "_LARGE", 40)
+    for size in (0, 3, 12):
+        values = np.arange(size)
+        assert device.download(device.upload(values))[:size].tolist() == values.tolist()
+
+
 def test_a_machine_without_a_gpu_is_an_error(cupy):
     cupy.machine.n_devices = 0
     with pytest.raises(RunError, match=r"needs an NVIDIA GPU .* Use device='cpu'"):

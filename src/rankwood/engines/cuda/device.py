@@ -23,6 +23,7 @@ _OPTIONS = (
     "--fmad=false",
 )  # a fused multiplication would round once where the CPU rounds twice
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+_LARGE = 1 << 26  # bytes
 _RESERVED = 1024  # bytes of a block's shared memory that the system takes
 
 
@@ -113,12 +114,24 @@ def shared_bytes() -> int:
 def upload(values: Array) -> Any:
     """A copy on the GPU; an array without entries gets one, so that it has an address."""
     array = np.ascontiguousarray(values)
-    return cupy().asarray(array if array.size else np.zeros(1, array.dtype))
+    if array.nbytes < _LARGE:
+        return cupy().asarray(array if array.size else np.zeros(1, array.dtype))
+    # CuPy would copy it to page-locked memory first, and keep as much of that.
+    made = cupy().empty(array.shape, array.dtype)
+    made.set(array)
+    return made
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
     """An array on the GPU whose entries are not set."""
     return cupy().empty(shape, dtype)
+
+
+def filled(size: int, dtype: Any, byte: int) -> Any:
+    """An array on the GPU all of whose bytes are this one: it takes no kernel of CuPy's, which need CUDA's headers."""
+    made = empty(size, dtype)
+    made.data.memset_async(byte, made.nbytes)
+    return made
 
 
 def zeros(shape: int | tuple[int, ...], dtype: Any) -> Any:

@@ -24,7 +24,7 @@ from rankwood.trees.packing import WholeTargets
 from rankwood.trees.workspace import Matrix
 
 ALL_ROWS, GIVEN, DRAWN, BY_WEIGHT = range(4)  # how a tree gets its bag, as in forest.cu
-NOT_ROUTED = np.iinfo(np.int32).min
+_NOT_ROUTED = 0x80  # each byte of the leaf of a row that is not known, as in rows.cu
 _MOST_TREES = (
     2000  # of a launch: some half a second, after which progress is shown and a fit can be stopped
 )
@@ -201,8 +201,7 @@ class GrownTrees:
         self.rows, self.requests = rows, requests
         n_trees, n_nodes = len(requests), most_nodes(requests[0].policies, rows.n_rows)
         with device.within_memory(f"{n_trees:,} trees of up to {n_nodes:,} nodes"):
-            self.leaves = device.empty(n_trees * rows.n_rows, np.int32)
-            self.leaves.fill(NOT_ROUTED)
+            self.leaves = device.filled(n_trees * rows.n_rows, np.int32, _NOT_ROUTED)
             nodes = device.empty(n_trees * n_nodes * NODE.itemsize, np.uint8)
             results = device.zeros(n_trees * _N_RESULTS, np.int64)
             given = _given(rows, requests, n_threads)
