@@ -54,6 +54,25 @@ def _no_gpu(reason: str) -> str:
     )
 
 
+@contextlib.contextmanager
+def selected(number: int) -> Iterator[None]:
+    """Work with this GPU; in CUDA each thread has a GPU of its own that it works with."""
+    with cupy().cuda.Device(number):
+        yield
+
+
+def number_of(number: int | None) -> int:
+    """The number of a GPU that is there: the given one, or the one that the thread works with."""
+    module = cupy()
+    if number is None:
+        return int(module.cuda.Device().id)
+    n_devices = int(module.cuda.runtime.getDeviceCount())
+    if number >= n_devices:
+        last = f" to 'cuda:{n_devices - 1}'" if n_devices > 1 else ""
+        raise RunError(f"there is no GPU device='cuda:{number}'. There is device='cuda:0'{last}.")
+    return number
+
+
 def description() -> str | None:
     """The name of the GPU and the version of CuPy; None without them."""
     try:
