@@ -38,7 +38,7 @@ STAGES = ("first", "same", "time")
 RANKERS = list(CASES)[:11]  # each of them once
 _STARTING = 120.0  # seconds that a process may take to import and compile before its first cell
 _COMPILING = 100.0  # seconds that may be added to the first cells of a process: kernels of the CPU
-_LENGTH = 420  # of what is printed of a cell
+_LENGTH = 300  # of what is printed of a cell
 
 
 @dataclass
@@ -129,8 +129,14 @@ class Runner(threading.Thread):
             n_lost = 0
             while self.left and time.time() < self.ends and n_lost < 12:
                 n_lost += not self._run_process()
+        except OSError as error:  # the program is not there
+            self.tail = [repr(error)]
         finally:
+            self.finish()
             self.done.set()
+
+    def finish(self) -> None:
+        """What is to be done when the last process has ended."""
 
     def _run_process(self) -> bool:
         """Run what is left until it is done or the process is lost."""
@@ -157,7 +163,8 @@ class Runner(threading.Thread):
             if line is None:
                 break
             if line.startswith(f'{MARK}{{"finished"'):
-                break  # a process that it started may still hold the pipe
+                self._read_rest(lines)
+                break
             if not line.startswith(MARK):
                 self.tail = [*self.tail[-400:], line.rstrip()]
                 continue
@@ -182,6 +189,13 @@ class Runner(threading.Thread):
             self._lost(current, f"the process ended with code {code}")
             return False
         return not self.left
+
+    def _read_rest(self, lines: queue.Queue[str | None]) -> None:
+        """What a tool says at the end; else a process that the cells have started may still hold the pipe."""
+        until = time.time() + (20 if self.before else 1)
+        with contextlib.suppress(queue.Empty):
+            while (line := lines.get(timeout=max(0.0, until - time.time()))) is not None:
+                self.tail = [*self.tail[-400:], line.rstrip()]
 
     def _read(self, lines: queue.Queue[str | None]) -> None:
         assert self.process is not None
@@ -221,6 +235,7 @@ TOOLS = {
         *("ncu", "--clock-control", "none", "-k", "regex:grow", "-c", "2"),
         *("--section", "SpeedOfLight", "--section", "Occupancy"),
         *("--section", "WarpStateStats", "--section", "MemoryWorkloadAnalysis"),
+        *("--section", "SourceCounters", "-f", "-o"),  # a file, whose name follows
     ),
 }
 CELL_OF_TOOL = {"memcheck": "few fits", "racecheck": "few fits", "ncu": "launch each"}
@@ -232,18 +247,30 @@ class Tool(Runner):
     def __init__(self, report: Report, tool: str, ends: float):
         command = TOOLS[tool]
         found = shutil.which(command[0]) or f"/usr/local/cuda/bin/{command[0]}"
-        super().__init__(report, [CELL_OF_TOOL[tool]], ends, [], [found, *command[1:]])
-        self.tool = tool
+        self.tool, self.program = tool, found
+        self.kept = (report.path or Path("gpu.json")).with_suffix(".ncu-rep")
+        written = [str(self.kept)] if tool == "ncu" else []
+        before = [found, *command[1:], *written]
+        super().__init__(report, [CELL_OF_TOOL[tool]], ends, [], before)
 
-    def run(self) -> None:
-        """Run the cell, and keep what the tool said."""
-        try:
-            super().run()
-        except OSError as error:
-            self.tail = [repr(error)]
+    def finish(self) -> None:
+        """Keep what the tool said."""
+        if self.tool == "ncu" and self.kept.exists():
+            self._print_pages()
         said = [line for line in self.tail if self.tool == "ncu" or line.startswith("=====")]
         last = said[-1] if said else str(self.tail[-1:])
         self.report.note(f"tool: {self.tool}", {"result": last, "said": said})
+
+    def _print_pages(self) -> None:
+        """What the profiler of kernels found: its sections, and the samples of each instruction."""
+        for page in ("details", "source"):
+            form = ["--csv"] if page == "source" else []
+            command = [self.program, "--import", str(self.kept), "--page", page, *form]
+            with (
+                contextlib.suppress(OSError, subprocess.SubprocessError),
+                open(self.kept.with_suffix(f".{page}.txt"), "w", encoding="utf-8") as file,
+            ):
+                subprocess.run(command, stdout=file, timeout=40, check=False)
 
 
 def stage_of_bytes(report: Report, cases: list[str], ends: float, options: list[str]) -> None:
@@ -275,7 +302,7 @@ def stage_of_times(report: Report, ends: float, options: list[str]) -> None:
     """The bars and the table; nothing else runs at the same time."""
     table = (DRY if "--dry" in options else SIZES).table
     first = [f"difference: {case}" for case in report.differ[:4]]
-    timed = ["launches: forest", "launches: boosting", "launches: weighted"]
+    timed = ["launches: forest", "launches: boosting", "launches: weighted", "copies"]
     timed += ["fit: GBRT", "fit: LambdaMART", "fit: forest", "broof"]
     timed += [f"profile: {name}" for name in ("broof", "GBRT", "LambdaMART", "forest")]
     middle, last = table[:-1], table[-1]
@@ -290,9 +317,11 @@ def stage_of_times(report: Report, ends: float, options: list[str]) -> None:
     runners.append(Runner(report, rest, ends, options))
     for runner in runners:
         if time.time() < ends:
+            if isinstance(runner, Tool):
+                runner.ends = min(ends, time.time() + 70)
             runner.start()
             # A cell that has begun may go on for some seconds more.
-            wait_for([runner], ends + 12)
+            wait_for([runner], runner.ends + 12)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import cProfile
 import dataclasses
 import functools
 import hashlib
+import importlib
 import json
 import os
 import pstats
@@ -443,6 +444,33 @@ def boosted_launches(kind: str) -> dict[str, Any]:
     return result
 
 
+def copies() -> dict[str, float]:
+    """What the host does around each boosted tree, one by one, in milliseconds."""
+    rows = engine_of(SIZES.rows).rows
+    whole, leaves = np.arange(rows.n_rows), device.zeros(rows.n_rows, np.int32)
+    pinned = importlib.import_module("cupyx").empty_pinned(rows.n_rows, np.int32)
+    few = np.zeros(3, np.int32)
+    starts = device.upload(np.zeros(1, np.int64))
+    values, totals = device.upload(np.zeros(1)), device.zeros(rows.n_rows, np.float64)
+    some = {
+        "targets to the GPU": lambda: device.upload(whole),
+        "leaves from the GPU": lambda: device.download(leaves),
+        "leaves to page-locked memory": lambda: leaves.get(out=pinned),
+        "page-locked leaves copied": pinned.copy,
+        "ten small arrays to the GPU": lambda: [device.upload(few) for _ in range(10)],
+        "ten arrays of zeros": lambda: [device.zeros(1000, np.uint64) for _ in range(10)],
+        "ten arrays": lambda: [device.empty(1000, np.uint64) for _ in range(10)],
+        "ten small arrays from the GPU": lambda: [device.download(starts) for _ in range(10)],
+        "a small kernel": lambda: rows.run(
+            "add_all",
+            (np.int64(rows.n_rows), np.int32(0), np.int32(0), leaves, starts, values, totals),
+        ),
+        "ten properties": lambda: [device.attribute("MultiProcessorCount") for _ in range(10)],
+        "free memory": device.free_bytes,
+    }
+    return {name: timed(run, 5) for name, run in some.items()}
+
+
 def blocks_that_share() -> dict[str, Any]:
     """A boosted tree by fewer blocks, whose meetings take less time."""
     engine, labels = engine_of(SIZES.rows), codes(SIZES.rows)[1]
@@ -726,6 +754,7 @@ def cells() -> dict[str, Cell]:
     for kind in ("boosting", "weighted"):
         made[f"launches: {kind}"] = Cell(functools.partial(boosted_launches, kind), 60.0)
     made["blocks"] = Cell(blocks_that_share)
+    made["copies"] = Cell(copies)
     for name in ("GBRT", "LambdaMART", "forest"):
         made[f"fit: {name}"] = Cell(functools.partial(fit_of, name, SIZES.rows, "cuda", 16), 60.0)
     made["broof"] = Cell(broof, 130.0)
