@@ -3,344 +3,355 @@
 Bars on one H200: a tree of a forest of 100 leaves at 720,000 × 136 in 0.3 ms, a boosted tree of 31 leaves in 2.5 ms,
 one of LambdaMART in 8 ms, BROOF of 300 rounds of 100 trees in 20 s from arrays to a saved model.
 
-Parts can be run apart: ``python -m benchmarks.gpu --parts same,kernels --seconds 180 --out results.json``. Kernels of
-the CPU are compiled in the first part that needs them.
+One call does everything, without pytest, and ends by itself::
+
+    python -m benchmarks.gpu --seconds 380 --out gpu.json
+
+Stages: ``first`` compiles and fits each ranker once, ``same`` compares the bytes of models under all policies and runs
+compute-sanitizer, ``time`` measures what the bars are about and then the table of CPU and GPU, most telling first. The
+CPU's models are fitted in processes beside the one that has the GPU. What a cell gives is in the file as soon as it
+is there. A cell that hangs or leaves the GPU unusable costs no more than itself: its process is ended, and another
+one goes on. ``--dry`` goes through everything in little, on the emulator of the tests.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import hashlib
+import contextlib
 import json
-import tempfile
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks.gpu_cells import CASES, DRY, MARK, SIZES
 
-import rankwood as rw
-from benchmarks.common import machine, versions
-from rankwood.engines.bags import Bags
-from rankwood.engines.cuda import device
-from rankwood.engines.cuda.growing import GrownTrees, can_grow_together
-from rankwood.engines.engine import Engine, TreeRequest, engine_on
-from rankwood.errors import RankwoodError
-from rankwood.trees.grower import FeatureChoice, Growth, Policies, Tree
-from rankwood.trees.row_order import as_matrix
-
-ROWS, FEATURES, LEAVES, SEARCHED = 720_000, 136, 100, 41
-FIELDS = ("feature", "threshold", "left", "right", "missing", "gain", "value", "cover")
-SMALL: dict[str, Any] = {"max_leaves": 20, "seed": 3}
-RANKERS: dict[str, Callable[[], Any]] = {
-    "forest": lambda: rw.RandomForest(20, **SMALL),
-    "boosting": lambda: rw.GBRT(10, seed=3),
-    "LambdaMART": lambda: rw.LambdaMART(10, seed=3),
-    "forest, min_leaf": lambda: rw.RandomForest(20, min_leaf=7, max_depth=5, **SMALL),
-    "forest, queries": lambda: rw.RandomForest(20, bag="query", bag_share=0.5, **SMALL),
-    "forest, a share": lambda: rw.RandomForest(20, replacement=False, bag_share=0.6, **SMALL),
-    "forest, own child": lambda: rw.RandomForest(20, missing="own_child", **SMALL),
-    "forest, costs": lambda: rw.RandomForest(20, feature_costs=list(range(1, 25)), **SMALL),
-    "forest, unlimited": lambda: rw.RandomForest(20, max_leaves=None, seed=3),
-    "extra trees": lambda: rw.ExtraTrees(20, **SMALL),
-    "random": lambda: rw.CompletelyRandomForest(20, seed=3),
-    "random, limited": lambda: rw.CompletelyRandomForest(20, bag="row", **SMALL),
-    "boosting, subsample": lambda: rw.GBRT(10, subsample=0.5, features_per_node=0.3, seed=3),
-    "boosting, dropout": lambda: rw.LambdaMART(10, dropout=0.3, missing="own_child", seed=3),
-    "averaged": lambda: rw.AveragedGBRT(5, n_runs=4, seed=3),
-    "initialized": lambda: rw.InitializedGBRT(5, forest_trees=20, seed=3),
-    "ordinal": lambda: rw.OrdinalRanker(rw.GBRT(5, seed=3)),
-    "broof gradient": lambda: rw.BROOF("gradient", n_rounds=4, n_trees=20, **SMALL),
-    "broof height": lambda: rw.BROOF(
-        "height", n_rounds=4, n_trees=20, validation="query-folds", **SMALL
-    ),
-    "broof lambda": lambda: rw.BROOF("lambda", n_rounds=4, n_trees=20, **SMALL),
-    "deep": lambda: rw.DeepForest(n_forests=2, n_trees=10, max_layers=2, seed=3),
-}
+STAGES = ("first", "same", "time")
+RANKERS = list(CASES)[:11]  # each of them once
+_STARTING = 120.0  # seconds that a process may take to import and compile before its first cell
+_COMPILING = 100.0  # seconds that may be added to the first cells of a process: kernels of the CPU
+_LENGTH = 300  # of what is printed of a cell
 
 
-def on(name: str, ranker: Any) -> Any:
-    """The ranker on a device, as its parameter or as that of the ranker within."""
-    names = [key for key in ranker.get_params(deep=True) if key.split("__")[-1] == "device"]
-    return ranker.set_params(**dict.fromkeys(names, name))
+@dataclass
+class Report:
+    """What is known so far, on disk after every cell."""
+
+    path: Path | None
+    begin: float = field(default_factory=time.time)
+    cells: dict[str, Any] = field(default_factory=dict)
+    differ: list[str] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.RLock)
+
+    def note(self, name: str, outcome: dict[str, Any]) -> None:
+        """Keep what a cell gave, and print it in few words."""
+        with self.lock:
+            outcome = {"after": round(time.time() - self.begin, 1), **outcome}
+            self.cells[name] = {**self.cells.get(name, {}), **outcome}
+            self._write()
+            self._print(name, self.cells[name])
+
+    def _write(self) -> None:
+        if self.path is None:
+            return
+        same = {name: word for name in CASES if (word := self.same(name)) is not None}
+        text = json.dumps({"same": same, "cells": self.cells}, indent=1, default=str)
+        unfinished = self.path.with_suffix(".part")
+        unfinished.write_text(text + "\n")
+        os.replace(unfinished, self.path)
+
+    def same(self, case: str) -> bool | None:
+        """Whether the models of both devices are the same; None before both are there."""
+        digests = [self.digest(f"{where}: {case}") for where in ("cpu", "cuda")]
+        return None if None in digests else digests[0] == digests[1]
+
+    def digest(self, name: str) -> str | None:
+        """The digest that a cell gave."""
+        result = self.cells.get(name, {}).get("result")
+        return result["digest"] if isinstance(result, dict) and "digest" in result else None
+
+    def _print(self, name: str, outcome: dict[str, Any]) -> None:
+        spent = f"{outcome['after']:6.1f} s  {name}: "
+        if "error" in outcome:
+            print(f"{spent}FAILED {outcome['error'][:400]}", flush=True)
+            return
+        where, _, case = name.partition(": ")
+        if case in CASES and where in ("cpu", "cuda"):
+            if self.same(case) is False and case not in self.differ:
+                self.differ.append(case)
+                print(f"{outcome['after']:6.1f} s  {case}: DIFFERENT", flush=True)
+            return
+        if "result" in outcome:
+            print(f"{spent}{_short(outcome['result'])}", flush=True)
 
 
-def digest(model: Any) -> str:
-    """A digest of the model's file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        rw.save(model, path)
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+def _short(value: Any) -> str:
+    """A result without its long lists and what kernels take."""
+    if isinstance(value, dict):
+        kept = {
+            key: one
+            for key, one in value.items()
+            if not isinstance(one, list) and not key.startswith("kernels")
+        }
+        return ", ".join(f"{key} {_short(one)}" for key, one in kept.items())[:_LENGTH]
+    return f"{value:.4g}" if isinstance(value, float) else str(value)[:_LENGTH]
 
 
-def first_difference(one: Any, other: Any) -> str:
-    """Where two forests, or two trees, begin to differ."""
-    n_nodes = min(one.feature.size, other.feature.size)
-    found = []
-    for name in FIELDS:
-        mine, theirs = getattr(one, name)[:n_nodes], getattr(other, name)[:n_nodes]
-        places = np.flatnonzero(mine != theirs)
-        if places.size:
-            found.append((int(places[0]), name, mine[places[0]], theirs[places[0]], places.size))
-    if not found:
-        return f"{one.feature.size} and {other.feature.size} nodes, which are equal where both are"
-    node, name, mine, theirs, n_nodes = min(found)
-    rest = {field: (getattr(one, field)[node], getattr(other, field)[node]) for field in FIELDS}
-    offsets = getattr(one, "tree_offsets", np.zeros(1, np.int64))
-    tree = int(np.searchsorted(offsets, node, side="right")) - 1
-    return (
-        f"tree {tree}, node {node - int(offsets[tree])}: {name} {mine!r} on the CPU, {theirs!r} on the GPU, "
-        f"{n_nodes} nodes differ in it; all fields there: {rest}"
-    )
+class Runner(threading.Thread):
+    """Runs cells in a process of their own; another one is started when one hangs or is lost."""
 
+    def __init__(
+        self,
+        report: Report,
+        cells: Sequence[str],
+        ends: float,
+        options: Sequence[str],
+        before: Sequence[str] = (),
+    ):
+        super().__init__(daemon=True)
+        self.report, self.left, self.ends = report, list(cells), ends
+        self.options, self.before = options, before
+        self.process: subprocess.Popen[str] | None = None
+        self.done = threading.Event()
+        self.tail: list[str] = []
 
-def same(record: dict[str, Any]) -> None:
-    """Digests of small models on both devices."""
-    data = rw.make_ranking(60, 25, 24, missing=0.1, seed=5)
-    for name, make in RANKERS.items():
-        start = time.perf_counter()
+    def run(self) -> None:
+        """Run all cells, in as many processes as that takes."""
         try:
-            one = on("cpu", make()).fit(data)
-            middle = time.perf_counter()
-            other = on("cuda", make()).fit(data)
-        except RankwoodError as error:
-            print(f"  {name:<22} {error}", flush=True)
-            record[name] = str(error)
-            continue
-        digests = digest(one), digest(other)
-        seconds = (middle - start, time.perf_counter() - middle)
-        record[name] = digests[0] == digests[1]
-        word = "same" if record[name] else "DIFFERENT"
-        print(f"  {name:<22} {word}  {digests}  {seconds[0]:.2f} s, {seconds[1]:.2f} s", flush=True)
-        if not record[name] and hasattr(one, "forest_"):
-            print("   ", first_difference(one.forest_, other.forest_), flush=True)
+            n_lost = 0
+            while self.left and time.time() < self.ends and n_lost < 12:
+                n_lost += not self._run_process()
+        except OSError as error:  # the program is not there
+            self.tail = [repr(error)]
+        finally:
+            self.finish()
+            self.done.set()
 
+    def finish(self) -> None:
+        """What is to be done when the last process has ended."""
 
-def rows_of(n_rows: int, n_features: int = FEATURES) -> tuple[Any, Any, np.ndarray]:
-    """Codes, skewed or zero-inflated, with missing values in some columns; and targets that depend on them."""
-    rng = np.random.default_rng(7)
-    columns = np.empty((n_features, n_rows), np.uint8)
-    for feature in range(n_features):
-        draws = rng.random(n_rows, dtype=np.float32)
-        if feature % 4 == 0:
-            draws = np.maximum(0, (draws - 0.6) / 0.4)
-        elif feature % 4 == 1:
-            draws = np.floor(draws * 16) / 16
-        columns[feature] = np.minimum(254, draws * 255)
-        if feature % 16 == 15:
-            columns[feature, rng.random(n_rows) < 0.1] = 255
-    known = columns[[2, 3, 4, 6, 9, 12]].astype(np.float32) / 254
-    score = 2 * known[0] + np.sqrt(known[1]) + 1.5 * known[2] ** 2 + np.log1p(3 * known[3])
-    score += known[4] + (known[5] > 0.3) + 0.8 * rng.standard_normal(n_rows, np.float32)
-    labels = np.searchsorted(np.quantile(score, [0.52, 0.84, 0.97, 0.99]), score).astype(float)
-    bins = type("Bins", (), {})()
-    bins.thresholds = np.tile(np.arange(254, dtype=np.float32), n_features)
-    bins.offsets = np.arange(n_features + 1, dtype=np.int64) * 254
-    bins.n_value_bins = np.full(n_features, 255)
-    return as_matrix(columns, bins), columns, labels
-
-
-def policies_of(kind: str) -> Policies:
-    """The trees of a forest, or those of boosting."""
-    if kind == "forest":
-        return Policies(Growth(max_leaves=LEAVES), FeatureChoice(SEARCHED))
-    return Policies(Growth(max_leaves=31, min_leaf=20))
-
-
-def requests_of(engine: Engine, kind: str, labels: np.ndarray, n_trees: int) -> list[TreeRequest]:
-    """Independent trees of bags, or of all rows; with weights they are like those of LambdaMART."""
-    n_rows, policies = labels.size, policies_of(kind)
-    bags = Bags(n_rows, seed=1)
-    weights = np.abs(np.sin(np.arange(n_rows))) + 0.01 if kind == "weighted" else None
-    held = engine.hold((labels, weights), bags.draws, centre=True)
-    own = bags if kind == "forest" else None
-    return [TreeRequest(held, policies, 1000 + tree, own, tree) for tree in range(n_trees)]
-
-
-def trees(record: dict[str, Any], n_rows: int = 100_000) -> None:
-    """Large trees on both devices, by the node."""
-    matrix, _, labels = rows_of(n_rows)
-    engines = [engine_on(name, matrix, 16) for name in ("cpu", "cuda")]
-    for kind in ("forest", "boosting", "weighted"):
-        grown: list[list[Tree]] = []
-        for engine in engines:
-            asked = requests_of(engine, kind, labels, 4 if kind == "forest" else 1)
-            if kind == "forest":
-                grown.append(list(engine.grow(iter(asked))))
-            else:
-                grown.append([engine.grow_one(asked[0])])
-        for number, (one, other) in enumerate(zip(*grown, strict=True)):
-            fields = [field.name for field in dataclasses.fields(Tree)]
-            differ = [
-                name
-                for name in fields
-                if not np.array_equal(np.asarray(getattr(one, name)), getattr(other, name))
-            ]
-            record[f"{kind} {number}"] = differ
-            print(f"  {kind} {number}: {differ or 'same'}, {one.n_nodes} nodes", flush=True)
-            if differ and differ != ["leaf_of_row"]:
-                print("   ", first_difference(one, other), flush=True)
-
-
-def timed(run: Callable[[], Any], repeats: int = 3) -> float:
-    """The least milliseconds of some runs, after one that may compile."""
-    run()
-    device.wait()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        device.wait()
-        times.append(time.perf_counter() - start)
-    return 1000 * min(times)
-
-
-def kernels(record: dict[str, Any], n_rows: int = ROWS) -> None:
-    """What launches alone take: no losses, no model."""
-    start = time.perf_counter()
-    matrix, _, labels = rows_of(n_rows)
-    print(f"  data: {time.perf_counter() - start:.1f} s", flush=True)
-    start = time.perf_counter()
-    engine: Any = engine_on("cuda", matrix, 16)
-    print(f"  upload: {time.perf_counter() - start:.2f} s", flush=True)
-    for n_trees in (132, 528, 2000):
-        asked = requests_of(engine, "forest", labels, n_trees)
-        spent = timed(lambda asked=asked: GrownTrees(engine.rows, asked, 16), 2)
-        record[f"forest, {n_trees} trees"] = spent / n_trees
-        print(
-            f"  forest: {n_trees} trees in {spent:.1f} ms, {spent / n_trees:.4f} ms a tree",
-            flush=True,
+    def _run_process(self) -> bool:
+        """Run what is left until it is done or the process is lost."""
+        given = ["--cells", json.dumps(self.left), "--ends", str(self.ends), *self.options]
+        environment = dict(os.environ, PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
+        self.tail = []
+        self.process = subprocess.Popen(
+            [*self.before, sys.executable, "-m", "benchmarks.gpu_cells", *given],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            start_new_session=True,
         )
-    start = time.perf_counter()
-    count = sum(1 for _ in engine.grow(iter(requests_of(engine, "forest", labels, 1000))))
-    spent = 1000 * (time.perf_counter() - start) / count
-    record["forest, with trees"] = spent
-    print(f"  forest, with trees on the host: {spent:.4f} ms a tree", flush=True)
-    for kind in ("boosting", "weighted"):
-        asked = requests_of(engine, kind, labels, 1)
-        for together in (True, False):
-            if together and not can_grow_together(engine.rows, asked[0]):
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+        current, n_done, until = "", 0, time.time() + _STARTING
+        while True:
+            try:
+                line = lines.get(timeout=max(0.0, min(until, self.ends + 20) - time.time()))
+            except queue.Empty:
+                self._lost(current, "no answer: it was ended")
+                return False
+            if line is None:
+                break
+            if line.startswith(f'{MARK}{{"finished"'):
+                self._read_rest(lines)
+                break
+            if not line.startswith(MARK):
+                self.tail = [*self.tail[-400:], line.rstrip()]
                 continue
-            grow = lambda asked=asked, together=together: GrownTrees(  # noqa: E731
-                engine.rows, asked, 16, together=together
-            )
-            spent = timed(grow, 3 if together else 1)
-            word = "all blocks" if together else "one block"
-            record[f"{kind}, {word}"] = spent
-            print(f"  {kind}, {word}: {spent:.2f} ms", flush=True)
-        spent = timed(lambda asked=asked: engine.grow_one(asked[0]))
-        record[f"{kind}, grow_one"] = spent
-        print(f"  {kind}, grow_one: {spent:.2f} ms", flush=True)
-        spent = timed(lambda kind=kind: requests_of(engine, kind, labels, 1))
-        print(f"  {kind}, hold: {spent:.2f} ms", flush=True)
+            message = json.loads(line.removeprefix(MARK))
+            if "begin" in message:
+                current = message["begin"]
+                until = time.time() + message["limit"] + (_COMPILING if n_done < 2 else 0)
+            elif "part" in message:
+                self.report.note(current, {"part": message["part"]})
+            elif "late" in message:
+                self.left.remove(message["late"])
+            elif "end" in message:
+                n_done += 1
+                self.left.remove(message.pop("end"))
+                self.report.note(current, message)
+                current, until = "", time.time() + 30
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        code = self.process.poll()
+        self.stop()
+        if self.left and code not in (0, 3):
+            self._lost(current, f"the process ended with code {code}")
+            return False
+        return not self.left
+
+    def _read_rest(self, lines: queue.Queue[str | None]) -> None:
+        """What a tool says at the end; else a process that the cells have started may still hold the pipe."""
+        until = time.time() + (20 if self.before else 1)
+        with contextlib.suppress(queue.Empty):
+            while (line := lines.get(timeout=max(0.0, until - time.time()))) is not None:
+                self.tail = [*self.tail[-400:], line.rstrip()]
+
+    def _read(self, lines: queue.Queue[str | None]) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    def _lost(self, current: str, why: str) -> None:
+        self.stop()
+        name = current or (self.left[0] if self.left else "")
+        if current:
+            self.left.remove(current)
+        self.report.note(name, {"error": why, "tail": self.tail[-40:]})
+
+    def stop(self) -> None:
+        """End the process with all that it started."""
+        if self.process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def binned(n_rows: int) -> Any:
-    """Ranking data of so many rows, in bins."""
-    start = time.perf_counter()
-    data = rw.bin(rw.make_ranking(max(1, n_rows // 120), 120, FEATURES, seed=1))
-    print(f"  {data.data.n_documents:,} rows in {time.perf_counter() - start:.1f} s", flush=True)
-    return data
+def wait_for(runners: Sequence[Runner], until: float) -> None:
+    """Wait for runners; what is not done in time is ended."""
+    for runner in runners:
+        runner.done.wait(max(0.0, until - time.time()))
+        if not runner.done.is_set():
+            runner.left.clear()
+            runner.stop()
+            runner.done.wait(5)
 
 
-def per_tree(make: Callable[[int], Any], data: Any, few: int, many: int) -> float:
-    """Milliseconds of a tree, from fits with few and with many of them."""
-    times = []
-    for n_trees in (few, few, many):
-        start = time.perf_counter()
-        make(n_trees).fit(data)
-        times.append(time.perf_counter() - start)
-    return 1000 * (times[2] - times[1]) / (many - few)
-
-
-def fits(record: dict[str, Any], n_rows: int = ROWS, devices: tuple[str, ...] = ("cuda",)) -> None:
-    """Whole fits: milliseconds of a tree."""
-    data = binned(n_rows)
-    rankers: dict[str, tuple[Callable[..., Any], int, int]] = {
-        "forest": (
-            lambda n, d: rw.RandomForest(
-                n, max_leaves=LEAVES, features_per_node=SEARCHED, device=d
-            ),
-            100,
-            1000,
-        ),
-        "GBRT": (lambda n, d: rw.GBRT(n, device=d), 20, 100),
-        "LambdaMART": (lambda n, d: rw.LambdaMART(n, device=d), 20, 100),
-    }
-    for name, (make, few, many) in rankers.items():
-        for where in devices:
-            size = (few, many) if where == "cuda" else (few // 5, many // 5)
-            spent = per_tree(lambda n, make=make, where=where: make(n, where), data, *size)
-            record[f"{name}, {where}, {n_rows}"] = spent
-            print(f"  {name:<12} {where:<5} {n_rows:>10,} rows: {spent:9.3f} ms a tree", flush=True)
-
-
-def broof(record: dict[str, Any], n_rounds: int = 300, n_trees: int = 100) -> None:
-    """From arrays in memory to a saved model."""
-    data = rw.make_ranking(ROWS // 120, 120, FEATURES, seed=1)
-    make = lambda rounds: rw.BROOF(  # noqa: E731
-        "gradient",
-        rounds,
-        n_trees,
-        max_leaves=LEAVES,
-        features_per_node=SEARCHED,
-        stop=None,
-        device="cuda",
-    )
-    make(1).fit(data)
-    start = time.perf_counter()
-    model = make(n_rounds).fit(data)
-    fitted = time.perf_counter() - start
-    found = digest(model)
-    record["broof"] = time.perf_counter() - start
-    print(
-        f"  {n_rounds * n_trees:,} trees: {record['broof']:.2f} s, fitted in {fitted:.2f} s, {found}",
-        flush=True,
-    )
-
-
-def sizes(record: dict[str, Any]) -> None:
-    """The CPU against the GPU for more and more rows."""
-    for n_rows in (10_000, 100_000, 1_000_000, 10_000_000):
-        fits(record, n_rows, ("cuda", "cpu"))
-
-
-PARTS = {
-    "same": same,
-    "trees": trees,
-    "kernels": kernels,
-    "fits": fits,
-    "broof": broof,
-    "sizes": sizes,
+TOOLS = {
+    "memcheck": ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "20"),
+    "racecheck": ("compute-sanitizer", "--tool", "racecheck", "--print-limit", "20"),
+    "ncu": (
+        *("ncu", "--clock-control", "none", "-k", "regex:grow", "-c", "2"),
+        *("--section", "SpeedOfLight", "--section", "Occupancy"),
+        *("--section", "WarpStateStats", "--section", "MemoryWorkloadAnalysis"),
+        *("--section", "SourceCounters", "-f", "-o"),  # a file, whose name follows
+    ),
 }
+CELL_OF_TOOL = {"memcheck": "few fits", "racecheck": "few fits", "ncu": "launch each"}
+
+
+class Tool(Runner):
+    """Runs a cell under a tool of CUDA, whose output is kept."""
+
+    def __init__(self, report: Report, tool: str, ends: float):
+        command = TOOLS[tool]
+        found = shutil.which(command[0]) or f"/usr/local/cuda/bin/{command[0]}"
+        self.tool, self.program = tool, found
+        self.kept = (report.path or Path("gpu.json")).with_suffix(".ncu-rep")
+        written = [str(self.kept)] if tool == "ncu" else []
+        before = [found, *command[1:], *written]
+        super().__init__(report, [CELL_OF_TOOL[tool]], ends, [], before)
+
+    def finish(self) -> None:
+        """Keep what the tool said."""
+        if self.tool == "ncu" and self.kept.exists():
+            self._print_pages()
+        said = [line for line in self.tail if self.tool == "ncu" or line.startswith("=====")]
+        last = said[-1] if said else str(self.tail[-1:])
+        self.report.note(f"tool: {self.tool}", {"result": last, "said": said})
+
+    def _print_pages(self) -> None:
+        """What the profiler of kernels found: its sections, and the samples of each instruction."""
+        for page in ("details", "source"):
+            form = ["--csv"] if page == "source" else []
+            command = [self.program, "--import", str(self.kept), "--page", page, *form]
+            with (
+                contextlib.suppress(OSError, subprocess.SubprocessError),
+                open(self.kept.with_suffix(f".{page}.txt"), "w", encoding="utf-8") as file,
+            ):
+                subprocess.run(command, stdout=file, timeout=40, check=False)
+
+
+def stage_of_bytes(report: Report, cases: list[str], ends: float, options: list[str]) -> None:
+    """The models of cases on both devices, and large trees; the CPU's in processes of their own."""
+    n_beside = max(1, min(6, (os.cpu_count() or 2) // 2 - 1))
+    of_gpu = [f"cuda: {case}" for case in cases]
+    trees = [f"trees: {kind}" for kind in ("forest", "boosting", "weighted")]
+    of_gpu[len(RANKERS) : len(RANKERS)] = [*trees, "out of memory"]
+    gpu = Runner(report, ["machine", "compile", "warm", *of_gpu], ends, options)
+    gpu.start()
+    beside = [
+        Runner(report, [f"cpu: {case}" for case in cases[number::n_beside]], ends, options)
+        for number in range(n_beside)
+    ]
+    for runner in beside:
+        runner.start()
+    tools: list[Tool] = []
+    if "--dry" not in options and len(cases) > len(RANKERS):
+        # By then the kernels are compiled, which takes longer under a checker.
+        while not gpu.done.is_set() and f"cuda: {cases[10]}" in gpu.left:
+            time.sleep(0.5)
+        tools = [Tool(report, tool, ends) for tool in ("memcheck", "racecheck")]
+        for tool in tools:
+            tool.start()
+    wait_for([gpu, *beside, *tools], ends)
+
+
+def stage_of_times(report: Report, ends: float, options: list[str]) -> None:
+    """The bars and the table; nothing else runs at the same time."""
+    table = (DRY if "--dry" in options else SIZES).table
+    first = [f"difference: {case}" for case in report.differ[:4]]
+    timed = ["launches: forest", "launches: boosting", "launches: weighted", "copies"]
+    timed += ["fit: GBRT", "fit: LambdaMART", "fit: forest", "broof"]
+    timed += [f"profile: {name}" for name in ("broof", "GBRT", "LambdaMART", "forest")]
+    middle, last = table[:-1], table[-1]
+    compared = [f"table: {n_rows} cuda" for n_rows in middle]
+    compared += [f"table: {n_rows} cpu 16" for n_rows in middle[::-1]]
+    runners = [Runner(report, first + timed + compared, ends, options)]
+    if "--dry" not in options:
+        runners.append(Tool(report, "ncu", ends))
+    rest = ["blocks", f"table: {last} cuda"]
+    rest += [f"table: {n_rows} cpu 2" for n_rows in middle[::-1]]
+    rest += [f"table: {last} cpu {count}" for count in (16, 2)]
+    runners.append(Runner(report, rest, ends, options))
+    for runner in runners:
+        if time.time() < ends:
+            if isinstance(runner, Tool):
+                runner.ends = min(ends, time.time() + 70)
+            runner.start()
+            # A cell that has begun may go on for some seconds more.
+            wait_for([runner], runner.ends + 12)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--parts", default=",".join(PARTS))
-    options.add_argument("--seconds", type=float, default=float("inf"), help="start no part after")
+    options.add_argument("--stages", default=",".join(STAGES))
+    options.add_argument("--seconds", type=float, default=380.0, help="for everything")
+    options.add_argument("--share", type=float, default=0.4, help="of the time for comparisons")
     options.add_argument("--out", help="a JSON file")
+    options.add_argument("--dry", action="store_true", help="in little, on an emulator")
     given = options.parse_args()
-    begin = time.perf_counter()
-    result: dict[str, Any] = {}
-    print(device.description() or "no GPU", flush=True)
-    for part in given.parts.split(","):
-        spent = time.perf_counter() - begin
-        print(f"== {part}, after {spent:.0f} s", flush=True)
-        if spent > given.seconds:
-            break
-        result[part] = {}
-        try:
-            PARTS[part](result[part])
-        except Exception as error:  # the other parts are worth having
-            traceback.print_exc()
-            result[part]["error"] = repr(error)
-    if given.out:
-        record = {"result": result, "machine": machine(), "versions": versions()}
-        Path(given.out).write_text(json.dumps(record, indent=2, default=str) + "\n")
+    asked = given.stages.split(",")
+    report = Report(Path(given.out) if given.out else None)
+    for_cells = ["--dry"] if given.dry else []
+    last = report.begin + given.seconds - 20
+    cases = [
+        *(RANKERS if "first" in asked else []),
+        *([case for case in CASES if case not in RANKERS] if "same" in asked else []),
+    ]
+    if cases:
+        ends = report.begin + given.share * given.seconds if "time" in asked else last
+        stage_of_bytes(report, cases, ends, for_cells)
+    if "time" in asked:
+        stage_of_times(report, last, for_cells)
+    same = {case: report.same(case) for case in cases}
+    differ = [case for case, word in same.items() if word is False]
+    unknown = [case for case, word in same.items() if word is None]
+    n_same = len(same) - len(differ) - len(unknown)
+    print(f"{n_same} models the same; different: {differ}; not known: {unknown}"[: 4 * _LENGTH])
+    failed = [name for name, outcome in report.cells.items() if "error" in outcome]
+    print(f"failed: {failed}"[: 4 * _LENGTH])
 
 
 if __name__ == "__main__":

@@ -281,6 +281,37 @@ def test_a_lack_of_memory_is_an_error_after_which_the_gpu_works(gpu):
     rw.RandomForest(2, max_leaves=4, device="cuda").fit(data)
 
 
+def test_a_number_names_one_of_several_gpus(gpu, tmp_path):
+    gpu.machine.n_devices = 2
+    data = training_data()
+    for make_one in (rw.GBRT, rw.RandomForest):
+        models = [make_one(3, device=name).fit(data) for name in ("cpu", "cuda:1")]
+        one, other = (saved(model, tmp_path / "model") for model in models)
+        assert one == other
+    assert gpu.machine.heap(0).most_used == 0
+    assert gpu.machine.heap(1).most_used > 0
+    assert gpu.cuda.get_device_id() == 0
+    with pytest.raises(RunError, match=r"no GPU device='cuda:2'. There is .*'cuda:0' to 'cuda:1'"):
+        rw.GBRT(3, device="cuda:2").fit(data)
+    for name in ("cuda:", "cuda:x", "cpu:1", 3):
+        with pytest.raises(ParameterError, match="device"):
+            rw.GBRT(3, device=name).fit(data)
+
+
+def test_a_lack_of_memory_for_numbers_of_rows_is_an_error(gpu):
+    engine = engine_on("cuda", training_set(training_data(), training_data(), 255, 1).matrix, 1)
+    gpu.machine.memory = gpu.machine.heap(0).used
+    with pytest.raises(RunError, match="the GPU has too little memory for a number for each row"):
+        engine.out_of_bag()
+
+
+def test_large_arrays_are_copied_as_they_are(gpu, monkeypatch):
+    monkeypatch.setattr(device, "_LARGE", 40)
+    for size in (0, 3, 12):
+        values = np.arange(size)
+        assert device.download(device.upload(values))[:size].tolist() == values.tolist()
+
+
 def test_a_machine_without_a_gpu_is_an_error(cupy):
     cupy.machine.n_devices = 0
     with pytest.raises(RunError, match=r"needs an NVIDIA GPU .* Use device='cpu'"):

@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import importlib
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
@@ -147,19 +148,23 @@ ENGINES = {
     CPU: ("rankwood.engines.engine", "ThreadsEngine"),
     CUDA: ("rankwood.engines.cuda.engine", "CudaEngine"),
 }
+_NUMBERED = re.compile(rf"{CUDA}:[0-9]{{1,4}}")  # one of several GPUs
 
 
 def engine_on(device: str, matrix: Matrix, n_threads: int) -> Engine:
     """The engine of a device, with these rows."""
     check_device("device", device)
-    module, name = ENGINES[device]
-    engine: Engine = getattr(importlib.import_module(module), name)(matrix, n_threads)
+    kind, _, number = device.partition(":")
+    module, name = ENGINES[kind]
+    given = {"number": int(number)} if number else {}
+    engine: Engine = getattr(importlib.import_module(module), name)(matrix, n_threads, **given)
     return engine
 
 
 def check_device(name: str, device: Any) -> None:
     """Raise for a device that has no engine."""
-    checks.one_of(name, device, tuple(ENGINES))
+    if not (isinstance(device, str) and _NUMBERED.fullmatch(device)):
+        checks.one_of(name, device, tuple(ENGINES))
 
 
 LEAST_VALUES = 2_000_000  # of the matrix, per thread: below, threads cost more time than they save

@@ -23,6 +23,7 @@ _OPTIONS = (
     "--fmad=false",
 )  # a fused multiplication would round once where the CPU rounds twice
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+_LARGE = 1 << 26  # bytes
 _RESERVED = 1024  # bytes of a block's shared memory that the system takes
 
 
@@ -51,6 +52,25 @@ def _no_gpu(reason: str) -> str:
         f"device='cuda' needs an NVIDIA GPU and its driver, but CuPy finds none ({reason}). "
         "Use device='cpu', which gives the same model."
     )
+
+
+@contextlib.contextmanager
+def selected(number: int) -> Iterator[None]:
+    """Work with this GPU; in CUDA each thread has a GPU of its own that it works with."""
+    with cupy().cuda.Device(number):
+        yield
+
+
+def number_of(number: int | None) -> int:
+    """The number of a GPU that is there: the given one, or the one that the thread works with."""
+    module = cupy()
+    if number is None:
+        return int(module.cuda.Device().id)
+    n_devices = int(module.cuda.runtime.getDeviceCount())
+    if number >= n_devices:
+        last = f" to 'cuda:{n_devices - 1}'" if n_devices > 1 else ""
+        raise RunError(f"there is no GPU device='cuda:{number}'. There is device='cuda:0'{last}.")
+    return number
 
 
 def description() -> str | None:
@@ -113,12 +133,24 @@ def shared_bytes() -> int:
 def upload(values: Array) -> Any:
     """A copy on the GPU; an array without entries gets one, so that it has an address."""
     array = np.ascontiguousarray(values)
-    return cupy().asarray(array if array.size else np.zeros(1, array.dtype))
+    if array.nbytes < _LARGE:
+        return cupy().asarray(array if array.size else np.zeros(1, array.dtype))
+    # CuPy would copy it to page-locked memory first, and keep as much of that.
+    made = cupy().empty(array.shape, array.dtype)
+    made.set(array)
+    return made
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
     """An array on the GPU whose entries are not set."""
     return cupy().empty(shape, dtype)
+
+
+def filled(size: int, dtype: Any, byte: int) -> Any:
+    """An array on the GPU all of whose bytes are this one: it takes no kernel of CuPy's, which need CUDA's headers."""
+    made = empty(size, dtype)
+    made.data.memset_async(byte, made.nbytes)
+    return made
 
 
 def zeros(shape: int | tuple[int, ...], dtype: Any) -> Any:

@@ -29,17 +29,20 @@ from rankwood.errors import ParameterError
 from rankwood.losses.loss import Targets
 from rankwood.trees.grower import Policies, Tree
 
+_PER_ROW = "a number for each row"
+
 
 @dataclass(frozen=True, eq=False)
 class CudaEngine(ThreadsEngine):
     """Grows trees on a GPU; the rest is done by the threads of this process."""
 
     given_rows: DeviceRows | None = None  # those of an engine that this one was made from
+    number: int | None = None  # of the GPU; None: the one that the thread works with
 
     @lazy
     def rows(self) -> DeviceRows:
         """The rows on the GPU."""
-        return self.given_rows or DeviceRows(self.matrix)
+        return self.given_rows or DeviceRows(self.matrix, self.number)
 
     def __post_init__(self) -> None:
         _ = self.rows  # an error where there is no GPU comes at once
@@ -68,14 +71,15 @@ class CudaEngine(ThreadsEngine):
     def out_of_bag(self, sums: Floats | None = None, n_trees: Array | None = None) -> OutOfBag:
         """Estimates that the GPU adds up."""
         if sums is None or n_trees is None:
-            return CudaOutOfBag(np.zeros(self.n_rows), np.zeros(self.n_rows, np.int32))
-        return CudaOutOfBag(sums, n_trees)
+            sums, n_trees = np.zeros(self.n_rows), np.zeros(self.n_rows, np.int32)
+        return CudaOutOfBag(self.rows, sums, n_trees)
 
     def grow(
         self, requests: Requests, out_of_bag: OutOfBag | None = None, totals: Floats | None = None
     ) -> Trees:
         """The trees of independent requests, each grown by one block of threads."""
-        sums = None if totals is None else device.upload(totals)
+        with self.rows.within_memory(_PER_ROW):
+            sums = None if totals is None else device.upload(totals)
         batches = in_batches(self.rows, requests, self.n_threads)
         with contextlib.closing(batches):
             for batch in batches:
@@ -104,15 +108,18 @@ class CudaEngine(ThreadsEngine):
 class CudaOutOfBag(OutOfBag):
     """Out-of-bag estimates that the GPU adds up; they come here when they are looked at."""
 
+    _rows: DeviceRows
     _on_device: tuple[Any, Any]
     _waiting: list[tuple[GrownTrees, int, Array | None]]
     _seen: dict[int, tuple[Array, Any]]
     _fetched: tuple[Floats, Array] | None
 
-    def __init__(self, sums: Floats, n_trees: Array) -> None:
-        on_device = (device.upload(sums), device.upload(n_trees))
+    def __init__(self, rows: DeviceRows, sums: Floats, n_trees: Array) -> None:
+        with rows.within_memory(_PER_ROW):
+            on_device = (device.upload(sums), device.upload(n_trees))
+        fetched = (sums.copy(), n_trees.copy())
         self.__dict__.update(
-            _on_device=on_device, _waiting=[], _seen={}, _fetched=(sums.copy(), n_trees.copy())
+            _rows=rows, _on_device=on_device, _waiting=[], _seen={}, _fetched=fetched
         )
 
     def note(self, request: TreeRequest, grown: GrownTrees, index: int) -> None:
@@ -139,7 +146,8 @@ class CudaOutOfBag(OutOfBag):
         if seen is None:
             return None
         if id(seen) not in self._seen:
-            self._seen[id(seen)] = (seen, device.upload(seen))
+            with self._rows.within_memory(_PER_ROW):
+                self._seen[id(seen)] = (seen, device.upload(seen))
         return self._seen[id(seen)][1]
 
     @property

@@ -5,8 +5,9 @@ Requests that differ in nothing but seeds and targets grow in one launch, a tree
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from rankwood.trees.packing import WholeTargets
 from rankwood.trees.workspace import Matrix
 
 ALL_ROWS, GIVEN, DRAWN, BY_WEIGHT = range(4)  # how a tree gets its bag, as in forest.cu
-NOT_ROUTED = np.iinfo(np.int32).min
+_NOT_ROUTED = 0x80  # each byte of the leaf of a row that is not known, as in rows.cu
 _MOST_TREES = (
     2000  # of a launch: some half a second, after which progress is shown and a fit can be stopped
 )
@@ -106,11 +107,12 @@ def _exponent(scale: SumScale) -> int:
 class DeviceRows:
     """The binned rows in the memory of the GPU, by source."""
 
-    def __init__(self, matrix: Matrix) -> None:
+    def __init__(self, matrix: Matrix, number: int | None = None) -> None:
         self.matrix = matrix
+        self.number = device.number_of(number)
         n_features, n_rows = matrix.columns.shape
         self.stride = -(-n_features // 8) * 8
-        with device.within_memory(f"{n_rows:,} rows of {n_features:,} features"):
+        with self.within_memory(f"{n_rows:,} rows of {n_features:,} features"):
             self.codes = device.zeros(n_rows * self.stride, np.uint8)
             self.columns = device.empty(n_rows * n_features, np.uint8)
             of_matrix = device.upload(matrix.columns)
@@ -135,10 +137,17 @@ class DeviceRows:
         """How many features they have."""
         return int(self.matrix.columns.shape[0])
 
+    @contextlib.contextmanager
+    def within_memory(self, what: str) -> Iterator[None]:
+        """Work with the GPU that has the rows; a lack of memory is an error of ours."""
+        with device.selected(self.number), device.within_memory(what):
+            yield
+
     def run(self, name: str, arguments: Sequence[Any], n_trees: int = 1) -> None:
         """Run a kernel of ``rows.cu``, one thread for each row and tree."""
         grid = (-(-self.n_rows // _ROW_THREADS), n_trees)
-        device.run("rows.cu", name, grid, _ROW_THREADS, arguments)
+        with device.selected(self.number):
+            device.run("rows.cu", name, grid, _ROW_THREADS, arguments)
 
     def most_trees(self, request: TreeRequest) -> int:
         """How many trees like that of the request a launch may grow."""
@@ -146,7 +155,9 @@ class DeviceRows:
         of_tree = 4 * self.n_rows + NODE.itemsize * n_nodes
         if request.bags is not None and bag_kind(request) == GIVEN:
             of_tree += 4 * self.n_rows
-        return max(1, min(_MOST_TREES, int(_SHARE_OF_MEMORY * device.free_bytes()) // of_tree))
+        with device.selected(self.number):
+            most = int(_SHARE_OF_MEMORY * device.free_bytes()) // of_tree
+        return max(1, min(_MOST_TREES, most))
 
 
 def most_nodes(policies: Policies, n_rows: int) -> int:
@@ -200,9 +211,8 @@ class GrownTrees:
     ) -> None:
         self.rows, self.requests = rows, requests
         n_trees, n_nodes = len(requests), most_nodes(requests[0].policies, rows.n_rows)
-        with device.within_memory(f"{n_trees:,} trees of up to {n_nodes:,} nodes"):
-            self.leaves = device.empty(n_trees * rows.n_rows, np.int32)
-            self.leaves.fill(NOT_ROUTED)
+        with rows.within_memory(f"{n_trees:,} trees of up to {n_nodes:,} nodes"):
+            self.leaves = device.filled(n_trees * rows.n_rows, np.int32, _NOT_ROUTED)
             nodes = device.empty(n_trees * n_nodes * NODE.itemsize, np.uint8)
             results = device.zeros(n_trees * _N_RESULTS, np.int64)
             given = _given(rows, requests, n_threads)
@@ -237,7 +247,9 @@ class GrownTrees:
         """Where the values of each tree begin, and the values of all, on the GPU."""
         sizes = [tree.value.size for tree in self.trees]
         starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64)
-        return device.upload(starts), device.upload(np.concatenate([t.value for t in self.trees]))
+        values = np.concatenate([tree.value for tree in self.trees])
+        with self.rows.within_memory(f"the values of {len(sizes):,} trees"):
+            return device.upload(starts), device.upload(values)
 
     def add_unseen(self, first: int, last: int, seen: Any, sums: Any, n_trees: Any) -> None:
         """Add trees to the sums of the rows that they have not seen: those 0 in ``seen``, or out of bag."""
@@ -254,10 +266,11 @@ class GrownTrees:
 
     def leaf_of_row(self, index: int) -> Array:
         """The leaf of every row in a tree."""
-        plain = device.empty(self.rows.n_rows, np.int32)
         given = (np.int64(self.rows.n_rows), np.int64(index))
-        self.rows.run("plain_leaves", (*given, self.leaves, plain))
-        return device.download(plain)
+        with self.rows.within_memory(f"the leaves of {self.rows.n_rows:,} rows"):
+            plain = device.empty(self.rows.n_rows, np.int32)
+            self.rows.run("plain_leaves", (*given, self.leaves, plain))
+            return device.download(plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +289,9 @@ def can_grow_together(rows: DeviceRows, request: TreeRequest) -> bool:
     """Whether all blocks can share a tree: the histograms of all its nodes are kept."""
     if request.policies.thresholds == "completely_random":
         return False
-    if not device.attribute("CooperativeLaunch"):
-        return False
+    with device.selected(rows.number):
+        if not device.attribute("CooperativeLaunch"):
+            return False
     n_leaves = most_nodes(request.policies, rows.n_rows) // 2
     return n_leaves <= _MOST_LEAVES and _pool_size(rows, request.policies) <= _MOST_POOL_BYTES
 

@@ -14,7 +14,6 @@
 #define GIVEN 1     // counts that the host has drawn,
 #define DRAWN 2     // or units that are drawn here, with replacement,
 #define BY_WEIGHT 3 // in proportion to weights
-#define NOT_ROUTED ((int)0x80000000)
 // What all trees of a launch have in common: launching.LAUNCH is its dtype.
 struct Launch {
     i64 n_rows;

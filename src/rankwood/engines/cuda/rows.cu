@@ -3,7 +3,7 @@
 
 #include "common.cuh"
 
-#define NOT_ROUTED ((int)0x80000000)
+#define NOT_ROUTED ((int)0x80808080)  // no leaf, nor ~leaf, since there are fewer nodes
 
 // Store the codes of the matrix in the order of the sources, by columns and row by row.
 extern "C" __global__ void arrange(const u8* matrix, const int* source_of_row, i64 n_rows, i64 n_features, i64 stride,
