@@ -19,7 +19,17 @@ def files(tmp_path):
     return tmp_path
 
 
-FORMATS = ["ranklib", "xgboost-json", "solr", "lightgbm", "lightgbm-json", "onnx", "json", "c"]
+FORMATS = [
+    "ranklib",
+    "xgboost-dump",
+    "xgboost-model",
+    "solr",
+    "lightgbm",
+    "lightgbm-json",
+    "onnx",
+    "json",
+    "c",
+]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -38,6 +48,13 @@ def test_json_for_scripts(rankwood, files):
     found = json.loads(rankwood(*call).out)
     assert found["largest_difference"] == 0
     assert (found["same_order"], found["n_queries"]) == (12, 12)
+
+
+def test_the_former_name_of_xgboosts_dump_works_and_is_told(rankwood, files):
+    outcome = rankwood("export", "m.rankwood", "--to", "xgboost-json", "x.json")
+    assert outcome.code == 0
+    assert "xgboost-json is called xgboost-dump now" in outcome.out
+    assert "splits" in json.loads((files / "x.json").read_text())
 
 
 def test_a_c_function_of_ones_own_name(rankwood, files):
@@ -98,7 +115,7 @@ def test_import_and_all_that_models_can_do(rankwood, files):
     assert "imported_from" in rankwood("inspect", "again.rankwood").out
     assert rankwood("score", "again.rankwood", "test.txt.gz", "-o", "s.tsv", "-q").code == 0
     assert rankwood("cost-curve", "again.rankwood", "test.txt.gz", "-q").code == 0
-    assert rankwood("export", "again.rankwood", "--to", "xgboost-json", "x.json").code == 0
+    assert rankwood("export", "again.rankwood", "--to", "xgboost-dump", "x.json").code == 0
     call = ["import", "x.json", "--from", "xgboost", "x.rankwood"]
     assert "pass all feature_names in the order" in rankwood(*call, "--n-features", 5).err
     names = rw.load(files / "again.rankwood").feature_names

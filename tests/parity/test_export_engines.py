@@ -6,6 +6,7 @@ Every document is one at which engines part ways: see ``tests/reference/awkward.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -44,7 +45,8 @@ def shape(request):
 
 
 def exported(forest, format_name, tmp_path, **options):
-    path = tmp_path / f"model.{format_name}"
+    ending = {"xgboost-model": "json"}.get(format_name, format_name)  # XGBoost goes by it
+    path = tmp_path / f"model.{ending}"
     rw.export(forest, path, format_name, **options)
     return path
 
@@ -82,22 +84,85 @@ def test_search_plugins_read_xgboost_json(rng, shape, tmp_path, knows_missing):
     forest, documents = awkward.forest(rng, **shape), awkward.documents(rng)
     if not knows_missing:  # such a plugin gives 0 to what is not set
         documents = np.nan_to_num(documents, nan=0.0, posinf=np.inf, neginf=-np.inf)
-    path = exported(forest, "xgboost-json", tmp_path, verify=documents)
+    path = exported(forest, "xgboost-dump", tmp_path, verify=documents)
     names = [f"f{number}" for number in range(forest.n_features)]
     engine = engines.SearchPluginXGBoost(path.read_bytes(), names, knows_missing)
     found = scored(engine, documents)
     assert np.array_equal(
-        own_score(path, "xgboost-json", documents, feature_names=tuple(names)), found
+        own_score(path, "xgboost-dump", documents, feature_names=tuple(names)), found
     )
     np.testing.assert_allclose(found, forest.predict(documents), **FLOAT32)
 
 
 def test_vespa_reads_xgboost_json(rng, shape, tmp_path):
     forest, documents = awkward.forest(rng, **shape), awkward.documents(rng)
-    path = exported(forest, "xgboost-json", tmp_path, objective="none")
+    path = exported(forest, "xgboost-dump", tmp_path, objective="none")
     names = [f"f{number}" for number in range(forest.n_features)]
     engine = engines.VespaXGBoost(json.loads(path.read_bytes()), names)
     np.testing.assert_allclose(scored(engine, documents), forest.predict(documents), **FLOAT32)
+
+
+@pytest.mark.parametrize(
+    "objective", ["rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror"]
+)
+def test_xgboost_loads_its_model(rng, shape, tmp_path, objective):
+    xgboost = pytest.importorskip("xgboost")
+    forest = awkward.forest(rng, **shape)
+    documents = awkward.documents(rng)
+    documents[np.isinf(documents)] = 3e38  # which XGBoost refuses
+    path = exported(forest, "xgboost-model", tmp_path, verify=documents, objective=objective)
+    booster = xgboost.Booster(model_file=str(path))
+    assert booster.num_boosted_rounds() == forest.n_trees
+    assert booster.num_features() == forest.n_features
+    rows = xgboost.DMatrix(documents)
+    found = booster.predict(rows)
+    assert np.array_equal(found, booster.predict(rows, output_margin=True))
+    assert np.array_equal(found, own_score(path, "xgboost-model", documents))
+    np.testing.assert_allclose(found, forest.predict(documents), **FLOAT32)
+    leaves = booster.predict(rows, pred_leaf=True).reshape(len(documents), -1)
+    ours = forest.leaf_ids(documents)
+    for tree in range(forest.n_trees):  # the same rows share a leaf, in every tree
+        pairs = set(zip(leaves[:, tree].tolist(), ours[:, tree].tolist(), strict=True))
+        assert len(pairs) == len(set(leaves[:, tree])) == len(set(ours[:, tree]))
+    parts = booster.predict(rows, pred_contribs=True)
+    np.testing.assert_allclose(parts.sum(axis=1), found, rtol=0, atol=1e-4)
+    booster.save_model(
+        tmp_path / "again.json"
+    )  # it goes through XGBoost unchanged, but for digits of the gain
+    first, again = (rw.import_model(p, "xgboost") for p in (path, tmp_path / "again.json"))
+    np.testing.assert_allclose(again.gain, first.gain, rtol=1e-6)
+    assert dataclasses.replace(again, gain=first.gain) == first
+
+
+def test_a_ranker_of_xgboost_loads_the_model_with_names_and_goes_on_training(rng, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    names = ["title", 'quo"te', "é", "d e", "f"]
+    forest, documents = awkward.forest(rng, base=0.25), awkward.documents(rng)
+    documents[np.isinf(documents)] = 3e38
+    path = exported(forest, "xgboost-model", tmp_path, feature_names=names)
+    ranker = xgboost.XGBRanker()
+    ranker.load_model(path)
+    assert ranker.get_booster().feature_names == names
+    rows = xgboost.DMatrix(documents, rng.integers(0, 3, 400), feature_names=names)
+    rows.set_group([20] * 20)
+    expected = forest.predict(documents)
+    np.testing.assert_allclose(ranker.get_booster().predict(rows), expected, **FLOAT32)
+    settings = {"objective": "rank:ndcg", "max_depth": 2}
+    longer = xgboost.train(settings, rows, 2, xgb_model=ranker.get_booster())
+    assert longer.num_boosted_rounds() == forest.n_trees + 2
+    first = longer.predict(rows, iteration_range=(0, forest.n_trees))
+    np.testing.assert_allclose(first, expected, **FLOAT32)
+
+
+def test_trees_of_xgboost_may_be_deep(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    from tests.reference import forest as reference
+
+    forest = rw.models.forest.Forest.from_trees([reference.chain(500)], n_features=1)
+    rows = np.linspace(-2, 600, 700, dtype=np.float32)[:, np.newaxis]
+    path = exported(forest, "xgboost-model", tmp_path, verify=rows)
+    found = xgboost.Booster(model_file=str(path)).predict(xgboost.DMatrix(rows))
+    np.testing.assert_allclose(found, forest.predict(rows), rtol=1e-6)
 
 
 def test_solr(rng, shape, tmp_path):

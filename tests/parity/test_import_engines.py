@@ -172,14 +172,14 @@ def test_xgboost_dumps_go_out_again_with_the_same_meaning(data, probes, tmp_path
 
     again = tmp_path / "again.json"
     plain = rw.import_model(tmp_path / "dump.json", "xgboost", n_features=N_FEATURES)
-    rw.export(plain, again, "xgboost-json", objective="none")
+    rw.export(plain, again, "xgboost-dump", objective="none")
     written = json.loads(again.read_text())
     assert [meaning(tree) for tree in written] == [meaning(tree) for tree in dump]
     assert rw.import_model(again, "xgboost", n_features=N_FEATURES).predict(
         probes
     ) == pytest.approx(plain.predict(probes), abs=0)
     names = [f"f{number}" for number in range(N_FEATURES)]
-    rw.export(plain, again, "xgboost-json")
+    rw.export(plain, again, "xgboost-dump")
     plugin = engines.SearchPluginXGBoost(again.read_bytes(), names, knows_missing=True)
     found = [plugin.score(document) + base for document in probes[:200]]
     np.testing.assert_allclose(found, margins(booster, probes[:200]), rtol=0, atol=2e-6)

@@ -23,7 +23,7 @@ from tests.reference import awkward, engines
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
-WRITTEN_AS = {"xgboost": "xgboost-json"}
+WRITTEN_AS = {"xgboost": "xgboost-dump"}
 
 
 def valid_file(name, rng):

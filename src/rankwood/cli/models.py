@@ -221,7 +221,8 @@ def export_command(
     to: Annotated[
         str,
         option(
-            "ranklib, xgboost-json, solr, lightgbm, lightgbm-json, onnx, json or c.",
+            "ranklib, xgboost-dump (search engines), xgboost-model (XGBoost itself), solr, lightgbm, lightgbm-json, "
+            "onnx, json or c.",
             "--to",
             metavar="FORMAT",
         ),
@@ -237,7 +238,11 @@ def export_command(
         str, option("solr, onnx: what the model is called there.", metavar="NAME")
     ] = "rankwood",
     objective: Annotated[
-        str, option("xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa.")
+        str,
+        option(
+            "xgboost-dump: rank:ndcg, rank:pairwise, reg:linear; none for Vespa. xgboost-model: rank:ndcg, "
+            "rank:pairwise, rank:map, reg:squarederror."
+        ),
     ] = "rank:ndcg",
     function_name: Annotated[str, option("c: the name of the function.", metavar="NAME")] = "score",
     assume_no_missing: Annotated[

@@ -28,7 +28,8 @@ Modules
     Helpers of writers: plain forests, nested texts, names, refusals.
 ``reading``
     Helpers of readers: ``TreeBuilder``, checks of untrusted texts and JSON, ``into_forest``.
-``ranklib``, ``xgboost``, ``solr``, ``lightgbm``, ``lightgbm_json``, ``onnx``, ``plain_json``, ``c_source``
+``ranklib``, ``xgboost``, ``xgboost_model``, ``solr``, ``lightgbm``, ``lightgbm_json``, ``onnx``, ``plain_json``,
+``c_source``
     One format each.
 
 Vocabulary

@@ -35,6 +35,7 @@ from rankwood.exports import (
     ranklib,
     solr,
     xgboost,
+    xgboost_model,
 )
 from rankwood.exports.reading import MOST_FEATURES, into_forest, renamed
 from rankwood.exports.rules import EngineRules, FileTrees
@@ -82,7 +83,8 @@ def export(
         The file; it is written atomically, after all checks have passed. "c" writes a header beside it, under the same
         name with the ending ``.h``.
     format
-        "ranklib", "xgboost-json", "solr", "lightgbm", "lightgbm-json", "onnx", "json" or "c".
+        "ranklib", "xgboost-dump" (search engines), "xgboost-model" (XGBoost itself), "solr", "lightgbm",
+        "lightgbm-json", "onnx", "json" or "c". The former name of "xgboost-dump" is "xgboost-json".
     verify
         Documents to score from the file: RankingData, or rows × features.
     feature_names
@@ -94,12 +96,14 @@ def export(
     model_name
         The name of the model in Solr's model store and in ONNX.
     objective
-        The objective in xgboost-json: "rank:ndcg", "rank:pairwise" or "reg:linear", which do not transform scores;
-        "none" writes the bare array of trees, as Vespa reads it.
+        The objective in xgboost-dump ("rank:ndcg", "rank:pairwise" or "reg:linear") and in xgboost-model ("rank:ndcg",
+        "rank:pairwise", "rank:map" or "reg:squarederror"), none of which transforms scores; in xgboost-dump "none"
+        writes the bare array of trees, as Vespa reads it.
     function_name
         The name of the function in C, with which all other names of the file begin.
     """
-    target = FORMATS[checks.one_of("format", format, FORMATS)]
+    present = FORMER_NAMES.get(format, format)
+    target = FORMATS[checks.one_of("format", present, FORMATS)]
     header = header_path(path, format)
     whole = forest_inside(model)
     forest = whole if target.has_third_children else binary_splits(whole)
@@ -107,13 +111,17 @@ def export(
         checked_names(feature_names), str(model_name), objective, nearest_thresholds, function_name
     )
     notes = []
+    if present != format:
+        notes.append(
+            f"{format} is called {present} now: search engines read it, XGBoost itself loads xgboost-model"
+        )
     if forest is not whole:
         notes.append("each split with a third child for missing values is written as two trees")
     if target.rules.missing == "zero":
         notes.append(check_missing_as_zero(forest, model, format, assume_no_missing))
     notes += target.notes(forest, options)
     content = target.write(forest, options)
-    if format == "xgboost-json":  # a dump does not contain the order of the features
+    if present == "xgboost-dump":  # a dump does not contain the order of the features
         trees = xgboost.read(content, names_for(forest, options, xgboost.default_name))
     else:
         trees = target.read(content)
@@ -131,7 +139,7 @@ def export(
                 f"{header.name} declares {function_name} and {function_name}_batch for C and C++"
             )
     return Certificate(
-        format=format,
+        format=present,
         path=os.fspath(path),
         **file_facts(content),
         n_trees=trees.n_trees,
@@ -234,9 +242,10 @@ def _format(module: Any, meaning: str, *, has_third_children: bool = False) -> F
 
 FORMATS: dict[str, Format] = {
     "ranklib": _format(ranklib, "RankLib; OpenSearch and Elasticsearch LTR as model/ranklib"),
-    "xgboost-json": _format(
+    "xgboost-dump": _format(
         xgboost, "OpenSearch and Elasticsearch LTR as model/xgboost+json; Vespa"
     ),
+    "xgboost-model": _format(xgboost_model, "XGBoost: what Booster.load_model reads"),
     "solr": _format(solr, "Solr's MultipleAdditiveTreesModel"),
     "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite"),
     "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
@@ -247,11 +256,13 @@ FORMATS: dict[str, Format] = {
     ),
 }
 
+FORMER_NAMES = {"xgboost-json": "xgboost-dump"}
+
 
 # The formats that can be imported.
 READERS: dict[str, Format] = {
     "lightgbm": FORMATS["lightgbm"],
-    "xgboost": FORMATS["xgboost-json"],
+    "xgboost": FORMATS["xgboost-dump"],
     "ranklib": FORMATS["ranklib"],
     "solr": FORMATS["solr"],
     "json": FORMATS["json"],
