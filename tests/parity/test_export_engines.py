@@ -252,6 +252,71 @@ def test_weighted_rows_keep_their_proportions_for_shap(rng, tmp_path):
     assert row_counts(huge, 0, end).max() < 2**31
 
 
+COUNTED = {
+    "rows": (lambda: rw.GBRT(n_trees=3, max_leaves=6, min_leaf=5), False),
+    "weighted rows": (lambda: rw.GBRT(n_trees=3, max_leaves=6, min_leaf=5), True),
+    "hessians": (lambda: rw.LambdaMART(n_trees=3, max_leaves=6), False),
+    "bootstrap samples": (lambda: rw.RandomForest(n_trees=3, max_leaves=6), False),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_counts_of_lightgbm_are_training_rows(tmp_path, case):
+    lightgbm = pytest.importorskip("lightgbm")
+    make, is_weighted = COUNTED[case]
+    data = rw.make_ranking(n_queries=20, docs_per_query=12, n_features=6, seed=3)
+    if is_weighted:
+        weights = np.random.default_rng(4).uniform(0.1, 2.0, len(data))
+        data = rw.RankingData(data.features, data.labels, data.query_ids, row_weights=weights)
+    fitted = make().fit(data)
+    forest, path = fitted.forest_, tmp_path / "model.txt"
+    notes = rw.export(fitted, path, "lightgbm", verify=data).notes
+    is_exact = case in ("rows", "bootstrap samples")
+    assert notes == () if is_exact else f"{len(data):,}, the training rows, at roots" in notes[0]
+    booster = lightgbm.Booster(model_file=str(path))
+    rw.export(fitted, tmp_path / "model.json", "lightgbm-json")
+    dumped = booster.dump_model()["tree_info"]
+    ours = json.loads((tmp_path / "model.json").read_text())["tree_info"]
+    leaves = forest.leaf_ids(data)
+    for number in range(forest.n_trees):
+        tree = dumped[number]["tree_structure"]
+        counts, weights = (
+            [node[key] for node in leaves_of(tree)] for key in ("leaf_count", "leaf_weight")
+        )
+        assert tree["internal_count"] == sum(counts) == len(data)
+        nodes = np.arange(*forest.tree_offsets[number : number + 2])
+        of_leaves = forest.cover[nodes[forest.feature[nodes] < 0]]
+        assert sorted(weights) == pytest.approx(sorted(of_leaves.tolist()), rel=1e-6)
+        found = [leaf["leaf_count"] for leaf in leaves_of(ours[number]["tree_structure"])]
+        assert found == counts
+        if case == "rows":
+            assert sorted(counts) == sorted(np.unique_counts(leaves[:, number]).counts.tolist())
+        else:
+            share = np.array(counts) / len(data)
+            np.testing.assert_allclose(share, np.array(weights) / sum(weights), atol=0.03)
+
+
+def leaves_of(node):
+    """The leaves of a dumped tree, from left to right."""
+    if "leaf_value" in node:
+        return [node]
+    return [*leaves_of(node["left_child"]), *leaves_of(node["right_child"])]
+
+
+def test_counts_without_known_rows_are_weights_made_larger(rng, tmp_path):
+    forest = awkward.forest(rng, n_trees=2)
+    scaled = type(forest)(**{**vars_of(forest), "cover": forest.cover * 0.013})
+    (note,) = rw.export(scaled, tmp_path / "x", "lightgbm").notes
+    assert note.endswith("counts are in proportion to them")
+    from rankwood.exports.lightgbm import row_counts
+
+    end = int(forest.tree_offsets[1])
+    n_leaves = int((forest.feature[:end] < 0).sum())
+    assert row_counts(scaled, 0, end, n_leaves)[0] == n_leaves  # a row for each
+    few = row_counts(scaled, 0, end, n_leaves - 1)
+    assert np.array_equal(few, row_counts(scaled, 0, end))
+
+
 def vars_of(forest):
     import dataclasses
 

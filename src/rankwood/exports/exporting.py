@@ -108,7 +108,12 @@ def export(
     whole = forest_inside(model)
     forest = whole if target.has_third_children else binary_splits(whole)
     options = WriteOptions(
-        checked_names(feature_names), str(model_name), objective, nearest_thresholds, function_name
+        checked_names(feature_names),
+        str(model_name),
+        objective,
+        nearest_thresholds,
+        function_name,
+        _training_rows(model),
     )
     notes = []
     if present != format:
@@ -286,6 +291,13 @@ def forest_inside(model: Any) -> Forest:
         nouns = ", ".join(kind.noun for kind in KINDS.values())
         raise ModelError(f"{name} cannot be exported: it is no ranker of ours and no {nouns}.")
     return stored
+
+
+def _training_rows(model: Any) -> int | None:
+    """The number of rows that a model was trained on, by its record; None if it has none."""
+    record = getattr(model, "training_", None)
+    rows = record.get("rows") if isinstance(record, dict) else None
+    return rows if isinstance(rows, int) and rows > 0 else None
 
 
 def check_missing_as_zero(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from rankwood.dtypes import Array
+from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import (
@@ -36,7 +36,7 @@ RULES = EngineRules(
         "leaves are float64, summed in float64 in the order of the trees; average_output divides by the trees",
         "NaN goes left or right as decision_type says",
         "values no farther from 0 than 1e-35 are 0",
-        "leaf_count and internal_count are the training rows, which SHAP needs",
+        "leaf_count and internal_count stand for training rows, which SHAP needs",
     ),
     counts_as_zero=1e-35,
 )
@@ -103,45 +103,72 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
     ]
     for number, root in enumerate(trees.roots()):
         end = int(forest.tree_offsets[number + 1])
-        lines += [f"Tree={number}", *_tree(trees, root, end), ""]
+        lines += [f"Tree={number}", *_tree(trees, root, end, options.n_rows), ""]
     if trees.constant is not None:
-        lines += [f"Tree={forest.n_trees}", *_leaf_alone(trees.constant, 1), ""]
+        lines += [f"Tree={forest.n_trees}", *_leaf_alone(trees.constant, options.n_rows or 1), ""]
     lines += ["end of trees", "", "pandas_categorical:[]", ""]
     return "\n".join(lines).encode()
 
 
-def notes(forest: Forest, options: WriteOptions) -> list[str]:  # noqa: ARG001 - the signature of all formats
+def notes(forest: Forest, options: WriteOptions) -> list[str]:
     """What the certificate says about the counts of rows."""
-    if forest.cover.any():
+    if not forest.cover.any():
+        return [
+            "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
+        ]
+    if _are_counts(forest.cover[forest.feature < 0]):
         return []
+    root = (
+        "" if options.n_rows is None else f", and {options.n_rows:,}, the training rows, at roots"
+    )
     return [
-        "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
+        "the model records weights of training rows (hessians, weights of documents): counts are in proportion to "
+        f"them{root}"
     ]
 
 
-def row_counts(forest: Forest, root: int, end: int) -> Array:
+def row_counts(forest: Forest, root: int, end: int, n_rows: int | None = None) -> Array:
     """Training rows of each node as whole numbers: of leaves at least 1, of splits the sum of their leaves.
 
-    Weighted rows are scaled up so that small weights stay distinct, as far as 32 bits allow; without covers, each leaf
-    counts 1.
+    Covers that are whole numbers are rows. Other covers are weights: ``n_rows``, if it is known, is divided among the
+    leaves in proportion to them; else they are scaled up so that small weights stay distinct, as far as 32 bits allow.
+    Without covers, each leaf counts 1.
     """
     cover = forest.cover[root:end]
     is_leaf = forest.feature[root:end] < 0
-    of_leaves = cover[is_leaf]
-    total = float(of_leaves.sum())
-    factor = 1.0
-    if total > 0 and (of_leaves != np.rint(of_leaves)).any():
-        lightest = float(of_leaves[of_leaves > 0].min())
-        factor = max(1.0, _FINE / lightest)
-    if total * factor > _MOST_COUNT:
-        factor = _MOST_COUNT / total
-    counts = np.where(is_leaf, np.maximum(1, np.rint(cover * factor)), 0).astype(np.int64)
+    counts = np.zeros(end - root, np.int64)
+    counts[is_leaf] = _of_leaves(cover[is_leaf], n_rows)
     for node in range(end - root - 1, -1, -1):  # children come after their parents
         if not is_leaf[node]:
             counts[node] = (
                 counts[forest.left[root + node] - root] + counts[forest.right[root + node] - root]
             )
     return counts
+
+
+def row_weights(forest: Forest, root: int, end: int) -> Floats:
+    """The weight of the training rows of each node; their number, as in ``row_counts``, if the model does not say."""
+    cover: Floats = forest.cover[root:end]
+    return cover if cover.any() else row_counts(forest, root, end).astype(np.float64)
+
+
+def _of_leaves(cover: Floats, n_rows: int | None) -> Array:
+    total = float(cover.sum())
+    if total == 0:
+        return np.ones(cover.size, np.int64)
+    if n_rows is not None and not _are_counts(cover) and cover.size <= n_rows <= _MOST_COUNT:
+        # Each leaf has one row; the others are divided so that rounding errors do not add up.
+        ends = np.rint(np.cumsum(cover) / total * (n_rows - cover.size)).astype(np.int64)
+        divided: Array = 1 + np.diff(ends, prepend=0)
+        return divided
+    factor = 1.0 if _are_counts(cover) else max(1.0, _FINE / float(cover[cover > 0].min()))
+    factor = min(factor, _MOST_COUNT / total)
+    return np.maximum(1, np.rint(cover * factor)).astype(np.int64)
+
+
+def _are_counts(cover: Floats) -> bool:
+    """Whether the covers of leaves are whole numbers, and so the rows themselves."""
+    return bool((cover == np.rint(cover)).all())
 
 
 def _refuse_names(names: Iterable[str]) -> None:
@@ -183,11 +210,11 @@ def _leaf_alone(value: float, count: int) -> list[str]:
     ]
 
 
-def _tree(trees: Plain, root: int, end: int) -> list[str]:
+def _tree(trees: Plain, root: int, end: int, n_rows: int | None) -> list[str]:
     forest = trees.forest
     nodes = np.arange(root, end)
     is_leaf = forest.feature[nodes] < 0
-    counts = row_counts(forest, root, end)
+    counts, weights = row_counts(forest, root, end, n_rows), row_weights(forest, root, end)
     if nodes.size == 1:
         return _leaf_alone(float(trees.value[root]), int(counts[0]))
     inner, leaves = nodes[~is_leaf], nodes[is_leaf]
@@ -204,10 +231,10 @@ def _tree(trees: Plain, root: int, end: int) -> list[str]:
         _line("left_child", number[forest.left[inner] - root]),
         _line("right_child", number[forest.right[inner] - root]),
         _line("leaf_value", trees.value[leaves], _digits),
-        _line("leaf_weight", counts[leaves - root]),
+        _line("leaf_weight", weights[leaves - root], _digits),
         _line("leaf_count", counts[leaves - root]),
         _line("internal_value", trees.value[inner], _digits),
-        _line("internal_weight", counts[inner - root]),
+        _line("internal_weight", weights[inner - root], _digits),
         _line("internal_count", counts[inner - root]),
         "is_linear=0",
         "shrinkage=1",

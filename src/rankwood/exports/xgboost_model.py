@@ -15,7 +15,7 @@ import numpy as np
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.exports import rules
-from rankwood.exports.lightgbm import row_counts
+from rankwood.exports.lightgbm import row_weights
 from rankwood.exports.reading import (
     MOST_FEATURES,
     Children,
@@ -137,8 +137,7 @@ def _trees(trees: Plain) -> Iterator[str]:
         place = np.zeros(end - root, np.int64)
         place[order - root] = np.arange(order.size)
         is_leaf = forest.feature[order] < 0
-        covers = forest.cover[root:end]
-        weights = covers if covers.any() else row_counts(forest, root, end)
+        weights = row_weights(forest, root, end)
         children = {
             side: np.where(
                 is_leaf, -1, place[np.where(is_leaf, 0, getattr(forest, side)[order] - root)]
