@@ -126,6 +126,58 @@ def test_import_and_all_that_models_can_do(rankwood, files):
     assert not (files / "y.rankwood").exists()
 
 
+def test_ranklib_does_not_say_how_many_features_the_data_have(rankwood, files):
+    tree = {"feature": [1, -1, -1], "threshold": [0.0, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0]}
+    tree |= {"missing": [1, 0, 0], "value": [0.0, 1.0, 2.0]}
+    forest = rw.models.forest.Forest.from_trees([tree], n_features=5)
+    rw.export(forest, files / "m.txt", "ranklib", assume_no_missing=True)
+    call = ["import", "m.txt", "--from", "ranklib", "two.rankwood"]
+    outcome = rankwood(*call)
+    assert (
+        "2, the highest that a tree tests; --n-features says how many the data have" in outcome.out
+    )
+    outcome = rankwood("evaluate", "two.rankwood", "test.txt.gz", "-q")
+    assert outcome.code == 2
+    assert "If the model was imported, import it again with --n-features 5." in outcome.err
+    outcome = rankwood(*call, "--n-features", 5)
+    assert "highest" not in outcome.out
+    assert rankwood("evaluate", "two.rankwood", "test.txt.gz", "-q").code == 0
+    rw.save(rw.GBRT(n_trees=1).fit(forest_data()), files / "narrow.rankwood")
+    outcome = rankwood("evaluate", "narrow.rankwood", "test.txt.gz", "-q")
+    assert outcome.code == 2
+    assert "--n-features" not in outcome.err
+
+
+def forest_data():
+    """Data of two features without names."""
+    data = rw.make_ranking(n_queries=4, docs_per_query=5, n_features=2)
+    return rw.RankingData(data.features, data.labels, data.query_ids)
+
+
+def test_the_best_iteration_of_xgboost(rankwood, files):
+    xgboost = pytest.importorskip("xgboost")
+    data = rw.read_letor(files / "test.txt.gz")
+    rows = xgboost.DMatrix(data.features, data.labels, qid=data.query_of_row)
+    booster = xgboost.train({"objective": "rank:ndcg", "max_depth": 2, "nthread": 1}, rows, 5)
+    booster.set_attr(best_iteration="1")
+    booster.save_model(files / "m.ubj")
+    for options, n_trees in (([], 2), (["--all-trees"], 5)):
+        outcome = rankwood("import", "m.ubj", "--from", "xgboost", "x.rankwood", *options)
+        assert outcome.code == 0, outcome.err
+        assert f"{n_trees} summed" in outcome.out
+
+
+def test_the_dump_of_lightgbm(rankwood, files):
+    lightgbm = pytest.importorskip("lightgbm")
+    data = rw.read_letor(files / "test.txt.gz")
+    settings = {"objective": "regression", "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1}
+    booster = lightgbm.train(settings, lightgbm.Dataset(data.features, data.labels), 3)
+    (files / "dump.json").write_text(json.dumps(booster.dump_model()))
+    assert rankwood("import", "dump.json", "--from", "lightgbm", "l.rankwood").code == 0
+    found = rw.load(files / "l.rankwood").predict(data.features)
+    assert found.tolist() == booster.predict(data.features).tolist()
+
+
 def test_ranklib_from_a_model_whose_past_is_unknown_needs_a_word(rankwood, files):
     rankwood("export", "m.rankwood", "--to", "lightgbm", "m.txt")
     rankwood("import", "m.txt", "--from", "lightgbm", "again.rankwood")

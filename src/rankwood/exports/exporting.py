@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -169,40 +171,79 @@ def header_path(path: str | os.PathLike[str], format: str) -> Path | None:  # no
 
 
 def import_model(
-    path: str | os.PathLike[str],
-    format: str,  # noqa: A002 - the name a reader expects
+    path: Any,
+    format: str | None = None,  # noqa: A002 - the name a reader expects
     *,
     feature_names: Sequence[str] | None = None,
     n_features: int | None = None,
     base: float | None = None,
+    all_trees: bool = False,
 ) -> Forest:
     """The trees of another system's model as a ``Forest``, which can be saved, evaluated, compared, served, exported.
 
-    It decides as that system does for every float32 value; scores are the same up to that system's rounding.
+    It decides as that system does for every float32 value; scores are the same up to that system's rounding. They are
+    margins where that system can give probabilities.
 
     Parameters
     ----------
     path
-        The file.
+        The path of a file, or a fitted model: ``lightgbm.Booster``, ``LGBMRanker``, ``xgboost.Booster``, ``XGBRanker``
+        and their like, or the dictionary of LightGBM's ``dump_model()``.
     format
-        "lightgbm" (text, version 3 or 4), "xgboost" (the JSON of ``get_dump`` or of ``save_model``), "ranklib",
-        "solr" or "json" (our own plain dump).
+        Of a file: "lightgbm" (text, version 3 or 4, or the JSON of ``dump_model``), "xgboost" (the JSON or UBJSON of
+        ``save_model``, or the JSON of ``get_dump``), "ranklib", "solr" or "json" (our own plain dump).
     feature_names
         The features in the order of the data's columns. A dump of XGBoost with names needs them.
     n_features
         The number of features of the data, if the file contains only those it uses (ranklib, dumps of XGBoost).
     base
         The constant added to every score; a dump of XGBoost does not contain its base score.
+    all_trees
+        Also take the trees after the ``best_iteration`` that early stopping has left in a model of XGBoost, which
+        ``XGBRanker.predict`` does not use.
     """
     names = checked_names(feature_names)
     if n_features is not None:
         n_features = checks.whole_number("n_features", n_features, 1, MOST_FEATURES)
-    content = _content(path)
+    if isinstance(path, str | os.PathLike):
+        if format is None:
+            raise ParameterError(f"format must be given for a file: {', '.join(READERS)}.")
+        name, chosen, content = os.fspath(path), format, _content(path)
+    else:
+        chosen, content = _content_of_object(path, all_trees)
+        name = f"this {type(path).__name__}"
+        if format not in (None, chosen):
+            raise ParameterError(f"{name} is a model of {chosen}, but format is '{format}'.")
     try:
-        forest = _read(content, format, names, n_features)
+        forest = _read(content, chosen, names, n_features, all_trees=all_trees)
     except ModelError as error:
-        raise ModelError(f"{os.fspath(path)} is no usable {format} model: {error}") from None
+        raise ModelError(f"{name} is no usable {chosen} model: {error}") from None
     return forest if base is None else dataclasses.replace(forest, base=base)
+
+
+def _content_of_object(model: Any, all_trees: bool) -> tuple[str, bytes]:
+    """The library of a fitted model, and the file that it would save."""
+    name = type(model).__name__
+    if isinstance(model, dict):
+        try:
+            return "lightgbm", json.dumps(model).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ModelError(f"this {name} is not what dump_model returns: {error}.") from None
+    modules = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    if not modules & {"lightgbm", "xgboost"}:
+        raise ParameterError(
+            f"path must be the path of a file, or a model of LightGBM or XGBoost, got {name}."
+        )
+    is_estimator = hasattr(model, "fit")
+    try:
+        if "lightgbm" in modules:
+            booster = model.booster_ if is_estimator else model
+            n_rounds = -1 if all_trees else None  # None: up to the best one
+            return "lightgbm", booster.model_to_string(num_iteration=n_rounds).encode()
+        booster = model.get_booster() if is_estimator else model
+        return "xgboost", bytes(booster.save_raw("json"))
+    except (AttributeError, ValueError):  # of which scikit-learn's NotFittedError is one
+        raise ModelError(f"this {name} is not fitted yet: there is nothing to import.") from None
 
 
 def save_imported(
@@ -332,10 +373,16 @@ def zero_stands_for_missing(forest: Forest) -> bool:
 
 
 def _read(
-    content: bytes, name: str, names: tuple[str, ...] | None, n_features: int | None
+    content: bytes,
+    name: str,
+    names: tuple[str, ...] | None,
+    n_features: int | None,
+    *,
+    all_trees: bool = False,
 ) -> Forest:
     reader = READERS[checks.one_of("format", name, READERS)]
-    trees = xgboost.read(content, names) if name == "xgboost" else reader.read(content)
+    read = functools.partial(xgboost.read, feature_names=names, all_trees=all_trees)
+    trees = (read if name == "xgboost" else reader.read)(content)
     return into_forest(renamed(trees, names, n_features), reader.rules)
 
 

@@ -1,4 +1,4 @@
-"""LightGBM's text format: written as version 4, read as versions 3 and 4; Treelite reads it too.
+"""LightGBM's text format: written as version 4, read as versions 3 and 4; Treelite reads it too. Dumps can be read.
 
 The nodes and leaves of a tree are numbered separately; a child that is a leaf is written as ``~leaf``. LightGBM
 compares in float64, so a threshold is written as the greatest float64 that float32 rounds to ours or below.
@@ -6,7 +6,9 @@ compares in float64, so a threshold is written as the greatest float64 that floa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,13 @@ from rankwood.exports.reading import (
     MOST_FEATURES,
     Children,
     TreeBuilder,
+    json_number,
+    json_of,
+    json_text,
+    json_whole,
+    mapping,
     number_of,
+    sequence,
     text_of,
     whole_of,
 )
@@ -47,6 +55,7 @@ _FINE = 1_000  # count of the lightest leaf, so that different weights have diff
 # Bits of decision_type; the next two are the kind of missing value.
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = 0, 1, 2
+_KINDS = {"None": _NONE, "Zero": _ZERO, "NaN": _NAN}
 _NEAR_ZERO = 1e-35  # LightGBM treats values up to this as 0
 _MOST_LEAVES = 1 << 24
 # Objectives whose predictions are the plain sum of the trees.
@@ -254,9 +263,11 @@ def _line(name: str, numbers: Array, shown: Callable[[float], str] = str) -> str
 
 
 def read(content: bytes) -> FileTrees:
-    """The trees of a model that LightGBM saved as text."""
+    """The trees of a model that LightGBM saved as text, or dumped as JSON."""
+    if content.lstrip()[:1] == b"{":
+        return _read_dump(mapping(json_of(content), "the model"))
     header, blocks = _blocks(text_of(content))
-    names = _check_header(header)
+    names = _check_header(header, header.get("feature_names", "").split(" "))
     builder = TreeBuilder()
     for index, block in enumerate(blocks):
         builder.start_tree()
@@ -264,12 +275,16 @@ def read(content: bytes) -> FileTrees:
             _read_tree(block, builder)
         except ModelError as error:
             raise ModelError(f"tree {index}: {error}") from None
+    return _finished(builder, names, "average_output" in header)
+
+
+def _finished(builder: TreeBuilder, names: tuple[str, ...], is_mean: bool) -> FileTrees:
     if builder.n_features_seen > len(names):
         raise ModelError(
             f"its trees test feature {builder.n_features_seen - 1}, but it has {len(names):,} features."
         )
     n_trees = len(builder.roots)
-    averages = "average_output" in header and n_trees > 0
+    averages = is_mean and n_trees > 0
     is_unnamed = list(names) == [f"Column_{number}" for number in range(len(names))]
     return builder.finish(
         n_features=len(names),
@@ -299,7 +314,7 @@ def _blocks(text: str) -> tuple[Fields, Iterator[Fields]]:
     return parts[0], iter(parts[1:])
 
 
-def _check_header(header: Fields) -> tuple[str, ...]:
+def _check_header(header: Fields, feature_names: Iterable[str]) -> tuple[str, ...]:
     """Raise for models that are not a plain sum or mean of trees; returns the names of the features."""
     if header.get("version") not in ("v3", "v4"):
         raise ModelError(f"its version is {header.get('version')!r}; v3 and v4 can be read.")
@@ -315,12 +330,65 @@ def _check_header(header: Fields) -> tuple[str, ...]:
     n_features = whole_of(header.get("max_feature_idx"), "max_feature_idx") + 1
     if not 1 <= n_features < MOST_FEATURES:
         raise ModelError(f"its max_feature_idx is {n_features - 1:,}.")
-    names = tuple(header.get("feature_names", "").split(" "))
+    names = tuple(feature_names)
     if len(names) != n_features or len(set(names)) != n_features:
         raise ModelError(
             f"it must have {n_features:,} different feature_names, got {len(names):,}."
         )
     return names
+
+
+def _read_dump(document: dict[str, Any]) -> FileTrees:
+    """The trees of what ``Booster.dump_model`` returns."""
+    header: Fields = {
+        name: str(document[name])
+        for name in (
+            "version",
+            "num_class",
+            "num_tree_per_iteration",
+            "objective",
+            "max_feature_idx",
+        )
+        if name in document
+    }
+    listed = sequence(document.get("feature_names"), "feature_names")
+    names = _check_header(header, [json_text(name, "a feature name") for name in listed])
+    builder = TreeBuilder()
+    for index, tree in enumerate(sequence(document.get("tree_info"), "tree_info")):
+        builder.start_tree()
+        try:
+            builder.read_tree(
+                mapping(tree, "a tree").get("tree_structure"),
+                functools.partial(_read_dumped_node, builder),
+            )
+        except ModelError as error:
+            raise ModelError(f"tree {index}: {error}") from None
+    return _finished(builder, names, document.get("average_output") is True)
+
+
+def _read_dumped_node(builder: TreeBuilder, value: Any) -> tuple[int, Children | None]:
+    record = mapping(value, "a node")
+    if "leaf_coeff" in record:
+        raise ModelError("its leaves are linear models, which ours are not.")
+    if "leaf_value" in record:
+        leaf = json_number(record["leaf_value"], "leaf_value")
+        return builder.add_leaf(leaf, json_number(record.get("leaf_count", 0), "leaf_count")), None
+    if record.get("decision_type") != "<=":
+        raise ModelError("it splits by categories, which our trees do not.")
+    threshold = json_number(record.get("threshold"), "threshold")
+    node = builder.add_split(
+        json_whole(record.get("split_feature"), "split_feature"),
+        threshold,
+        json_number(record.get("internal_value", 0), "internal_value"),
+        json_number(record.get("internal_count", 0), "internal_count"),
+        max(0.0, json_number(record.get("split_gain", 0), "split_gain")),
+    )
+    kind = json_text(record.get("missing_type"), "missing_type")
+    if kind not in _KINDS:
+        raise ModelError(f"a missing_type is {kind[:20]!r}; it must be {', '.join(_KINDS)}.")
+    decision = _KINDS[kind] << 2 | (_DEFAULT_LEFT if record.get("default_left") is True else 0)
+    children = record.get("left_child"), record.get("right_child")
+    return node, (*children, _missing_goes_left(decision, threshold))
 
 
 def _read_tree(block: Fields, builder: TreeBuilder) -> None:

@@ -23,7 +23,6 @@ from rankwood.exports.reading import (
     Children,
     TreeBuilder,
     json_number,
-    json_of,
     json_text,
     json_whole,
     mapping,
@@ -31,7 +30,12 @@ from rankwood.exports.reading import (
 )
 from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import Plain, WriteOptions, depths, float32_trees, plain_for
-from rankwood.exports.xgboost_model import PLAIN_OBJECTIVES, conditions_of, read_saved_model
+from rankwood.exports.xgboost_model import (
+    PLAIN_OBJECTIVES,
+    conditions_of,
+    document_of,
+    read_saved_model,
+)
 from rankwood.models.forest import Forest
 
 RULES = EngineRules(
@@ -97,15 +101,13 @@ def _trees(trees: Plain) -> Iterator[str]:
     return float32_trees(trees, leaf, split)
 
 
-def read(content: bytes, feature_names: tuple[str, ...] | None = None) -> FileTrees:
-    """The trees of a dump, or of a model that XGBoost saved as JSON."""
-    if content[:1] == b"{" and b"\0" in content[:32]:
-        raise ModelError(
-            "it is XGBoost's binary form; save the model under a name that ends in .json instead."
-        )
-    document = json_of(content)
+def read(
+    content: bytes, feature_names: tuple[str, ...] | None = None, *, all_trees: bool = False
+) -> FileTrees:
+    """The trees of a dump, or of a model that XGBoost saved as JSON or UBJSON."""
+    document = document_of(content)
     if isinstance(document, dict) and "learner" in document:
-        return read_saved_model(document)
+        return read_saved_model(document, all_trees=all_trees)
     if isinstance(document, dict):
         objective = document.get("objective", OBJECTIVES[0])
         if objective not in (*PLAIN_OBJECTIVES, "binary:logitraw"):

@@ -30,6 +30,7 @@ from rankwood.exports.reading import (
     whole_of,
 )
 from rankwood.exports.rules import EngineRules, FileTrees
+from rankwood.exports.ubjson import is_ubjson, ubjson_of
 from rankwood.exports.writing import Plain, WriteOptions, in_float32, names_for, plain_for
 from rankwood.models.forest import Forest
 
@@ -63,6 +64,9 @@ PLAIN_OBJECTIVES = (
     "reg:pseudohubererror",
     "reg:quantileerror",
 )
+# Objectives whose predictions are probabilities; the sum of the trees is the log odds, XGBoost's margin.
+# binary:logitraw is not among them: whether its base score is a probability depends on the version of XGBoost.
+LOGISTIC_OBJECTIVES = ("binary:logistic", "reg:logistic")
 _COLUMNS = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
 
 
@@ -200,13 +204,22 @@ def conditions_of(forest: Forest) -> list[float]:
 
 
 def read(content: bytes) -> FileTrees:
-    """The trees of a model that XGBoost saved as JSON."""
-    return read_saved_model(mapping(json_of(content), "the model"))
+    """The trees of a model that XGBoost saved as JSON or UBJSON."""
+    return read_saved_model(mapping(document_of(content), "the model"))
 
 
-def read_saved_model(document: dict[str, Any]) -> FileTrees:
-    """The trees of a saved model, with their base score."""
-    learner = mapping(document["learner"], "learner")
+def document_of(content: bytes) -> Any:
+    """The value of a file of JSON or UBJSON."""
+    if content.startswith(b"binf"):
+        raise ModelError(
+            "it is the binary form of old versions of XGBoost; save the model as .json or .ubj."
+        )
+    return ubjson_of(content) if is_ubjson(content) else json_of(content)
+
+
+def read_saved_model(document: dict[str, Any], *, all_trees: bool = False) -> FileTrees:
+    """The trees of a saved model up to its best iteration, with their base score as a margin."""
+    learner = mapping(document.get("learner"), "learner")
     about = mapping(learner.get("learner_model_param"), "learner_model_param")
     _refuse_other_kinds(learner, about)
     booster = mapping(learner.get("gradient_booster"), "gradient_booster")
@@ -220,13 +233,14 @@ def read_saved_model(document: dict[str, Any]) -> FileTrees:
     if weights is not None and len(weights) != len(trees):
         raise ModelError("weight_drop must have one weight per tree.")
     builder = TreeBuilder()
-    for index, tree in enumerate(trees):
+    n_trees = len(trees) if all_trees else _n_best(learner, model, len(trees))
+    for index, tree in enumerate(trees[:n_trees]):
         builder.start_tree(1.0 if weights is None else weights[index])
         _read_saved_tree(mapping(tree, "a tree"), builder)
     return builder.finish(
         n_features=_n_features(about, builder),
         feature_names=_names(learner, _n_features(about, builder)),
-        base=_base(about),
+        base=_base(about, mapping(learner.get("objective"), "objective").get("name")),
     )
 
 
@@ -235,10 +249,10 @@ def _refuse_other_kinds(learner: dict[str, Any], about: dict[str, Any]) -> None:
     if booster.get("name") not in ("gbtree", "dart"):
         raise ModelError(f"its booster is {booster.get('name')!r}; only gbtree and dart are trees.")
     objective = mapping(learner.get("objective"), "objective").get("name")
-    if objective not in PLAIN_OBJECTIVES:
+    if objective not in (*PLAIN_OBJECTIVES, *LOGISTIC_OBJECTIVES):
         raise ModelError(
-            f"its objective {str(objective)[:40]!r} changes the scores; only plain sums of trees can be read: "
-            f"{', '.join(PLAIN_OBJECTIVES)}."
+            f"its objective {str(objective)[:40]!r} changes the scores; only plain sums of trees can be read, and log "
+            f"odds: {', '.join((*PLAIN_OBJECTIVES, *LOGISTIC_OBJECTIVES))}."
         )
     for name in ("num_class", "num_target"):
         if whole_of(about.get(name, "0"), name) > 1:
@@ -260,10 +274,31 @@ def _names(learner: dict[str, Any], n_features: int) -> tuple[str, ...] | None:
     return tuple(names) if len(names) == n_features else None
 
 
-def _base(about: dict[str, Any]) -> float:
-    """The base score; since version 3.1 a list of one."""
+def _base(about: dict[str, Any], objective: Any) -> float:
+    """What is added to the trees: the base score (since version 3.1 a list of one), or its log odds."""
     text = about.get("base_score", "0")
-    return number_of(text.strip("[]") if isinstance(text, str) else text, "base_score")
+    base = number_of(text.strip("[]") if isinstance(text, str) else text, "base_score")
+    if objective not in LOGISTIC_OBJECTIVES:
+        return base
+    share = np.float32(base)
+    if not 0 < share < 1:
+        raise ModelError(f"its base_score is {base:g}; for {objective} it is between 0 and 1.")
+    return float(-np.log(np.float32(1) / share - np.float32(1)))
+
+
+def _n_best(learner: dict[str, Any], model: dict[str, Any], n_trees: int) -> int:
+    """The number of trees up to the best iteration, if early stopping has left one, else of all."""
+    best = mapping(learner.get("attributes", {}), "attributes").get("best_iteration")
+    if best is None:
+        return n_trees
+    number = whole_of(best, "best_iteration")
+    about = mapping(model.get("gbtree_model_param", {}), "gbtree_model_param")
+    per_round = whole_of(about.get("num_parallel_tree", "1"), "num_parallel_tree")
+    if not 1 <= per_round <= max(1, n_trees) or not 0 <= number < n_trees // per_round:
+        raise ModelError(
+            f"its best_iteration is {number:,}, but it has {n_trees:,} trees, {per_round:,} per iteration."
+        )
+    return (number + 1) * per_round
 
 
 def _read_saved_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
