@@ -44,7 +44,7 @@ def main(judgments: Path | None = None) -> None:
 
     final = rw.refit(model, train, vali)
     rw.save(final, folder / "model.rankwood")
-    certificate = rw.export(final, folder / "model.json", "xgboost-json", verify=test)
+    certificate = rw.export(final, folder / "model.json", "xgboost-dump", verify=test)
     print(f"\nfor OpenSearch: {folder / 'model.json'}\n{certificate}")
 
 

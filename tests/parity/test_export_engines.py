@@ -6,6 +6,7 @@ Every document is one at which engines part ways: see ``tests/reference/awkward.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -44,7 +45,8 @@ def shape(request):
 
 
 def exported(forest, format_name, tmp_path, **options):
-    path = tmp_path / f"model.{format_name}"
+    ending = {"xgboost-model": "json"}.get(format_name, format_name)  # XGBoost goes by it
+    path = tmp_path / f"model.{ending}"
     rw.export(forest, path, format_name, **options)
     return path
 
@@ -82,22 +84,85 @@ def test_search_plugins_read_xgboost_json(rng, shape, tmp_path, knows_missing):
     forest, documents = awkward.forest(rng, **shape), awkward.documents(rng)
     if not knows_missing:  # such a plugin gives 0 to what is not set
         documents = np.nan_to_num(documents, nan=0.0, posinf=np.inf, neginf=-np.inf)
-    path = exported(forest, "xgboost-json", tmp_path, verify=documents)
+    path = exported(forest, "xgboost-dump", tmp_path, verify=documents)
     names = [f"f{number}" for number in range(forest.n_features)]
     engine = engines.SearchPluginXGBoost(path.read_bytes(), names, knows_missing)
     found = scored(engine, documents)
     assert np.array_equal(
-        own_score(path, "xgboost-json", documents, feature_names=tuple(names)), found
+        own_score(path, "xgboost-dump", documents, feature_names=tuple(names)), found
     )
     np.testing.assert_allclose(found, forest.predict(documents), **FLOAT32)
 
 
 def test_vespa_reads_xgboost_json(rng, shape, tmp_path):
     forest, documents = awkward.forest(rng, **shape), awkward.documents(rng)
-    path = exported(forest, "xgboost-json", tmp_path, objective="none")
+    path = exported(forest, "xgboost-dump", tmp_path, objective="none")
     names = [f"f{number}" for number in range(forest.n_features)]
     engine = engines.VespaXGBoost(json.loads(path.read_bytes()), names)
     np.testing.assert_allclose(scored(engine, documents), forest.predict(documents), **FLOAT32)
+
+
+@pytest.mark.parametrize(
+    "objective", ["rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror"]
+)
+def test_xgboost_loads_its_model(rng, shape, tmp_path, objective):
+    xgboost = pytest.importorskip("xgboost")
+    forest = awkward.forest(rng, **shape)
+    documents = awkward.documents(rng)
+    documents[np.isinf(documents)] = 3e38  # which XGBoost refuses
+    path = exported(forest, "xgboost-model", tmp_path, verify=documents, objective=objective)
+    booster = xgboost.Booster(model_file=str(path))
+    assert booster.num_boosted_rounds() == forest.n_trees
+    assert booster.num_features() == forest.n_features
+    rows = xgboost.DMatrix(documents)
+    found = booster.predict(rows)
+    assert np.array_equal(found, booster.predict(rows, output_margin=True))
+    assert np.array_equal(found, own_score(path, "xgboost-model", documents))
+    np.testing.assert_allclose(found, forest.predict(documents), **FLOAT32)
+    leaves = booster.predict(rows, pred_leaf=True).reshape(len(documents), -1)
+    ours = forest.leaf_ids(documents)
+    for tree in range(forest.n_trees):  # the same rows share a leaf, in every tree
+        pairs = set(zip(leaves[:, tree].tolist(), ours[:, tree].tolist(), strict=True))
+        assert len(pairs) == len(set(leaves[:, tree])) == len(set(ours[:, tree]))
+    parts = booster.predict(rows, pred_contribs=True)
+    np.testing.assert_allclose(parts.sum(axis=1), found, rtol=0, atol=1e-4)
+    booster.save_model(
+        tmp_path / "again.json"
+    )  # it goes through XGBoost unchanged, but for digits of the gain
+    first, again = (rw.import_model(p, "xgboost") for p in (path, tmp_path / "again.json"))
+    np.testing.assert_allclose(again.gain, first.gain, rtol=1e-6)
+    assert dataclasses.replace(again, gain=first.gain) == first
+
+
+def test_a_ranker_of_xgboost_loads_the_model_with_names_and_goes_on_training(rng, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    names = ["title", 'quo"te', "é", "d e", "f"]
+    forest, documents = awkward.forest(rng, base=0.25), awkward.documents(rng)
+    documents[np.isinf(documents)] = 3e38
+    path = exported(forest, "xgboost-model", tmp_path, feature_names=names)
+    ranker = xgboost.XGBRanker()
+    ranker.load_model(path)
+    assert ranker.get_booster().feature_names == names
+    rows = xgboost.DMatrix(documents, rng.integers(0, 3, 400), feature_names=names)
+    rows.set_group([20] * 20)
+    expected = forest.predict(documents)
+    np.testing.assert_allclose(ranker.get_booster().predict(rows), expected, **FLOAT32)
+    settings = {"objective": "rank:ndcg", "max_depth": 2}
+    longer = xgboost.train(settings, rows, 2, xgb_model=ranker.get_booster())
+    assert longer.num_boosted_rounds() == forest.n_trees + 2
+    first = longer.predict(rows, iteration_range=(0, forest.n_trees))
+    np.testing.assert_allclose(first, expected, **FLOAT32)
+
+
+def test_trees_of_xgboost_may_be_deep(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    from tests.reference import forest as reference
+
+    forest = rw.models.forest.Forest.from_trees([reference.chain(500)], n_features=1)
+    rows = np.linspace(-2, 600, 700, dtype=np.float32)[:, np.newaxis]
+    path = exported(forest, "xgboost-model", tmp_path, verify=rows)
+    found = xgboost.Booster(model_file=str(path)).predict(xgboost.DMatrix(rows))
+    np.testing.assert_allclose(found, forest.predict(rows), rtol=1e-6)
 
 
 def test_solr(rng, shape, tmp_path):
@@ -185,6 +250,71 @@ def test_weighted_rows_keep_their_proportions_for_shap(rng, tmp_path):
     np.testing.assert_allclose(counts / counts[0], plain / plain[0], rtol=1e-3)
     huge = type(forest)(**{**vars_of(forest), "cover": forest.cover * 1e12})
     assert row_counts(huge, 0, end).max() < 2**31
+
+
+COUNTED = {
+    "rows": (lambda: rw.GBRT(n_trees=3, max_leaves=6, min_leaf=5), False),
+    "weighted rows": (lambda: rw.GBRT(n_trees=3, max_leaves=6, min_leaf=5), True),
+    "hessians": (lambda: rw.LambdaMART(n_trees=3, max_leaves=6), False),
+    "bootstrap samples": (lambda: rw.RandomForest(n_trees=3, max_leaves=6), False),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_counts_of_lightgbm_are_training_rows(tmp_path, case):
+    lightgbm = pytest.importorskip("lightgbm")
+    make, is_weighted = COUNTED[case]
+    data = rw.make_ranking(n_queries=20, docs_per_query=12, n_features=6, seed=3)
+    if is_weighted:
+        weights = np.random.default_rng(4).uniform(0.1, 2.0, len(data))
+        data = rw.RankingData(data.features, data.labels, data.query_ids, row_weights=weights)
+    fitted = make().fit(data)
+    forest, path = fitted.forest_, tmp_path / "model.txt"
+    notes = rw.export(fitted, path, "lightgbm", verify=data).notes
+    is_exact = case in ("rows", "bootstrap samples")
+    assert notes == () if is_exact else f"{len(data):,}, the training rows, at roots" in notes[0]
+    booster = lightgbm.Booster(model_file=str(path))
+    rw.export(fitted, tmp_path / "model.json", "lightgbm-json")
+    dumped = booster.dump_model()["tree_info"]
+    ours = json.loads((tmp_path / "model.json").read_text())["tree_info"]
+    leaves = forest.leaf_ids(data)
+    for number in range(forest.n_trees):
+        tree = dumped[number]["tree_structure"]
+        counts, weights = (
+            [node[key] for node in leaves_of(tree)] for key in ("leaf_count", "leaf_weight")
+        )
+        assert tree["internal_count"] == sum(counts) == len(data)
+        nodes = np.arange(*forest.tree_offsets[number : number + 2])
+        of_leaves = forest.cover[nodes[forest.feature[nodes] < 0]]
+        assert sorted(weights) == pytest.approx(sorted(of_leaves.tolist()), rel=1e-6)
+        found = [leaf["leaf_count"] for leaf in leaves_of(ours[number]["tree_structure"])]
+        assert found == counts
+        if case == "rows":
+            assert sorted(counts) == sorted(np.unique_counts(leaves[:, number]).counts.tolist())
+        else:
+            share = np.array(counts) / len(data)
+            np.testing.assert_allclose(share, np.array(weights) / sum(weights), atol=0.03)
+
+
+def leaves_of(node):
+    """The leaves of a dumped tree, from left to right."""
+    if "leaf_value" in node:
+        return [node]
+    return [*leaves_of(node["left_child"]), *leaves_of(node["right_child"])]
+
+
+def test_counts_without_known_rows_are_weights_made_larger(rng, tmp_path):
+    forest = awkward.forest(rng, n_trees=2)
+    scaled = type(forest)(**{**vars_of(forest), "cover": forest.cover * 0.013})
+    (note,) = rw.export(scaled, tmp_path / "x", "lightgbm").notes
+    assert note.endswith("counts are in proportion to them")
+    from rankwood.exports.lightgbm import row_counts
+
+    end = int(forest.tree_offsets[1])
+    n_leaves = int((forest.feature[:end] < 0).sum())
+    assert row_counts(scaled, 0, end, n_leaves)[0] == n_leaves  # a row for each
+    few = row_counts(scaled, 0, end, n_leaves - 1)
+    assert np.array_equal(few, row_counts(scaled, 0, end))
 
 
 def vars_of(forest):

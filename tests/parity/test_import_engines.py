@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -108,6 +109,9 @@ def test_lightgbm_models_that_are_no_plain_trees_are_refused(data, tmp_path, par
     lightgbm_model((features, labels, queries), **parameters).save_model(tmp_path / "model.txt")
     with pytest.raises(rw.errors.ModelError, match=reason):
         rw.import_model(tmp_path / "model.txt", "lightgbm")
+    dump = lightgbm_model((features, labels, queries), **parameters).dump_model()
+    with pytest.raises(rw.errors.ModelError, match=reason):
+        rw.import_model(dump)
 
 
 def xgboost_model(data, **parameters):
@@ -154,10 +158,154 @@ def test_xgboost_saved_models(data, probes, tmp_path, parameters):
         assert len(pairs) == len(set(leaves[:, tree])) == len(set(of_row[:, tree]))
 
 
-def test_xgboosts_binary_form_is_named(data, tmp_path):
-    xgboost_model(data).save_model(tmp_path / "model.ubj")
-    with pytest.raises(rw.errors.ModelError, match=r"a name that ends in \.json"):
-        rw.import_model(tmp_path / "model.ubj", "xgboost")
+@pytest.mark.parametrize("parameters", [{}, {"booster": "dart", "rate_drop": 0.3}])
+def test_xgboosts_binary_form_has_the_same_model(data, tmp_path, parameters):
+    booster = xgboost_model(data, **parameters)
+    booster.feature_names = ["title", "é", "c", "d", "e", "f"]
+    forests = []
+    for ending in ("json", "ubj"):
+        path = tmp_path / f"model.{ending}"
+        booster.save_model(path)
+        forests.append(rw.import_model(path, "xgboost"))
+    assert forests[0].feature_names == forests[1].feature_names == tuple(booster.feature_names)
+    one, two = (  # numbers beside the scores have other digits in text
+        dataclasses.replace(f, gain=in_float32(f.gain), cover=in_float32(f.cover)) for f in forests
+    )
+    assert one == two
+
+
+def in_float32(numbers):
+    return numbers.astype(np.float32).astype(np.float64)
+
+
+def early_stopped(data, **parameters):
+    """A ranker whose best iteration is not its last."""
+    xgboost = pytest.importorskip("xgboost")
+    features, labels, queries = data
+    ranker = xgboost.XGBRanker(
+        n_estimators=12,
+        max_depth=3,
+        n_jobs=1,
+        early_stopping_rounds=4,
+        learning_rate=1.0,
+        **parameters,
+    )
+    other = np.random.default_rng(1).permutation(labels)
+    ranker.fit(
+        features,
+        labels,
+        qid=queries,
+        eval_set=[(features, other)],
+        eval_qid=[queries],
+        verbose=False,
+    )
+    assert ranker.best_iteration < ranker.get_booster().num_boosted_rounds() - 1
+    return ranker
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"num_parallel_tree": 2, "subsample": 0.6}, {"booster": "dart"}]
+)
+def test_the_best_iteration_of_xgboost_is_respected(data, probes, tmp_path, parameters):
+    ranker, probes = early_stopped(data, **parameters), finite(probes)
+    sources = [ranker, ranker.get_booster()]
+    for ending in ("json", "ubj"):
+        sources.append(tmp_path / f"model.{ending}")
+        ranker.save_model(sources[-1])
+    per_round = parameters.get("num_parallel_tree", 1)
+    whole = ranker.get_booster()
+    for source in sources:
+        chosen = None if hasattr(source, "predict") else "xgboost"
+        forest = rw.import_model(source, chosen)
+        assert forest.n_trees == (ranker.best_iteration + 1) * per_round
+        np.testing.assert_allclose(forest.predict(probes), ranker.predict(probes), atol=2e-6)
+        forest = rw.import_model(source, chosen, all_trees=True)
+        assert forest.n_trees == whole.num_boosted_rounds() * per_round
+        np.testing.assert_allclose(forest.predict(probes), margins(whole, probes), atol=2e-6)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:logistic"])
+@pytest.mark.parametrize("given", [{}, {"base_score": 0.2}])
+def test_log_odds_of_xgboost_are_margins(data, probes, tmp_path, objective, given):
+    xgboost = pytest.importorskip("xgboost")
+    features, labels, _ = data
+    train = xgboost.DMatrix(features, (labels > 1).astype(float))
+    settings = {"max_depth": 3, "nthread": 1, "objective": objective, **given}
+    booster = xgboost.train(settings, train, 6)
+    booster.save_model(tmp_path / "model.ubj")
+    forest, probes = rw.import_model(tmp_path / "model.ubj", "xgboost"), finite(probes)
+    np.testing.assert_allclose(forest.predict(probes), margins(booster, probes), rtol=0, atol=2e-6)
+    assert forest.base != 0
+
+
+def test_models_of_lightgbm_as_objects_and_dumps(data, probes, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    features, labels, queries = data
+    settings = {"n_estimators": 8, "num_leaves": 7, "verbose": -1, "n_jobs": 1}
+    ranker = lightgbm.LGBMRanker(**settings).fit(features, labels, group=np.bincount(queries))
+    booster, probes = ranker.booster_, finite(probes)
+    booster.save_model(tmp_path / "model.txt")
+    expected = rw.import_model(tmp_path / "model.txt", "lightgbm")
+    for source in (ranker, booster):
+        assert rw.import_model(source) == rw.import_model(source, "lightgbm") == expected
+    (tmp_path / "dump.json").write_text(json.dumps(booster.dump_model()))
+    dumped = rw.import_model(tmp_path / "dump.json", "lightgbm")
+    assert dumped == rw.import_model(booster.dump_model())
+    # A dump has fewer digits of what inner nodes would say.
+    assert dataclasses.replace(dumped, value=expected.value, gain=expected.gain) == expected
+    assert np.array_equal(dumped.predict(probes), ranker.predict(probes))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"objective": "regression", "use_missing": False},
+        {"objective": "regression", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+        {"objective": "regression", "min_data_in_leaf": 800},
+    ],
+    ids=["no-missing", "forest", "one leaf"],
+)
+def test_dumps_of_lightgbm(data, probes, parameters):
+    booster, probes = lightgbm_model(data, **parameters), finite(probes)
+    forest = rw.import_model(booster.dump_model())
+    np.testing.assert_allclose(forest.predict(probes), booster.predict(probes), rtol=1e-12)
+
+
+def test_the_best_iteration_of_lightgbm_is_respected(data):
+    lightgbm = pytest.importorskip("lightgbm")
+    booster = lightgbm_model(data, objective="regression")
+    booster.best_iteration = 3
+    assert rw.import_model(booster).n_trees == 3
+    assert rw.import_model(booster, all_trees=True).n_trees == 8
+    assert np.array_equal(rw.import_model(booster).predict(data[0]), booster.predict(data[0]))
+    assert lightgbm.Booster(model_str=booster.model_to_string()).num_trees() == 3
+
+
+@pytest.mark.parametrize(
+    ("library", "kind"), [("lightgbm", "LGBMRanker"), ("xgboost", "XGBRanker")]
+)
+def test_objects_that_cannot_be_imported(library, kind):
+    module = pytest.importorskip(library)
+    with pytest.raises(rw.errors.ModelError, match=f"this {kind} is not fitted yet"):
+        rw.import_model(getattr(module, kind)())
+    with pytest.raises(rw.errors.ParameterError, match=r"path of a file, or a model of .* got int"):
+        rw.import_model(3)
+    with pytest.raises(rw.errors.ParameterError, match="format must be given for a file: lightgbm"):
+        rw.import_model("model.txt")
+    with pytest.raises(
+        rw.errors.ModelError, match="this dict is no usable lightgbm model: feature_names"
+    ):
+        rw.import_model({})
+    with pytest.raises(rw.errors.ModelError, match="this dict is not what dump_model returns"):
+        rw.import_model({"tree_info": {1, 2}})
+
+
+def test_an_object_of_another_library_than_the_format(data):
+    with pytest.raises(
+        rw.errors.ParameterError,
+        match="this Booster is a model of xgboost, but format is 'lightgbm'",
+    ):
+        rw.import_model(xgboost_model(data), "lightgbm")
 
 
 def test_xgboost_dumps_go_out_again_with_the_same_meaning(data, probes, tmp_path):
@@ -172,14 +320,14 @@ def test_xgboost_dumps_go_out_again_with_the_same_meaning(data, probes, tmp_path
 
     again = tmp_path / "again.json"
     plain = rw.import_model(tmp_path / "dump.json", "xgboost", n_features=N_FEATURES)
-    rw.export(plain, again, "xgboost-json", objective="none")
+    rw.export(plain, again, "xgboost-dump", objective="none")
     written = json.loads(again.read_text())
     assert [meaning(tree) for tree in written] == [meaning(tree) for tree in dump]
     assert rw.import_model(again, "xgboost", n_features=N_FEATURES).predict(
         probes
     ) == pytest.approx(plain.predict(probes), abs=0)
     names = [f"f{number}" for number in range(N_FEATURES)]
-    rw.export(plain, again, "xgboost-json")
+    rw.export(plain, again, "xgboost-dump")
     plugin = engines.SearchPluginXGBoost(again.read_bytes(), names, knows_missing=True)
     found = [plugin.score(document) + base for document in probes[:200]]
     np.testing.assert_allclose(found, margins(booster, probes[:200]), rtol=0, atol=2e-6)
@@ -218,15 +366,15 @@ def test_xgboost_dumps_with_names_need_their_order(data, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"objective": "binary:logistic"}, "objective 'binary:logistic' changes the scores"),
+        ({"objective": "binary:hinge"}, "objective 'binary:hinge' changes the scores"),
         ({"objective": "multi:softmax", "num_class": 5}, "objective 'multi:softmax' changes"),
         ({"booster": "gblinear", "objective": "reg:squarederror"}, "its booster is 'gblinear'"),
     ],
-    ids=["logistic", "classes", "linear"],
+    ids=["hinge", "classes", "linear"],
 )
 def test_xgboost_models_that_are_no_plain_trees_are_refused(data, tmp_path, parameters, reason):
     xgboost = pytest.importorskip("xgboost")
-    labels = (data[1] > 1).astype(float) if "logistic" in parameters["objective"] else data[1]
+    labels = (data[1] > 1).astype(float) if "hinge" in parameters["objective"] else data[1]
     train = xgboost.DMatrix(data[0], labels)
     xgboost.train({"nthread": 1, **parameters}, train, 2).save_model(tmp_path / "model.json")
     with pytest.raises(rw.errors.ModelError, match=reason):

@@ -117,7 +117,7 @@ def test_third_children_are_refused_where_the_format_has_none(format_name, rng, 
 
 def test_weak_rankers_with_three_leaves_become_two_trees_each(missing_data, tmp_path):
     fitted = rw.RankBoost(n_rounds=5).fit(missing_data)
-    for format_name in ("solr", "xgboost-json", "lightgbm", "lightgbm-json"):
+    for format_name in ("solr", "xgboost-dump", "lightgbm", "lightgbm-json"):
         certificate = rw.export(
             fitted, tmp_path / "x", format_name, verify=missing_data, nearest_thresholds=True
         )
@@ -178,12 +178,12 @@ def test_solr_says_when_its_slack_makes_a_threshold_impossible(rng, tmp_path):
     assert abs(float(written[0] + f32(1e-6)) - 5e-7) < 1e-13
 
 
-def test_a_threshold_above_all_finite_values_is_refused_by_xgboost_json(rng, tmp_path):
+def test_a_threshold_above_all_finite_values_is_refused_by_xgboost(rng, tmp_path):
     forest = awkward.forest(rng, thresholds=np.array([awkward.GREATEST]))
     with pytest.raises(
         ModelError, match="the greatest float32, so that only infinite values lie above"
     ):
-        rw.export(forest, tmp_path / "x", "xgboost-json")
+        rw.export(forest, tmp_path / "x", "xgboost-dump")
     rw.export(
         forest,
         tmp_path / "x",
@@ -195,7 +195,7 @@ def test_a_threshold_above_all_finite_values_is_refused_by_xgboost_json(rng, tmp
 def test_leaves_beyond_float32_are_refused(rng, tmp_path):
     forest = awkward.forest(rng, zero=True)
     huge = dataclasses.replace(forest, value=forest.value * 1e40)
-    for format_name in ("ranklib", "xgboost-json"):
+    for format_name in ("ranklib", "xgboost-dump"):
         with pytest.raises(ModelError, match="is beyond float32, which the format is read in"):
             rw.export(huge, tmp_path / "x", format_name)
     rw.export(huge, tmp_path / "x", "lightgbm")
@@ -203,7 +203,7 @@ def test_leaves_beyond_float32_are_refused(rng, tmp_path):
 
 def test_deep_trees_are_refused_where_nodes_are_nested(tmp_path):
     deep = rw.models.forest.Forest.from_trees([reference.chain(500)], n_features=1)
-    for format_name in ("ranklib", "xgboost-json", "solr", "lightgbm-json"):
+    for format_name in ("ranklib", "xgboost-dump", "solr", "lightgbm-json"):
         with pytest.raises(ModelError, match="a tree is 500 splits deep"):
             rw.export(deep, tmp_path / "x", format_name, assume_no_missing=True)
     rw.export(deep, tmp_path / "x", "lightgbm")
@@ -216,7 +216,7 @@ def test_names_are_escaped_or_refused(rng, tmp_path):
     solr = tmp_path / "solr.json"
     rw.export(forest, solr, "solr")
     assert [f["name"] for f in json.loads(solr.read_text())["features"]] == NAMES_HOSTILE
-    rw.export(forest, tmp_path / "x.json", "xgboost-json")
+    rw.export(forest, tmp_path / "x.json", "xgboost-dump")
     assert rw.import_model(tmp_path / "x.json", "xgboost", feature_names=NAMES_HOSTILE).n_trees == 6
     rw.export(forest, tmp_path / "v.json", "lightgbm-json")
     assert json.loads((tmp_path / "v.json").read_text())["feature_names"] == NAMES_HOSTILE
@@ -236,8 +236,48 @@ def test_names_must_be_one_per_feature_and_differ(rng, names, tmp_path):
 
 
 def test_objectives_that_change_scores_are_refused(rng, tmp_path):
+    with pytest.raises(
+        ModelError, match="'reg:linear' is not one of a saved model whose scores are"
+    ):
+        rw.export(awkward.forest(rng), tmp_path / "x", "xgboost-model", objective="reg:linear")
     with pytest.raises(ModelError, match="'binary:logistic' is not one whose scores are left"):
-        rw.export(awkward.forest(rng), tmp_path / "x", "xgboost-json", objective="binary:logistic")
+        rw.export(awkward.forest(rng), tmp_path / "x", "xgboost-dump", objective="binary:logistic")
+
+
+def test_the_former_name_of_the_dump_writes_the_dump(model, data, tmp_path):
+    names = {}
+    for name in ("xgboost-json", "xgboost-dump"):
+        names[name] = rw.export(model, tmp_path / name, name, verify=data)
+    former, present = names.values()
+    assert former.sha256 == present.sha256
+    assert (former.format, present.notes) == ("xgboost-dump", ())
+    assert former.notes == (
+        "xgboost-json is called xgboost-dump now: search engines read it, XGBoost itself loads xgboost-model",
+    )
+    saved = rw.export(model, tmp_path / "model.json", "xgboost-model", verify=data)
+    assert saved.sha256 != present.sha256
+    assert "learner" in json.loads((tmp_path / "model.json").read_text())
+
+
+def test_names_that_xgboost_does_not_take_are_refused(rng, tmp_path):
+    names = ["a", "b[0]", "c", "d", "e"]
+    with pytest.raises(
+        ModelError, match=r"'b\[0\]' cannot be written for XGBoost: no \[, \], < or"
+    ):
+        rw.export(awkward.forest(rng), tmp_path / "x", "xgboost-model", feature_names=names)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_without_covers_say_so_to_xgboost(rng, tmp_path):
+    forest = awkward.forest(rng)
+    bare = dataclasses.replace(forest, cover=np.zeros_like(forest.cover))
+    (note,) = rw.export(bare, tmp_path / "x", "xgboost-model").notes
+    assert "sum_hessian counts leaves, and SHAP would mislead" in note
+    tree = json.loads((tmp_path / "x").read_text())
+    tree = tree["learner"]["gradient_booster"]["model"]["trees"][0]
+    is_leaf = np.array(tree["left_children"]) < 0
+    assert tree["sum_hessian"][0] == is_leaf.sum()
+    assert {tree["sum_hessian"][node] for node in np.flatnonzero(is_leaf)} == {1.0}
 
 
 @pytest.mark.parametrize("format_name", EVERY)
@@ -310,7 +350,7 @@ def test_a_file_that_says_something_else_is_noticed(format_name, change, rng):
     forest = awkward.forest(rng, awkward.SOLR_THRESHOLDS)
     target = FORMATS[format_name]
     names = (
-        {"feature_names": tuple(f"f{n}" for n in range(5))} if format_name == "xgboost-json" else {}
+        {"feature_names": tuple(f"f{n}" for n in range(5))} if format_name == "xgboost-dump" else {}
     )
     trees = target.read(target.write(forest, WriteOptions()), **names)
     check_decisions(forest, trees, target.rules, n_inexact=0)
@@ -343,7 +383,7 @@ def test_round_trips(format_name, average, rng, tmp_path):
     """Out and in again: the same decisions, and scores to the bit where the format has float64 leaves."""
     forest = awkward.forest(rng, awkward.SOLR_THRESHOLDS, zero=True, average=average)
     path, documents = tmp_path / "x", awkward.documents(rng, awkward.SOLR_THRESHOLDS)
-    written_as = {"xgboost": "xgboost-json"}.get(format_name, format_name)
+    written_as = {"xgboost": "xgboost-dump"}.get(format_name, format_name)
     rw.export(forest, path, written_as)
     again = rw.import_model(path, format_name, n_features=5)
     if format_name in ("json", "lightgbm"):

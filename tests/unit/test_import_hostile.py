@@ -23,7 +23,7 @@ from tests.reference import awkward, engines
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
 
-WRITTEN_AS = {"xgboost": "xgboost-json"}
+WRITTEN_AS = {"xgboost": "xgboost-dump"}
 
 
 def valid_file(name, rng):
@@ -50,6 +50,33 @@ def saved_by_xgboost():
         "feature_names": [],
     }
     return {"learner": learner, "version": [3, 1, 0]}
+
+
+def as_ubjson(value) -> bytes:
+    """A value in the binary form, with lists of whole numbers and of others in arrays of one type."""
+
+    def length(number):
+        return b"L" + number.to_bytes(8, "big")
+
+    if isinstance(value, dict):
+        items = (length(len(k.encode())) + k.encode() + as_ubjson(v) for k, v in value.items())
+        return b"{" + b"".join(items) + b"}"
+    if isinstance(value, list):
+        kinds = {type(item) for item in value}
+        if kinds == {int}:
+            return b"[$l#" + length(len(value)) + np.array(value, ">i4").tobytes()
+        if kinds == {float}:
+            return b"[$d#" + length(len(value)) + np.array(value, ">f4").tobytes()
+        return b"[#" + length(len(value)) + b"".join(map(as_ubjson, value))
+    if isinstance(value, str):
+        return b"S" + length(len(value.encode())) + value.encode()
+    return b"l" + value.to_bytes(4, "big", signed=True)
+
+
+def saved_as_ubjson(**changes) -> bytes:
+    document = saved_by_xgboost()
+    document["learner"].update(changes)
+    return as_ubjson(document)
 
 
 def mutated(content: bytes, rng, tokens) -> bytes:
@@ -85,9 +112,14 @@ TOKENS = [
 def fuzz(name, rng, n_cases):
     content = valid_file(name, rng)
     saved = json.dumps(saved_by_xgboost()).encode()
+    others = {"xgboost": [saved, saved_as_ubjson()]}
+    if name == "lightgbm":
+        forest = awkward.forest(rng, n_trees=3)
+        others[name] = [FORMATS["lightgbm-json"].write(forest, WriteOptions())]
+    sources = [content, *others.get(name, ())]
     outcomes = {"read": 0, "refused": 0}
     for case in range(n_cases):
-        source = saved if name == "xgboost" and case % 2 else content
+        source = sources[case % len(sources)]
         damaged = mutated(source, rng, TOKENS)
         try:
             forest = _read(damaged, name, None, None)
@@ -245,6 +277,142 @@ def test_xgboost_dumps_that_are_wrong(changes, reason, tmp_path):
     (tmp_path / "bad").write_text(json.dumps(xgboost_split(**changes)))
     with pytest.raises(ModelError, match=reason):
         rw.import_model(tmp_path / "bad", "xgboost")
+
+
+def test_the_binary_form_of_xgboost(tmp_path):
+    (tmp_path / "x.ubj").write_bytes(saved_as_ubjson())
+    (tmp_path / "x.json").write_text(json.dumps(saved_by_xgboost()))
+    forest = rw.import_model(tmp_path / "x.ubj", "xgboost")
+    assert forest == rw.import_model(tmp_path / "x.json", "xgboost")
+    content = saved_as_ubjson()
+    for end in range(1, len(content), 3):
+        (tmp_path / "cut").write_bytes(content[:end])
+        with pytest.raises(ModelError, match=r"cut is no usable xgboost model: "):
+            rw.import_model(tmp_path / "cut", "xgboost")
+
+
+HUGE = b"L" + (2**62).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{i\x01a" + b"[" * 100_000, "nested too deep"),
+        (b"{i\x01a" + b"{i\x01a" * 100_000, "nested too deep"),
+        (b"{i\x01a[$l#" + HUGE, "a length is 4,611,686,018,427,387,904, more than the rest"),
+        (b"{i\x01a[#" + HUGE, "more than the rest of the file"),
+        (b"{#" + HUGE, "more than the rest of the file"),
+        (b"{" + HUGE + b"a", "more than the rest of the file"),
+        (b"{i\x01a[$D#i\x05" + b"\0" * 20, "it ends within a value"),
+        (b"{i\xffa", "a length is -1"),
+        (b"{d\0\0\0\0", "it is not valid JSON"),
+        (b"{i\x01aSd\0\0\0\0}", "a length must be a whole number"),
+        (b"{i\x01a[$Z#i\x7f}", "an array is typed as b'Z'"),
+        (b"{i\x01a[$li\x01\0\0\0\0}", "only numbers with a count can be"),
+        (b"{$i#i\x01i\x01a\0", "an object is typed"),
+        (b"{i\x01a?}", r"marker b'\?' at byte 4"),
+        (b"{i\x01\xffZ}", "a text is not UTF-8"),
+        (b"{i\x01aZ}}", "it goes on after its end"),
+        (b"{i\x01aC", "no UBJSON that can be read"),
+        (b"binf" + b"\0" * 50, "binary form of old versions of XGBoost"),
+        (b"{#i\x02i\x01aT" + b"i\x01bNF", "the list of trees must be an array"),
+        (b"{i\x01a[NTF]N}", "the list of trees must be an array"),
+    ],
+)
+def test_binary_forms_that_are_wrong(content, reason, tmp_path):
+    (tmp_path / "x").write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(tmp_path / "x", "xgboost")
+    assert tracemalloc.get_traced_memory()[1] < 10e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"attributes": {"best_iteration": "1"}}, "its best_iteration is 1, but it has 1 trees"),
+        ({"attributes": {"best_iteration": "-1"}}, "its best_iteration is -1"),
+        ({"attributes": {"best_iteration": "x"}}, "best_iteration must be a whole number, got 'x'"),
+        ({"attributes": []}, "attributes must be an object"),
+        ({"objective": {"name": "binary:hinge"}}, "objective 'binary:hinge' changes the scores"),
+        (
+            {
+                "objective": {"name": "binary:logistic"},
+                "learner_model_param": {"base_score": "[1E0]", "num_feature": "1"},
+            },
+            "its base_score is 1; for binary:logistic it is between 0 and 1",
+        ),
+    ],
+)
+def test_saved_xgboost_models_that_are_wrong(changes, reason, tmp_path):
+    (tmp_path / "x").write_bytes(saved_as_ubjson(**changes))
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(tmp_path / "x", "xgboost")
+
+
+def test_the_best_iteration_counts_parallel_trees(tmp_path):
+    document = saved_by_xgboost()
+    model = document["learner"]["gradient_booster"]["model"]
+    model |= {"trees": model["trees"] * 6, "gbtree_model_param": {"num_parallel_tree": "2"}}
+    document["learner"]["attributes"] = {"best_iteration": "1"}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document))
+    assert rw.import_model(path, "xgboost").n_trees == 4
+    assert rw.import_model(path, "xgboost", all_trees=True).n_trees == 6
+    for wrong in ("0", "7"):
+        model["gbtree_model_param"]["num_parallel_tree"] = wrong
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelError, match=f"6 trees, {wrong} per iteration"):
+            rw.import_model(path, "xgboost")
+
+
+def lightgbm_dump(**changes):
+    leaves = [{"leaf_index": number, "leaf_value": number + 0.5} for number in range(2)]
+    split = {
+        "split_feature": 1,
+        "threshold": 0.25,
+        "decision_type": "<=",
+        "default_left": True,
+        "missing_type": "NaN",
+        "left_child": leaves[0],
+        "right_child": leaves[1],
+        **changes,
+    }
+    return {
+        "version": "v4",
+        "max_feature_idx": 1,
+        "objective": "lambdarank",
+        "feature_names": ["a", "b"],
+        "tree_info": [{"tree_structure": split}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"left_child": None}, "tree 0: a node must be an object, got None"),
+        ({"split_feature": 2}, "test feature 2, but it has 2 features"),
+        ({"split_feature": "0"}, "split_feature must be a whole number, got '0'"),
+        ({"threshold": "0"}, "threshold must be a finite number"),
+        ({"decision_type": "=="}, "splits by categories"),
+        ({"missing_type": "Maybe"}, "a missing_type is 'Maybe'; it must be None, Zero, NaN"),
+        ({"missing_type": None}, "missing_type must be a text"),
+        ({"missing_type": "Zero", "default_left": False}, "zero_as_missing"),
+        ({"right_child": {"leaf_value": 1, "leaf_coeff": []}}, "leaves are linear models"),
+        ({"right_child": {"leaf_value": "1"}}, "leaf_value must be a finite number"),
+    ],
+)
+def test_dumps_of_lightgbm_that_are_wrong(changes, reason):
+    forest = rw.import_model(lightgbm_dump())
+    assert forest.predict([[0, 0.25], [0, 0.3], [0, np.nan]]).tolist() == [0.5, 1.5, 0.5]
+    with pytest.raises(ModelError, match=reason):
+        rw.import_model(lightgbm_dump(**changes))
+    deep = {"leaf_value": 1.0}
+    for _ in range(100_000):
+        deep = {"left_child": deep}
+    with pytest.raises(ModelError, match="is not what dump_model returns"):
+        rw.import_model(lightgbm_dump(left_child=deep))
 
 
 def test_a_condition_beyond_float32_has_everything_finite_below_it(tmp_path):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rankwood.data.dataset import RankingData
     from rankwood.data.scores import ScoredPart
     from rankwood.dtypes import Floats
+    from rankwood.models.forest import Forest
     from rankwood.serve.store import ModelStore
 
 _PART_ROWS = 200_000
@@ -221,7 +222,8 @@ def export_command(
     to: Annotated[
         str,
         option(
-            "ranklib, xgboost-json, solr, lightgbm, lightgbm-json, onnx, json or c.",
+            "ranklib, xgboost-dump (search engines), xgboost-model (XGBoost itself), solr, lightgbm, lightgbm-json, "
+            "onnx, json or c.",
             "--to",
             metavar="FORMAT",
         ),
@@ -237,7 +239,11 @@ def export_command(
         str, option("solr, onnx: what the model is called there.", metavar="NAME")
     ] = "rankwood",
     objective: Annotated[
-        str, option("xgboost-json: rank:ndcg, rank:pairwise, reg:linear; none for Vespa.")
+        str,
+        option(
+            "xgboost-dump: rank:ndcg, rank:pairwise, reg:linear; none for Vespa. xgboost-model: rank:ndcg, "
+            "rank:pairwise, rank:map, reg:squarederror."
+        ),
     ] = "rank:ndcg",
     function_name: Annotated[str, option("c: the name of the function.", metavar="NAME")] = "score",
     assume_no_missing: Annotated[
@@ -297,7 +303,8 @@ def import_command(
     source: Annotated[
         str,
         option(
-            "lightgbm (text), xgboost (JSON of get_dump or save_model), ranklib, solr or json.",
+            "lightgbm (text, or JSON of dump_model), xgboost (JSON or UBJSON of save_model, or JSON of get_dump), "
+            "ranklib, solr or json.",
             "--from",
             metavar="FORMAT",
         ),
@@ -313,6 +320,10 @@ def import_command(
         float | None,
         option("Added to every score; a dump of XGBoost leaves its base score out."),
     ] = None,
+    all_trees: Annotated[
+        bool,
+        switch("--all-trees", "xgboost: take the trees after the best iteration too."),
+    ] = False,
 ) -> None:
     """Read trees of LightGBM, XGBoost, RankLib or Solr into a model file: to evaluate, compare, serve, convert them.
 
@@ -322,7 +333,14 @@ def import_command(
 
     refuse_to_overwrite(out, file)
     names = _names_in(feature_names)
-    forest = import_model(file, source, feature_names=names, n_features=n_features, base=base)
+    forest = import_model(
+        file,
+        source,
+        feature_names=names,
+        n_features=n_features,
+        base=base,
+        all_trees=all_trees,
+    )
     save_imported(forest, file, source, out)
     printing.show_facts(
         [
@@ -330,9 +348,16 @@ def import_command(
             ("imported from", f"{file} ({source})"),
             ("trees", f"{forest.n_trees:,} {'averaged' if forest.average else 'summed'}"),
             ("leaves", f"{forest.n_leaves:,}"),
-            ("features", f"{forest.n_features:,}"),
+            ("features", _features_shown(forest, source, n_features or names)),
         ]
     )
+
+
+def _features_shown(forest: Forest, source: str, given: Any) -> str:
+    shown = f"{forest.n_features:,}"
+    if source != "ranklib" or given:
+        return shown
+    return f"{shown}, the highest that a tree tests; --n-features says how many the data have"
 
 
 def _names_in(path: Path | None) -> list[str] | None:

@@ -47,10 +47,20 @@ _LETOR_OPTIONS = (
 
 @dataclass(frozen=True)
 class ModelFeatures:
-    """The features that a model takes: how many, and their names if they have any."""
+    """The features that a model takes: how many, and their names if they have any.
+
+    ``may_have_more`` says that the number may only be that of the features that an imported file names.
+    """
 
     n_features: int
     names: tuple[str, ...] | None = None
+    may_have_more: bool = False
+
+    def hint(self, width: int) -> str:
+        """What to do about data of more features, if the model was imported from a file that does not know them."""
+        if not self.may_have_more:
+            return ""
+        return f" If the model was imported, import it again with {named('n_features')} {width}."
 
     @property
     def are_numbered(self) -> bool:
@@ -189,6 +199,7 @@ class LetorColumns:
         if width > wanted and self._chosen is None:
             raise DataError(
                 f"{known}. Say which to take with {named('features')}, or {named('drop')} others."
+                f"{self._model.hint(width)}"
             )
         if width >= wanted or not is_over:
             return

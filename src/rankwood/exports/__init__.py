@@ -16,7 +16,8 @@ The life of an export
    ``exporting.compare_scores`` scores documents from the file. More than rounding is an error.
 5. The file is written atomically, and a ``exporting.Certificate`` returned.
 
-``rankwood.import_model`` takes the way back: ``read``, then ``reading.into_forest``, which moves thresholds to ours.
+``rankwood.import_model`` takes the way back: ``read`` (of a file, or of what a fitted model saves), then
+``reading.into_forest``, which moves thresholds to ours.
 
 Modules
 -------
@@ -28,7 +29,10 @@ Modules
     Helpers of writers: plain forests, nested texts, names, refusals.
 ``reading``
     Helpers of readers: ``TreeBuilder``, checks of untrusted texts and JSON, ``into_forest``.
-``ranklib``, ``xgboost``, ``solr``, ``lightgbm``, ``lightgbm_json``, ``onnx``, ``plain_json``, ``c_source``
+``ubjson``
+    XGBoost's binary form of JSON.
+``ranklib``, ``xgboost``, ``xgboost_model``, ``solr``, ``lightgbm``, ``lightgbm_json``, ``onnx``, ``plain_json``,
+``c_source``
     One format each.
 
 Vocabulary

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +37,7 @@ from rankwood.exports import (
     ranklib,
     solr,
     xgboost,
+    xgboost_model,
 )
 from rankwood.exports.reading import MOST_FEATURES, into_forest, renamed
 from rankwood.exports.rules import EngineRules, FileTrees
@@ -82,7 +85,8 @@ def export(
         The file; it is written atomically, after all checks have passed. "c" writes a header beside it, under the same
         name with the ending ``.h``.
     format
-        "ranklib", "xgboost-json", "solr", "lightgbm", "lightgbm-json", "onnx", "json" or "c".
+        "ranklib", "xgboost-dump" (search engines), "xgboost-model" (XGBoost itself), "solr", "lightgbm",
+        "lightgbm-json", "onnx", "json" or "c". The former name of "xgboost-dump" is "xgboost-json".
     verify
         Documents to score from the file: RankingData, or rows × features.
     feature_names
@@ -94,26 +98,37 @@ def export(
     model_name
         The name of the model in Solr's model store and in ONNX.
     objective
-        The objective in xgboost-json: "rank:ndcg", "rank:pairwise" or "reg:linear", which do not transform scores;
-        "none" writes the bare array of trees, as Vespa reads it.
+        The objective in xgboost-dump ("rank:ndcg", "rank:pairwise" or "reg:linear") and in xgboost-model ("rank:ndcg",
+        "rank:pairwise", "rank:map" or "reg:squarederror"), none of which transforms scores; in xgboost-dump "none"
+        writes the bare array of trees, as Vespa reads it.
     function_name
         The name of the function in C, with which all other names of the file begin.
     """
-    target = FORMATS[checks.one_of("format", format, FORMATS)]
+    present = FORMER_NAMES.get(format, format)
+    target = FORMATS[checks.one_of("format", present, FORMATS)]
     header = header_path(path, format)
     whole = forest_inside(model)
     forest = whole if target.has_third_children else binary_splits(whole)
     options = WriteOptions(
-        checked_names(feature_names), str(model_name), objective, nearest_thresholds, function_name
+        checked_names(feature_names),
+        str(model_name),
+        objective,
+        nearest_thresholds,
+        function_name,
+        _training_rows(model),
     )
     notes = []
+    if present != format:
+        notes.append(
+            f"{format} is called {present} now: search engines read it, XGBoost itself loads xgboost-model"
+        )
     if forest is not whole:
         notes.append("each split with a third child for missing values is written as two trees")
     if target.rules.missing == "zero":
         notes.append(check_missing_as_zero(forest, model, format, assume_no_missing))
     notes += target.notes(forest, options)
     content = target.write(forest, options)
-    if format == "xgboost-json":  # a dump does not contain the order of the features
+    if present == "xgboost-dump":  # a dump does not contain the order of the features
         trees = xgboost.read(content, names_for(forest, options, xgboost.default_name))
     else:
         trees = target.read(content)
@@ -131,7 +146,7 @@ def export(
                 f"{header.name} declares {function_name} and {function_name}_batch for C and C++"
             )
     return Certificate(
-        format=format,
+        format=present,
         path=os.fspath(path),
         **file_facts(content),
         n_trees=trees.n_trees,
@@ -156,40 +171,79 @@ def header_path(path: str | os.PathLike[str], format: str) -> Path | None:  # no
 
 
 def import_model(
-    path: str | os.PathLike[str],
-    format: str,  # noqa: A002 - the name a reader expects
+    path: Any,
+    format: str | None = None,  # noqa: A002 - the name a reader expects
     *,
     feature_names: Sequence[str] | None = None,
     n_features: int | None = None,
     base: float | None = None,
+    all_trees: bool = False,
 ) -> Forest:
     """The trees of another system's model as a ``Forest``, which can be saved, evaluated, compared, served, exported.
 
-    It decides as that system does for every float32 value; scores are the same up to that system's rounding.
+    It decides as that system does for every float32 value; scores are the same up to that system's rounding. They are
+    margins where that system can give probabilities.
 
     Parameters
     ----------
     path
-        The file.
+        The path of a file, or a fitted model: ``lightgbm.Booster``, ``LGBMRanker``, ``xgboost.Booster``, ``XGBRanker``
+        and their like, or the dictionary of LightGBM's ``dump_model()``.
     format
-        "lightgbm" (text, version 3 or 4), "xgboost" (the JSON of ``get_dump`` or of ``save_model``), "ranklib",
-        "solr" or "json" (our own plain dump).
+        Of a file: "lightgbm" (text, version 3 or 4, or the JSON of ``dump_model``), "xgboost" (the JSON or UBJSON of
+        ``save_model``, or the JSON of ``get_dump``), "ranklib", "solr" or "json" (our own plain dump).
     feature_names
         The features in the order of the data's columns. A dump of XGBoost with names needs them.
     n_features
         The number of features of the data, if the file contains only those it uses (ranklib, dumps of XGBoost).
     base
         The constant added to every score; a dump of XGBoost does not contain its base score.
+    all_trees
+        Also take the trees after the ``best_iteration`` that early stopping has left in a model of XGBoost, which
+        ``XGBRanker.predict`` does not use.
     """
     names = checked_names(feature_names)
     if n_features is not None:
         n_features = checks.whole_number("n_features", n_features, 1, MOST_FEATURES)
-    content = _content(path)
+    if isinstance(path, str | os.PathLike):
+        if format is None:
+            raise ParameterError(f"format must be given for a file: {', '.join(READERS)}.")
+        name, chosen, content = os.fspath(path), format, _content(path)
+    else:
+        chosen, content = _content_of_object(path, all_trees)
+        name = f"this {type(path).__name__}"
+        if format not in (None, chosen):
+            raise ParameterError(f"{name} is a model of {chosen}, but format is '{format}'.")
     try:
-        forest = _read(content, format, names, n_features)
+        forest = _read(content, chosen, names, n_features, all_trees=all_trees)
     except ModelError as error:
-        raise ModelError(f"{os.fspath(path)} is no usable {format} model: {error}") from None
+        raise ModelError(f"{name} is no usable {chosen} model: {error}") from None
     return forest if base is None else dataclasses.replace(forest, base=base)
+
+
+def _content_of_object(model: Any, all_trees: bool) -> tuple[str, bytes]:
+    """The library of a fitted model, and the file that it would save."""
+    name = type(model).__name__
+    if isinstance(model, dict):
+        try:
+            return "lightgbm", json.dumps(model).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ModelError(f"this {name} is not what dump_model returns: {error}.") from None
+    modules = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    if not modules & {"lightgbm", "xgboost"}:
+        raise ParameterError(
+            f"path must be the path of a file, or a model of LightGBM or XGBoost, got {name}."
+        )
+    is_estimator = hasattr(model, "fit")
+    try:
+        if "lightgbm" in modules:
+            booster = model.booster_ if is_estimator else model
+            n_rounds = -1 if all_trees else None  # None: up to the best one
+            return "lightgbm", booster.model_to_string(num_iteration=n_rounds).encode()
+        booster = model.get_booster() if is_estimator else model
+        return "xgboost", bytes(booster.save_raw("json"))
+    except (AttributeError, ValueError):  # of which scikit-learn's NotFittedError is one
+        raise ModelError(f"this {name} is not fitted yet: there is nothing to import.") from None
 
 
 def save_imported(
@@ -234,9 +288,10 @@ def _format(module: Any, meaning: str, *, has_third_children: bool = False) -> F
 
 FORMATS: dict[str, Format] = {
     "ranklib": _format(ranklib, "RankLib; OpenSearch and Elasticsearch LTR as model/ranklib"),
-    "xgboost-json": _format(
+    "xgboost-dump": _format(
         xgboost, "OpenSearch and Elasticsearch LTR as model/xgboost+json; Vespa"
     ),
+    "xgboost-model": _format(xgboost_model, "XGBoost: what Booster.load_model reads"),
     "solr": _format(solr, "Solr's MultipleAdditiveTreesModel"),
     "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite"),
     "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
@@ -247,11 +302,13 @@ FORMATS: dict[str, Format] = {
     ),
 }
 
+FORMER_NAMES = {"xgboost-json": "xgboost-dump"}
+
 
 # The formats that can be imported.
 READERS: dict[str, Format] = {
     "lightgbm": FORMATS["lightgbm"],
-    "xgboost": FORMATS["xgboost-json"],
+    "xgboost": FORMATS["xgboost-dump"],
     "ranklib": FORMATS["ranklib"],
     "solr": FORMATS["solr"],
     "json": FORMATS["json"],
@@ -275,6 +332,13 @@ def forest_inside(model: Any) -> Forest:
         nouns = ", ".join(kind.noun for kind in KINDS.values())
         raise ModelError(f"{name} cannot be exported: it is no ranker of ours and no {nouns}.")
     return stored
+
+
+def _training_rows(model: Any) -> int | None:
+    """The number of rows that a model was trained on, by its record; None if it has none."""
+    record = getattr(model, "training_", None)
+    rows = record.get("rows") if isinstance(record, dict) else None
+    return rows if isinstance(rows, int) and rows > 0 else None
 
 
 def check_missing_as_zero(
@@ -309,10 +373,16 @@ def zero_stands_for_missing(forest: Forest) -> bool:
 
 
 def _read(
-    content: bytes, name: str, names: tuple[str, ...] | None, n_features: int | None
+    content: bytes,
+    name: str,
+    names: tuple[str, ...] | None,
+    n_features: int | None,
+    *,
+    all_trees: bool = False,
 ) -> Forest:
     reader = READERS[checks.one_of("format", name, READERS)]
-    trees = xgboost.read(content, names) if name == "xgboost" else reader.read(content)
+    read = functools.partial(xgboost.read, feature_names=names, all_trees=all_trees)
+    trees = (read if name == "xgboost" else reader.read)(content)
     return into_forest(renamed(trees, names, n_features), reader.rules)
 
 

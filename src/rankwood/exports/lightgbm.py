@@ -1,4 +1,4 @@
-"""LightGBM's text format: written as version 4, read as versions 3 and 4; Treelite reads it too.
+"""LightGBM's text format: written as version 4, read as versions 3 and 4; Treelite reads it too. Dumps can be read.
 
 The nodes and leaves of a tree are numbered separately; a child that is a leaf is written as ``~leaf``. LightGBM
 compares in float64, so a threshold is written as the greatest float64 that float32 rounds to ours or below.
@@ -6,18 +6,26 @@ compares in float64, so a threshold is written as the greatest float64 that floa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
-from rankwood.dtypes import Array
+from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.exports import rules
 from rankwood.exports.reading import (
     MOST_FEATURES,
     Children,
     TreeBuilder,
+    json_number,
+    json_of,
+    json_text,
+    json_whole,
+    mapping,
     number_of,
+    sequence,
     text_of,
     whole_of,
 )
@@ -36,7 +44,7 @@ RULES = EngineRules(
         "leaves are float64, summed in float64 in the order of the trees; average_output divides by the trees",
         "NaN goes left or right as decision_type says",
         "values no farther from 0 than 1e-35 are 0",
-        "leaf_count and internal_count are the training rows, which SHAP needs",
+        "leaf_count and internal_count stand for training rows, which SHAP needs",
     ),
     counts_as_zero=1e-35,
 )
@@ -47,6 +55,7 @@ _FINE = 1_000  # count of the lightest leaf, so that different weights have diff
 # Bits of decision_type; the next two are the kind of missing value.
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = 0, 1, 2
+_KINDS = {"None": _NONE, "Zero": _ZERO, "NaN": _NAN}
 _NEAR_ZERO = 1e-35  # LightGBM treats values up to this as 0
 _MOST_LEAVES = 1 << 24
 # Objectives whose predictions are the plain sum of the trees.
@@ -103,45 +112,72 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
     ]
     for number, root in enumerate(trees.roots()):
         end = int(forest.tree_offsets[number + 1])
-        lines += [f"Tree={number}", *_tree(trees, root, end), ""]
+        lines += [f"Tree={number}", *_tree(trees, root, end, options.n_rows), ""]
     if trees.constant is not None:
-        lines += [f"Tree={forest.n_trees}", *_leaf_alone(trees.constant, 1), ""]
+        lines += [f"Tree={forest.n_trees}", *_leaf_alone(trees.constant, options.n_rows or 1), ""]
     lines += ["end of trees", "", "pandas_categorical:[]", ""]
     return "\n".join(lines).encode()
 
 
-def notes(forest: Forest, options: WriteOptions) -> list[str]:  # noqa: ARG001 - the signature of all formats
+def notes(forest: Forest, options: WriteOptions) -> list[str]:
     """What the certificate says about the counts of rows."""
-    if forest.cover.any():
+    if not forest.cover.any():
+        return [
+            "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
+        ]
+    if _are_counts(forest.cover[forest.feature < 0]):
         return []
+    root = (
+        "" if options.n_rows is None else f", and {options.n_rows:,}, the training rows, at roots"
+    )
     return [
-        "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
+        "the model records weights of training rows (hessians, weights of documents): counts are in proportion to "
+        f"them{root}"
     ]
 
 
-def row_counts(forest: Forest, root: int, end: int) -> Array:
+def row_counts(forest: Forest, root: int, end: int, n_rows: int | None = None) -> Array:
     """Training rows of each node as whole numbers: of leaves at least 1, of splits the sum of their leaves.
 
-    Weighted rows are scaled up so that small weights stay distinct, as far as 32 bits allow; without covers, each leaf
-    counts 1.
+    Covers that are whole numbers are rows. Other covers are weights: ``n_rows``, if it is known, is divided among the
+    leaves in proportion to them; else they are scaled up so that small weights stay distinct, as far as 32 bits allow.
+    Without covers, each leaf counts 1.
     """
     cover = forest.cover[root:end]
     is_leaf = forest.feature[root:end] < 0
-    of_leaves = cover[is_leaf]
-    total = float(of_leaves.sum())
-    factor = 1.0
-    if total > 0 and (of_leaves != np.rint(of_leaves)).any():
-        lightest = float(of_leaves[of_leaves > 0].min())
-        factor = max(1.0, _FINE / lightest)
-    if total * factor > _MOST_COUNT:
-        factor = _MOST_COUNT / total
-    counts = np.where(is_leaf, np.maximum(1, np.rint(cover * factor)), 0).astype(np.int64)
+    counts = np.zeros(end - root, np.int64)
+    counts[is_leaf] = _of_leaves(cover[is_leaf], n_rows)
     for node in range(end - root - 1, -1, -1):  # children come after their parents
         if not is_leaf[node]:
             counts[node] = (
                 counts[forest.left[root + node] - root] + counts[forest.right[root + node] - root]
             )
     return counts
+
+
+def row_weights(forest: Forest, root: int, end: int) -> Floats:
+    """The weight of the training rows of each node; their number, as in ``row_counts``, if the model does not say."""
+    cover: Floats = forest.cover[root:end]
+    return cover if cover.any() else row_counts(forest, root, end).astype(np.float64)
+
+
+def _of_leaves(cover: Floats, n_rows: int | None) -> Array:
+    total = float(cover.sum())
+    if total == 0:
+        return np.ones(cover.size, np.int64)
+    if n_rows is not None and not _are_counts(cover) and cover.size <= n_rows <= _MOST_COUNT:
+        # Each leaf has one row; the others are divided so that rounding errors do not add up.
+        ends = np.rint(np.cumsum(cover) / total * (n_rows - cover.size)).astype(np.int64)
+        divided: Array = 1 + np.diff(ends, prepend=0)
+        return divided
+    factor = 1.0 if _are_counts(cover) else max(1.0, _FINE / float(cover[cover > 0].min()))
+    factor = min(factor, _MOST_COUNT / total)
+    return np.maximum(1, np.rint(cover * factor)).astype(np.int64)
+
+
+def _are_counts(cover: Floats) -> bool:
+    """Whether the covers of leaves are whole numbers, and so the rows themselves."""
+    return bool((cover == np.rint(cover)).all())
 
 
 def _refuse_names(names: Iterable[str]) -> None:
@@ -183,11 +219,11 @@ def _leaf_alone(value: float, count: int) -> list[str]:
     ]
 
 
-def _tree(trees: Plain, root: int, end: int) -> list[str]:
+def _tree(trees: Plain, root: int, end: int, n_rows: int | None) -> list[str]:
     forest = trees.forest
     nodes = np.arange(root, end)
     is_leaf = forest.feature[nodes] < 0
-    counts = row_counts(forest, root, end)
+    counts, weights = row_counts(forest, root, end, n_rows), row_weights(forest, root, end)
     if nodes.size == 1:
         return _leaf_alone(float(trees.value[root]), int(counts[0]))
     inner, leaves = nodes[~is_leaf], nodes[is_leaf]
@@ -204,10 +240,10 @@ def _tree(trees: Plain, root: int, end: int) -> list[str]:
         _line("left_child", number[forest.left[inner] - root]),
         _line("right_child", number[forest.right[inner] - root]),
         _line("leaf_value", trees.value[leaves], _digits),
-        _line("leaf_weight", counts[leaves - root]),
+        _line("leaf_weight", weights[leaves - root], _digits),
         _line("leaf_count", counts[leaves - root]),
         _line("internal_value", trees.value[inner], _digits),
-        _line("internal_weight", counts[inner - root]),
+        _line("internal_weight", weights[inner - root], _digits),
         _line("internal_count", counts[inner - root]),
         "is_linear=0",
         "shrinkage=1",
@@ -227,9 +263,11 @@ def _line(name: str, numbers: Array, shown: Callable[[float], str] = str) -> str
 
 
 def read(content: bytes) -> FileTrees:
-    """The trees of a model that LightGBM saved as text."""
+    """The trees of a model that LightGBM saved as text, or dumped as JSON."""
+    if content.lstrip()[:1] == b"{":
+        return _read_dump(mapping(json_of(content), "the model"))
     header, blocks = _blocks(text_of(content))
-    names = _check_header(header)
+    names = _check_header(header, header.get("feature_names", "").split(" "))
     builder = TreeBuilder()
     for index, block in enumerate(blocks):
         builder.start_tree()
@@ -237,12 +275,16 @@ def read(content: bytes) -> FileTrees:
             _read_tree(block, builder)
         except ModelError as error:
             raise ModelError(f"tree {index}: {error}") from None
+    return _finished(builder, names, "average_output" in header)
+
+
+def _finished(builder: TreeBuilder, names: tuple[str, ...], is_mean: bool) -> FileTrees:
     if builder.n_features_seen > len(names):
         raise ModelError(
             f"its trees test feature {builder.n_features_seen - 1}, but it has {len(names):,} features."
         )
     n_trees = len(builder.roots)
-    averages = "average_output" in header and n_trees > 0
+    averages = is_mean and n_trees > 0
     is_unnamed = list(names) == [f"Column_{number}" for number in range(len(names))]
     return builder.finish(
         n_features=len(names),
@@ -272,7 +314,7 @@ def _blocks(text: str) -> tuple[Fields, Iterator[Fields]]:
     return parts[0], iter(parts[1:])
 
 
-def _check_header(header: Fields) -> tuple[str, ...]:
+def _check_header(header: Fields, feature_names: Iterable[str]) -> tuple[str, ...]:
     """Raise for models that are not a plain sum or mean of trees; returns the names of the features."""
     if header.get("version") not in ("v3", "v4"):
         raise ModelError(f"its version is {header.get('version')!r}; v3 and v4 can be read.")
@@ -288,12 +330,65 @@ def _check_header(header: Fields) -> tuple[str, ...]:
     n_features = whole_of(header.get("max_feature_idx"), "max_feature_idx") + 1
     if not 1 <= n_features < MOST_FEATURES:
         raise ModelError(f"its max_feature_idx is {n_features - 1:,}.")
-    names = tuple(header.get("feature_names", "").split(" "))
+    names = tuple(feature_names)
     if len(names) != n_features or len(set(names)) != n_features:
         raise ModelError(
             f"it must have {n_features:,} different feature_names, got {len(names):,}."
         )
     return names
+
+
+def _read_dump(document: dict[str, Any]) -> FileTrees:
+    """The trees of what ``Booster.dump_model`` returns."""
+    header: Fields = {
+        name: str(document[name])
+        for name in (
+            "version",
+            "num_class",
+            "num_tree_per_iteration",
+            "objective",
+            "max_feature_idx",
+        )
+        if name in document
+    }
+    listed = sequence(document.get("feature_names"), "feature_names")
+    names = _check_header(header, [json_text(name, "a feature name") for name in listed])
+    builder = TreeBuilder()
+    for index, tree in enumerate(sequence(document.get("tree_info"), "tree_info")):
+        builder.start_tree()
+        try:
+            builder.read_tree(
+                mapping(tree, "a tree").get("tree_structure"),
+                functools.partial(_read_dumped_node, builder),
+            )
+        except ModelError as error:
+            raise ModelError(f"tree {index}: {error}") from None
+    return _finished(builder, names, document.get("average_output") is True)
+
+
+def _read_dumped_node(builder: TreeBuilder, value: Any) -> tuple[int, Children | None]:
+    record = mapping(value, "a node")
+    if "leaf_coeff" in record:
+        raise ModelError("its leaves are linear models, which ours are not.")
+    if "leaf_value" in record:
+        leaf = json_number(record["leaf_value"], "leaf_value")
+        return builder.add_leaf(leaf, json_number(record.get("leaf_count", 0), "leaf_count")), None
+    if record.get("decision_type") != "<=":
+        raise ModelError("it splits by categories, which our trees do not.")
+    threshold = json_number(record.get("threshold"), "threshold")
+    node = builder.add_split(
+        json_whole(record.get("split_feature"), "split_feature"),
+        threshold,
+        json_number(record.get("internal_value", 0), "internal_value"),
+        json_number(record.get("internal_count", 0), "internal_count"),
+        max(0.0, json_number(record.get("split_gain", 0), "split_gain")),
+    )
+    kind = json_text(record.get("missing_type"), "missing_type")
+    if kind not in _KINDS:
+        raise ModelError(f"a missing_type is {kind[:20]!r}; it must be {', '.join(_KINDS)}.")
+    decision = _KINDS[kind] << 2 | (_DEFAULT_LEFT if record.get("default_left") is True else 0)
+    children = record.get("left_child"), record.get("right_child")
+    return node, (*children, _missing_goes_left(decision, threshold))
 
 
 def _read_tree(block: Fields, builder: TreeBuilder) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.exports import rules
-from rankwood.exports.lightgbm import default_name, notes, row_counts
+from rankwood.exports.lightgbm import default_name, notes, row_counts, row_weights
 from rankwood.exports.reading import (
     Children,
     TreeBuilder,
@@ -61,18 +61,20 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         "monotone_constraints": [],
         "feature_infos": {},
     }
-    body = ",\n".join(_trees(trees))
+    body = ",\n".join(_trees(trees, options.n_rows))
     tail = '"feature_importances": {}, "pandas_categorical": []}'
     return f'{json.dumps(head)[:-1]}, "tree_info": [\n{body}\n], {tail}\n'.encode()
 
 
-def _trees(trees: Plain) -> Iterator[str]:
+def _trees(trees: Plain, n_rows: int | None) -> Iterator[str]:
     forest = trees.forest
     conditions = np.nextafter(rules.greatest_rounded_to(forest.threshold), np.inf).tolist()
     for index, root in enumerate(trees.roots()):
         end = int(forest.tree_offsets[index + 1])
         is_leaf = forest.feature[root:end] < 0
-        writer = _NodeWriter(trees, conditions, root, is_leaf, row_counts(forest, root, end))
+        writer = _NodeWriter(
+            trees, conditions, root, is_leaf, row_counts(forest, root, end, n_rows)
+        )
         structure = "".join(nested(forest, root, writer.leaf, writer.split))
         yield _tree(index, int(is_leaf.sum()), structure)
     if trees.constant is not None:
@@ -95,12 +97,16 @@ class _NodeWriter:
     ) -> None:
         self.forest, self.value = trees.forest, trees.value
         self.conditions, self.root, self.counts = conditions, root, counts.tolist()
+        self.weight = row_weights(trees.forest, root, root + is_leaf.size).tolist()
         self.number = np.where(is_leaf, np.cumsum(is_leaf) - 1, np.cumsum(~is_leaf) - 1).tolist()
 
     def leaf(self, node: int) -> str:
         number, count = self.number[node - self.root], self.counts[node - self.root]
-        value = rules.exact(self.value[node])
-        return f'{{"leaf_index": {number}, "leaf_value": {value}, "leaf_weight": {count}, "leaf_count": {count}}}'
+        value, weight = rules.exact(self.value[node]), _weight(self.weight[node - self.root])
+        return (
+            f'{{"leaf_index": {number}, "leaf_value": {value}, "leaf_weight": {weight}, '
+            f'"leaf_count": {count}}}'
+        )
 
     def split(self, node: int) -> tuple[str, str, str]:
         forest, own = self.forest, node - self.root
@@ -110,10 +116,14 @@ class _NodeWriter:
             f'"split_gain": {rules.exact(forest.gain[node])}, '
             f'"threshold": {rules.exact(self.conditions[node])}, '
             f'"decision_type": "<=", "default_left": {is_left}, "missing_type": "NaN", '
-            f'"internal_value": {rules.exact(self.value[node])}, "internal_weight": {self.counts[own]}, '
+            f'"internal_value": {rules.exact(self.value[node])}, "internal_weight": {_weight(self.weight[own])}, '
             f'"internal_count": {self.counts[own]}, "left_child": '
         )
         return before, ', "right_child": ', "}"
+
+
+def _weight(number: float) -> str:
+    return f"{number:.17g}"
 
 
 def read(content: bytes) -> FileTrees:

@@ -43,6 +43,8 @@ class EngineRules:
         The floats in which weight times leaf is computed and added; None: as ``summed_in``.
     counts_as_zero
         Values no farther from 0 than this are 0.
+    base_first
+        The sum starts with the base, which is otherwise added at the end.
     texts
         The rules as sentences, for the certificate.
     """
@@ -55,6 +57,7 @@ class EngineRules:
     slack: float = 0.0
     multiplied_in: type[np.floating[Any]] | None = None
     counts_as_zero: float = 0.0
+    base_first: bool = False
 
     def goes_left(self, values: Array, thresholds: Array) -> Array:
         """Whether each value goes left; ``thresholds`` are those of ``seen_thresholds``."""
@@ -124,7 +127,7 @@ class FileTrees(TreeArrays):
         total = np.zeros(len(features), np.float64 if self.groups else rules.summed_in)
         tree = 0
         for n_summed in self.groups or (self.n_trees,):
-            part = np.zeros(len(features), rules.summed_in)
+            part = np.full(len(features), self.base if rules.base_first else 0, rules.summed_in)
             for _ in range(n_summed):
                 leaves = self._leaves(tree, values, thresholds, rules)
                 part = (part + weights[tree] * outputs[leaves]).astype(rules.summed_in)
@@ -132,7 +135,8 @@ class FileTrees(TreeArrays):
             total = total + part if self.groups else part
         if self.divisor != 1:
             total = total / total.dtype.type(self.divisor)
-        scores: Floats = (total + rules.summed_in(self.base)).astype(np.float64)
+        base = 0.0 if rules.base_first else self.base
+        scores: Floats = (total + rules.summed_in(base)).astype(np.float64)
         return scores
 
     def _leaves(self, tree: int, values: Array, thresholds: Array, rules: EngineRules) -> Array:

@@ -30,13 +30,14 @@ _NODES_OF_STUMP = 4  # the split and three leaves
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of a writer."""
+    """The options of a writer; ``n_rows`` is the number of rows that the model was trained on, if it is known."""
 
     feature_names: tuple[str, ...] | None = None
     model_name: str = "rankwood"
     objective: str = "rank:ndcg"
     nearest_thresholds: bool = False
     function_name: str = "score"
+    n_rows: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -169,7 +169,8 @@ def features_of(model: Any) -> ModelFeatures:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = getattr(model, "feature_names", None)
-    return ModelFeatures(n_features, None if names is None else tuple(map(str, names)))
+    is_bare = names is None and kind_of(model) is not None  # as imported models are
+    return ModelFeatures(n_features, None if names is None else tuple(map(str, names)), is_bare)
 
 
 def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
