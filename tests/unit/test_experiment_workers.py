@@ -66,6 +66,26 @@ def test_the_module_is_a_worker_when_it_is_run(tmp_path):
     assert process.wait(60) == 0
 
 
+@pytest.mark.parametrize("is_within_a_message", [False, True])
+def test_a_worker_whose_pipe_breaks_ends_without_a_word(is_within_a_message):
+    """Its starter was killed before it read "ready", or while it sent a task."""
+    ours, theirs = Pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "rankwood.experiments.workers", str(theirs.fileno())],
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=[theirs.fileno()],
+    )
+    theirs.close()
+    assert ours.poll(60)
+    if is_within_a_message:
+        assert ours.recv() == "ready"
+        os.write(ours.fileno(), b"\0\0\1\0 the first of 256 bytes")
+    ours.close()
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+
+
 def children() -> list[int]:
     """The processes that this one has started."""
     path = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

@@ -210,10 +210,18 @@ def main(descriptor: int, parent: int | None = None) -> None:
     from rankwood.experiments.cells import FoldCache, run_cell
 
     cache = FoldCache()
-    with contextlib.suppress(EOFError, BrokenPipeError):  # the other end is closed
+    with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed
         connection.send("ready")
         while True:
-            connection.send(run_cell(connection.recv(), cache, connection.send))
+            connection.send(run_cell(_received(connection), cache, connection.send))
+
+
+def _received(connection: Connection) -> Any:
+    """The next message; ``EOFError`` if the other end is closed, also in the middle of a message."""
+    try:
+        return connection.recv()
+    except OSError as error:
+        raise EOFError from error
 
 
 def end_with(parent: int, connection: Connection) -> None:
