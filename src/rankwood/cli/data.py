@@ -12,6 +12,7 @@ from rankwood.cli import printing
 from rankwood.cli.options import (
     DATA_FORMATS,
     DATA_OR_STDIN,
+    OF_EVERY_SOURCE,
     Dask,
     Json,
     NoNotices,
@@ -143,7 +144,8 @@ def bin_command(
     from rankwood.training.bin_files import bin_files
 
     what = paths[0] if len(paths) == 1 else f"{len(paths)} paths"
-    options = {name: value for name, value in reading.options.items() if name in _BIN_OPTIONS}
+    names = (*OF_EVERY_SOURCE, "n_threads")
+    options = {name: value for name, value in reading.options.items() if name in names}
     options |= {
         "bins": bins,
         "max_bins": max_bins,
@@ -177,22 +179,6 @@ def _bin_on_dask(
         future = client.submit(bin_files, absolute, out.absolute(), pure=False, **options)
         binned: BinnedFolder = future.result()
     return binned
-
-
-_BIN_OPTIONS = (
-    "label",
-    "query",
-    "doc",
-    "row_weight",
-    "query_weight",
-    "position",
-    "features",
-    "drop",
-    "absent",
-    "order",
-    "overflow",
-    "n_threads",
-)
 
 
 def _size_of(binned: BinnedFolder) -> str:

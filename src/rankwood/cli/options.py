@@ -280,7 +280,8 @@ def _features(texts: Sequence[str] | None, path: Path | None) -> tuple[str, ...]
     return names
 
 
-_DISTRIBUTED = (
+# What says how files are read, wherever that is done.
+OF_EVERY_SOURCE = (
     "label",
     "query",
     "doc",
@@ -303,7 +304,7 @@ def distributed_data(
     from rankwood.data.sources import find_inputs, is_table
     from rankwood.training.distribute import distribute
 
-    options = {name: reading.options[name] for name in _DISTRIBUTED} | changes
+    options = {name: reading.options[name] for name in OF_EVERY_SOURCE} | changes
     if options["position"] is not None and (model is not None or "bins" in changes):
         read = ReadOptions(position=options["position"], drop=tuple(options["drop"]))
         read = (position_if_there if model is None else without_position)(paths, read)

@@ -126,9 +126,9 @@ def read_data(paths: Paths, options: ReadOptions = ReadOptions()) -> RankingData
     return chosen.with_absent(data.absent)
 
 
-def tables_of(inputs: Sequence[InputFile], options: ReadOptions) -> TableFiles:
-    """Table files, with the columns that the options say."""
-    given = given_roles(
+def roles_in(options: ReadOptions) -> dict[str, str | None]:
+    """The column of each role, as far as the options name one."""
+    return given_roles(
         options.label,
         options.query,
         options.doc,
@@ -136,6 +136,11 @@ def tables_of(inputs: Sequence[InputFile], options: ReadOptions) -> TableFiles:
         options.query_weight,
         options.position,
     )
+
+
+def tables_of(inputs: Sequence[InputFile], options: ReadOptions) -> TableFiles:
+    """Table files, with the columns that the options say."""
+    given = roles_in(options)
     model = options.wanted_model
     if model is None:
         return TableFiles(inputs, given, options.features, options.drop)

@@ -14,21 +14,8 @@ import numpy as np
 
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
-from rankwood.exports import rules
+from rankwood.exports import reading, rules
 from rankwood.exports.lightgbm import row_weights
-from rankwood.exports.reading import (
-    MOST_FEATURES,
-    Children,
-    TreeBuilder,
-    json_number,
-    json_of,
-    json_text,
-    json_whole,
-    mapping,
-    number_of,
-    sequence,
-    whole_of,
-)
 from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.ubjson import is_ubjson, ubjson_of
 from rankwood.exports.writing import Plain, WriteOptions, in_float32, names_for, plain_for
@@ -205,7 +192,7 @@ def conditions_of(forest: Forest) -> list[float]:
 
 def read(content: bytes) -> FileTrees:
     """The trees of a model that XGBoost saved as JSON or UBJSON."""
-    return read_saved_model(mapping(document_of(content), "the model"))
+    return read_saved_model(reading.mapping(document_of(content), "the model"))
 
 
 def document_of(content: bytes) -> Any:
@@ -214,62 +201,64 @@ def document_of(content: bytes) -> Any:
         raise ModelError(
             "it is the binary form of old versions of XGBoost; save the model as .json or .ubj."
         )
-    return ubjson_of(content) if is_ubjson(content) else json_of(content)
+    return ubjson_of(content) if is_ubjson(content) else reading.json_of(content)
 
 
 def read_saved_model(document: dict[str, Any], *, all_trees: bool = False) -> FileTrees:
     """The trees of a saved model up to its best iteration, with their base score as a margin."""
-    learner = mapping(document.get("learner"), "learner")
-    about = mapping(learner.get("learner_model_param"), "learner_model_param")
+    learner = reading.mapping(document.get("learner"), "learner")
+    about = reading.mapping(learner.get("learner_model_param"), "learner_model_param")
     _refuse_other_kinds(learner, about)
-    booster = mapping(learner.get("gradient_booster"), "gradient_booster")
+    booster = reading.mapping(learner.get("gradient_booster"), "gradient_booster")
     weights = None
     if booster.get("name") == "dart":
-        dropped = sequence(booster.get("weight_drop"), "weight_drop")
-        weights = [json_number(weight, "weight_drop") for weight in dropped]
-        booster = mapping(booster.get("gbtree"), "gbtree")
-    model = mapping(booster.get("model"), "model")
-    trees = sequence(model.get("trees"), "trees")
+        dropped = reading.sequence(booster.get("weight_drop"), "weight_drop")
+        weights = [reading.json_number(weight, "weight_drop") for weight in dropped]
+        booster = reading.mapping(booster.get("gbtree"), "gbtree")
+    model = reading.mapping(booster.get("model"), "model")
+    trees = reading.sequence(model.get("trees"), "trees")
     if weights is not None and len(weights) != len(trees):
         raise ModelError("weight_drop must have one weight per tree.")
-    builder = TreeBuilder()
+    builder = reading.TreeBuilder()
     n_trees = len(trees) if all_trees else _n_best(learner, model, len(trees))
     for index, tree in enumerate(trees[:n_trees]):
         builder.start_tree(1.0 if weights is None else weights[index])
-        _read_saved_tree(mapping(tree, "a tree"), builder)
+        _read_saved_tree(reading.mapping(tree, "a tree"), builder)
     return builder.finish(
         n_features=_n_features(about, builder),
         feature_names=_names(learner, _n_features(about, builder)),
-        base=_base(about, mapping(learner.get("objective"), "objective").get("name")),
+        base=_base(about, reading.mapping(learner.get("objective"), "objective").get("name")),
     )
 
 
 def _refuse_other_kinds(learner: dict[str, Any], about: dict[str, Any]) -> None:
-    booster = mapping(learner.get("gradient_booster"), "gradient_booster")
+    booster = reading.mapping(learner.get("gradient_booster"), "gradient_booster")
     if booster.get("name") not in ("gbtree", "dart"):
         raise ModelError(f"its booster is {booster.get('name')!r}; only gbtree and dart are trees.")
-    objective = mapping(learner.get("objective"), "objective").get("name")
+    objective = reading.mapping(learner.get("objective"), "objective").get("name")
     if objective not in (*PLAIN_OBJECTIVES, *LOGISTIC_OBJECTIVES):
         raise ModelError(
             f"its objective {str(objective)[:40]!r} changes the scores; only plain sums of trees can be read, and log "
             f"odds: {', '.join((*PLAIN_OBJECTIVES, *LOGISTIC_OBJECTIVES))}."
         )
     for name in ("num_class", "num_target"):
-        if whole_of(about.get(name, "0"), name) > 1:
+        if reading.whole_of(about.get(name, "0"), name) > 1:
             raise ModelError(f"its {name} is more than 1; a ranker gives one score.")
 
 
-def _n_features(about: dict[str, Any], builder: TreeBuilder) -> int:
-    declared = whole_of(about.get("num_feature", "0"), "num_feature")
-    if not 0 <= declared < MOST_FEATURES or (declared and declared < builder.n_features_seen):
+def _n_features(about: dict[str, Any], builder: reading.TreeBuilder) -> int:
+    declared = reading.whole_of(about.get("num_feature", "0"), "num_feature")
+    if not 0 <= declared < reading.MOST_FEATURES or (
+        declared and declared < builder.n_features_seen
+    ):
         raise ModelError(f"its num_feature is {declared:,}, which its trees do not fit.")
     return declared or builder.n_features_seen
 
 
 def _names(learner: dict[str, Any], n_features: int) -> tuple[str, ...] | None:
     names = [
-        json_text(name, "a feature name")
-        for name in sequence(learner.get("feature_names", []), "feature_names")
+        reading.json_text(name, "a feature name")
+        for name in reading.sequence(learner.get("feature_names", []), "feature_names")
     ]
     return tuple(names) if len(names) == n_features else None
 
@@ -277,7 +266,7 @@ def _names(learner: dict[str, Any], n_features: int) -> tuple[str, ...] | None:
 def _base(about: dict[str, Any], objective: Any) -> float:
     """What is added to the trees: the base score (since version 3.1 a list of one), or its log odds."""
     text = about.get("base_score", "0")
-    base = number_of(text.strip("[]") if isinstance(text, str) else text, "base_score")
+    base = reading.number_of(text.strip("[]") if isinstance(text, str) else text, "base_score")
     if objective not in LOGISTIC_OBJECTIVES:
         return base
     share = np.float32(base)
@@ -288,12 +277,12 @@ def _base(about: dict[str, Any], objective: Any) -> float:
 
 def _n_best(learner: dict[str, Any], model: dict[str, Any], n_trees: int) -> int:
     """The number of trees up to the best iteration, if early stopping has left one, else of all."""
-    best = mapping(learner.get("attributes", {}), "attributes").get("best_iteration")
+    best = reading.mapping(learner.get("attributes", {}), "attributes").get("best_iteration")
     if best is None:
         return n_trees
-    number = whole_of(best, "best_iteration")
-    about = mapping(model.get("gbtree_model_param", {}), "gbtree_model_param")
-    per_round = whole_of(about.get("num_parallel_tree", "1"), "num_parallel_tree")
+    number = reading.whole_of(best, "best_iteration")
+    about = reading.mapping(model.get("gbtree_model_param", {}), "gbtree_model_param")
+    per_round = reading.whole_of(about.get("num_parallel_tree", "1"), "num_parallel_tree")
     if not 1 <= per_round <= max(1, n_trees) or not 0 <= number < n_trees // per_round:
         raise ModelError(
             f"its best_iteration is {number:,}, but it has {n_trees:,} trees, {per_round:,} per iteration."
@@ -301,12 +290,12 @@ def _n_best(learner: dict[str, Any], model: dict[str, Any], n_trees: int) -> int
     return (number + 1) * per_round
 
 
-def _read_saved_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
-    columns = {name: sequence(tree.get(name), name) for name in _COLUMNS}
+def _read_saved_tree(tree: dict[str, Any], builder: reading.TreeBuilder) -> None:
+    columns = {name: reading.sequence(tree.get(name), name) for name in _COLUMNS}
     n_nodes = len(columns["left_children"])
     if n_nodes == 0 or any(len(column) != n_nodes for column in columns.values()):
         raise ModelError("a tree's lists of nodes are empty, or not of one length.")
-    if any(sequence(tree.get("split_type", []), "split_type")):
+    if any(reading.sequence(tree.get("split_type", []), "split_type")):
         raise ModelError("it splits by categories, which our trees do not.")
     more = {
         name: tree[name]
@@ -316,20 +305,20 @@ def _read_saved_tree(tree: dict[str, Any], builder: TreeBuilder) -> None:
     }
     n_read = 0
 
-    def read_node(number: int) -> tuple[int, Children | None]:
+    def read_node(number: int) -> tuple[int, reading.Children | None]:
         nonlocal n_read
         n_read += 1
         if not 0 <= number < n_nodes or n_read > n_nodes:
             raise ModelError("a tree has children out of range, or a node with two parents.")
-        left = json_whole(columns["left_children"][number], "left_children")
-        condition = json_number(columns["split_conditions"][number], "split_conditions")
-        cover = json_number(more["sum_hessian"][number], "sum_hessian")
+        left = reading.json_whole(columns["left_children"][number], "left_children")
+        condition = reading.json_number(columns["split_conditions"][number], "split_conditions")
+        cover = reading.json_number(more["sum_hessian"][number], "sum_hessian")
         if left == -1:
             return builder.add_leaf(condition, cover), None
-        gain = json_number(more["loss_changes"][number], "loss_changes")
-        column = json_whole(columns["split_indices"][number], "split_indices")
+        gain = reading.json_number(more["loss_changes"][number], "loss_changes")
+        column = reading.json_whole(columns["split_indices"][number], "split_indices")
         node = builder.add_split(column, condition, 0.0, cover, gain)
-        right = json_whole(columns["right_children"][number], "right_children")
+        right = reading.json_whole(columns["right_children"][number], "right_children")
         return node, (left, right, columns["default_left"][number] in (1, True))
 
     builder.read_tree(0, read_node)

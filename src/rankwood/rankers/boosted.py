@@ -281,15 +281,7 @@ class RoundRanker(Ranker):
 class Boosted(RoundRanker):
     """Trees added one after another, each fitted to what a loss says is left.
 
-    A method names its loss in ``_loss``; parameters mean the same in all of them.
-
-    Attributes
-    ----------
-    history_
-        The measure on the validation data after each tree; with several sets or measures, a mapping from sets to
-        mappings from measures to such lists.
-    best_iteration_
-        How many trees gave the best value; all of them without validation data.
+    A method names its loss in ``_loss``; parameters mean the same in all of them. A round is a tree.
     """
 
     _length = "n_trees"

@@ -25,13 +25,12 @@ from rankwood.data.dataset import (
     refuse_repeated_positions,
 )
 from rankwood.data.frames import Frame, as_frame, fill_matrix, refuse_twins, without_index
-from rankwood.data.reading import ReadOptions
+from rankwood.data.reading import ReadOptions, roles_in
 from rankwood.data.sources import InputFile, find_inputs
 from rankwood.data.streams import BEGIN, Place, Stream, TableStream, open_stream
 from rankwood.data.tables import (
     Roles,
     frame_in_roles,
-    given_roles,
     names_of_features,
     roles_of_frame,
 )
@@ -349,15 +348,7 @@ class FrameTable:
         self._partitions = frame.to_delayed()
         columns = [str(name) for name in frame.columns]
         refuse_twins(columns)
-        given = given_roles(
-            options.label,
-            options.query,
-            options.doc,
-            options.row_weight,
-            options.query_weight,
-            options.position,
-        )
-        names = without_index(columns)
+        given, names = roles_in(options), without_index(columns)
         roles = roles_of_frame("the frame", names, given, options.features, options.drop)
         self._roles = dataclasses.replace(roles, doc=None)  # document ids stay where they are
         self.n_features = len(roles.features)
