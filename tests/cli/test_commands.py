@@ -332,7 +332,7 @@ def test_the_demo_runs_to_its_end(rankwood):
     names = {path.name for path in Path("demo").iterdir()}
     boards = {name for name in names if name.endswith(".svg")}
     assert 1 <= len(boards) <= 2
-    parts = {f"{part}.txt" for part in ("train", "vali", "test")}
+    parts = {f"{part}.txt" for part in ("train", "valid", "test")}
     assert names - boards == parts | {"demo.toml", "run", "report", "LambdaMART.rankwood"}
     # The commands that the demo names do what it did: nothing is left to run, and the model scores plain text.
     others = sum(importlib.util.find_spec(name) is not None for name in ("lightgbm", "xgboost"))

@@ -191,6 +191,31 @@ def test_unlinked_positions_are_refused() -> None:
         rw.position_bias(log, "harvest")
 
 
+def test_auto_harvests_where_documents_move_and_models_elsewhere() -> None:
+    def found(log, **options):
+        return rw.position_bias(log, n_bootstrap=0, **options)
+
+    many = simulated(20_000).counted()
+    harvested = rw.position_bias(many, "harvest", n_bootstrap=0)
+    assert str(found(many)) == str(harvested)
+    assert np.array_equal(found(many).examination, harvested.examination)
+    few = simulated(
+        200
+    ).counted()  # the last position has fewer than 25 clicks on documents seen elsewhere
+    assert found(few).method == "em"
+    ids_of_cells = rw.RankingData(
+        many.features,
+        many.labels,
+        many.query_ids,
+        row_weights=many.row_weights,
+        positions=many.positions,
+    )
+    assert found(ids_of_cells).method == "em"  # nobody knows which rows are one document
+    assert found(many, ranker=rw.GBRT(5)).method == "em"
+    assert found(many, trust=True).method == "harvest"
+    assert found(many, trust=True).propensities.offset.any()
+
+
 def test_wrong_calls_are_refused() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'harvest'"):
         rw.position_bias(LOG, "harvst")

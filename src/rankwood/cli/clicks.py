@@ -126,9 +126,10 @@ def bias_command(
     method: Annotated[
         str,
         option(
-            "em (a relevance model), harvest (documents seen at several positions) or power (position^-eta)."
+            "harvest (documents seen at several positions), em (a relevance model), power (position^-eta), or auto: "
+            "harvest where every position has enough of such clicks, else em."
         ),
-    ] = "em",
+    ] = "auto",
     trust: Annotated[
         bool, switch("--trust", "harvest: documents are also clicked for their position alone.")
     ] = False,
@@ -149,7 +150,7 @@ def bias_command(
 ) -> None:
     """Estimate how much of a click is due to the position.
 
-    Example: rankwood clicks bias log.parquet --method harvest --out bias.json --plot bias.svg
+    Example: rankwood clicks bias log.parquet --out bias.json --plot bias.svg
     """
     from rankwood.clicks.bias import position_bias
 

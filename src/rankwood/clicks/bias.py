@@ -3,6 +3,9 @@
 All methods look at cells: a document at a position, with impressions and clicks. Documents with one id are one;
 without ids, each row is a document of its own.
 
+auto
+    ``harvest`` if every position has 25 or more clicks on documents that were seen at other positions too, else ``em``:
+    what the first sees in the data the second takes from its model, which no collection fits exactly.
 em
     Regression EM (Wang, Golbandi, Bendersky, Metzler & Najork 2018). A click needs a look, with chance θ_k, and a
     liking, with chance γ = f(features). Given both, the E step says how likely a document that was not clicked was
@@ -53,7 +56,8 @@ from rankwood.losses.position_bias import (
 from rankwood.rankers.boosted import GBRT
 from rankwood.training.inputs import multiplied_weights
 
-METHODS = ("em", "harvest", "power")
+METHODS = ("auto", "em", "harvest", "power")
+ENOUGH_CLICKS = 25  # at every position, of documents seen at others too: auto harvests
 MOST_ROUNDS = 100  # of EM
 _TOLERANCE = 1e-3  # of EM: it ends when no θ changes by a larger share
 _LEAST, _MOST = 1e-4, 1.0 - 1e-4  # chances stay between
@@ -187,7 +191,7 @@ class PositionBias(Result):
 
 def position_bias(
     data: RankingData | None,
-    method: Any = "em",
+    method: Any = "auto",
     *,
     trust: bool = False,
     ranker: Any = None,
@@ -205,12 +209,14 @@ def position_bias(
         of the lists that were shown. Document ids join the same document of the same query over lists. None for given
         values.
     method
-        "em", "harvest" or "power"; see the module. Or the values themselves: a list from position 1 on, or a mapping
-        from positions, which are taken as they are.
+        "harvest" compares documents that were seen at several positions; "em" fits a relevance model to all documents;
+        "power" is ``position ** -eta``; "auto" harvests where every position has 25 or more clicks on documents seen at
+        others too, and takes "em" elsewhere. Or the values themselves: a list from position 1 on, or a mapping from
+        positions, which are taken as they are.
     trust
         Whether documents are also clicked for their position alone; ``harvest`` estimates that too.
     ranker
-        The relevance model of ``em``: a forest or ``GBRT``; by default ``GBRT(30, 31, 0.3, min_leaf=3)``.
+        The relevance model of ``em``: a forest or ``GBRT``; by default ``GBRT(60, 31, 0.3, min_leaf=3)``.
     clip
         The most that a click counts where rankers learn with the bias.
     n_bootstrap, level
@@ -229,18 +235,21 @@ def position_bias(
             return PositionBias(as_propensities(method), "given", {})
         return PositionBias(Propensities.of(method, clip=clip), "given", {})
     checks.one_of("method", method, METHODS)
-    if trust and method != "harvest":
+    if trust and method not in ("auto", "harvest"):
         raise ParameterError(
             f"trust=True needs method='harvest', got '{method}': only documents at several positions tell clicks "
             "for the position from clicks for the document."
         )
-    if ranker is not None and method != "em":
+    if ranker is not None and (trust or method not in ("auto", "em")):
         raise ParameterError(f"ranker is the relevance model of method='em', got '{method}'.")
     n_bootstrap = checks.whole_number("n_bootstrap", n_bootstrap, 0)
     level = checks.real_number("level", level, "(0, 1)")
     if data is None:
         raise ParameterError(f"method='{method}' estimates from a log: pass one as data.")
     cells = Cells.of(data)
+    if method == "auto":
+        is_model = ranker is not None or not (trust or _can_harvest(cells))
+        method = "em" if is_model else "harvest"
     estimate: Any = _Harvest(cells, method)
     if method == "em":
         estimate = _Regression(cells, ranker)
@@ -374,7 +383,7 @@ class _Regression:
 
     def __init__(self, cells: Cells, ranker: Any) -> None:
         self._cells = cells
-        self._ranker = GBRT(30, 31, 0.3, min_leaf=3) if ranker is None else clone(ranker)
+        self._ranker = GBRT(60, 31, 0.3, min_leaf=3) if ranker is None else clone(ranker)
         if not getattr(self._ranker, "_regresses", False):
             raise ParameterError(
                 f"the relevance model must estimate labels, as forests and GBRT do, got {type(ranker).__name__}."
@@ -555,6 +564,12 @@ def best_power(wins: Floats, known: Array) -> float:
         slope = (wins * distance / (1.0 + np.exp(eta * distance))).sum()
         low, high = (eta, high) if slope > 0.0 else (low, eta)
     return (low + high) / 2.0
+
+
+def _can_harvest(cells: Cells) -> bool:
+    """Whether all positions have enough clicks on documents that stood elsewhere too."""
+    wins = harvested(cells, pairs_of_cells(cells.document))
+    return _is_linked(wins) and bool((wins.sum(axis=1) >= ENOUGH_CLICKS).all())
 
 
 def _is_linked(wins: Floats) -> bool:
