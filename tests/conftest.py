@@ -24,11 +24,17 @@ settings.load_profile("rankwood")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(user_cache_folder() / "tests"))
 
 IS_COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+LONGEST = "test_the_kernels_are_legal_python"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if not IS_COMPILED and item.get_closest_marker("jit_only"):
         pytest.skip("only compiled kernels finish this in time")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test comes first: at the end, one worker would run it and the others would wait."""
+    items.sort(key=lambda item: item.name != LONGEST)
 
 
 @pytest.hookimpl(tryfirst=True)

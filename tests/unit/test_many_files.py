@@ -15,8 +15,6 @@ from rankwood.data.parts import read_parts
 from rankwood.data.reading import ModelFeatures, ReadOptions, read_data
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName
 
-pytestmark = pytest.mark.filterwarnings("error::rankwood.errors.DataWarning")
-
 
 @pytest.fixture
 def data():
