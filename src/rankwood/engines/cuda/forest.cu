@@ -11,7 +11,32 @@
 
 // The bag.
 
+// Count draws without weights in shared memory, as many units at a time as it has room for: the draws of all blocks are
+// too many for the caches, and additions to memory take long. False where four bits do not hold a count.
+__device__ __noinline__ bool count_draws(u64 stream) {
+    double n_units = (double)launch.n_units;
+    if (threadIdx.x == 0) shared.flag = 0;
+    for (i64 first = 0; first < launch.n_units; first += launch.n_counted) {
+        i64 left = launch.n_units - first;
+        u32 n_here = (u32)(left < launch.n_counted ? left : launch.n_counted), n_words = (n_here + 7) / 8;
+        for (u32 word = threadIdx.x; word < n_words; word += THREADS) dynamic_shared[word] = 0;
+        __syncthreads();
+        for (i64 draw = threadIdx.x; draw < launch.n_draws; draw += THREADS) {
+            u32 unit = (u32)(uniform(stream, (u64)draw) * n_units) - (u32)first;
+            if (unit >= n_here) continue;  // one before the first is a large number
+            u32 place = unit % 8 * 4, before = atomicAdd(dynamic_shared + unit / 8, 1u << place);
+            if ((before >> place & 15) == 15) shared.flag = 1;
+        }
+        __syncthreads();
+        for (u32 unit = threadIdx.x; unit < n_here; unit += THREADS)
+            a.drawn[first + unit] = (int)(dynamic_shared[unit / 8] >> unit % 8 * 4 & 15);
+        __syncthreads();
+    }
+    return shared.flag == 0;
+}
+
 __device__ __noinline__ void draw_bag(u64 stream, const double* cumulative, const i64* guide) {
+    if (launch.bag_kind == DRAWN && count_draws(stream)) return;
     for (i64 unit = threadIdx.x; unit < launch.n_units; unit += THREADS) a.drawn[unit] = 0;
     __syncthreads();
     i64 last = launch.n_units - 1;
@@ -37,14 +62,22 @@ __device__ __noinline__ void plant(u64 stream, i64* sizes) {
     }
     __syncthreads();
     u64 n_rows = 0, weight = 0, size = 0, n_draws = 0;
-    for (i64 row = threadIdx.x; row < launch.n_rows; row += THREADS) {
-        i64 count = count_of((u32)row);
-        if (count == 0) continue;
-        i64 target = a.targets[row];
-        n_rows += 1;
-        n_draws += count;
-        weight += count * (launch.has_weights ? a.weights[row] : 1);
-        size += count * (target < 0 ? -target : target);
+    for (i64 base = threadIdx.x; base < launch.n_rows; base += CHUNK * THREADS) {
+        i64 counts[CHUNK], targets[CHUNK];
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 row = base + step * THREADS;
+            counts[step] = row < launch.n_rows ? count_of((u32)row) : 0;
+            targets[step] = row < launch.n_rows ? a.targets[row] : 0;
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 count = counts[step];
+            n_rows += count > 0;
+            n_draws += count;
+            weight += launch.has_weights && count > 0 ? count * a.weights[base + step * THREADS] : count;
+            size += count * (targets[step] < 0 ? -targets[step] : targets[step]);
+        }
     }
     __syncwarp();
     add_to_block(shared.sums, n_rows);
@@ -61,20 +94,35 @@ __device__ __noinline__ void plant(u64 stream, i64* sizes) {
     int bits = shared.rules.bits, drop = shared.drop, drop_weight = shared.drop_weight;
     i64 half = ((i64)1 << drop) >> 1, half_weight = ((i64)1 << drop_weight) >> 1;
     u64 total = 0;
-    for (i64 base = warp_of_thread() * LANES; base < launch.n_rows; base += THREADS) {
-        i64 row = base + lane_of_thread();
-        i64 count = row < launch.n_rows ? count_of((u32)row) : 0;
-        u32 is_drawn = __ballot_sync(ALL_LANES, count > 0);
-        u32 place = 0;
-        if (lane_of_thread() == 0) place = atomicAdd(shared.counters, (u32)__popc(is_drawn));
-        place = __shfl_sync(ALL_LANES, place, 0) + __popc(is_drawn & ((1u << lane_of_thread()) - 1));
-        if (count == 0) continue;
-        i64 weight_of_row = count * (launch.has_weights ? a.weights[row] : 1);
-        i64 scaled = (count * a.targets[row] + half) >> drop;
-        u64 packed = ((u64)scaled << bits) + (u64)((weight_of_row + half_weight) >> drop_weight);
-        a.rows[place] = (u32)row;
-        a.packed[place] = (i64)packed;
-        total += packed;
+    for (i64 base = warp_of_thread() * CHUNK * LANES; base < launch.n_rows; base += CHUNK * THREADS) {
+        i64 counts[CHUNK], targets[CHUNK];
+        u32 are_drawn[CHUNK], place = 0, n_drawn = 0;
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 row = base + step * LANES + lane_of_thread();
+            counts[step] = row < launch.n_rows ? count_of((u32)row) : 0;
+            targets[step] = row < launch.n_rows ? a.targets[row] : 0;
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            are_drawn[step] = __ballot_sync(ALL_LANES, counts[step] > 0);
+            n_drawn += __popc(are_drawn[step]);
+        }
+        if (lane_of_thread() == 0) place = atomicAdd(shared.counters, n_drawn);
+        place = __shfl_sync(ALL_LANES, place, 0);
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 row = base + step * LANES + lane_of_thread(), count = counts[step];
+            u32 own = place + __popc(are_drawn[step] & ((1u << lane_of_thread()) - 1));
+            place += __popc(are_drawn[step]);
+            if (count == 0) continue;
+            i64 weight_of_row = count * (launch.has_weights ? a.weights[row] : 1);
+            i64 scaled = (count * targets[step] + half) >> drop;
+            u64 packed = ((u64)scaled << bits) + (u64)((weight_of_row + half_weight) >> drop_weight);
+            a.rows[own] = (u32)row;
+            a.packed[own] = (i64)packed;
+            total += packed;
+        }
     }
     __syncwarp();
     add_to_block(shared.sums, total);
@@ -215,12 +263,11 @@ __device__ __noinline__ void consider(int number) {
     __syncthreads();
 }
 
-// Move the entries of a node to the other buffer: left ones from the front, those of missing values from the back if
-// they have a child of their own. Right ones lie before them, from the back unless the left ones were counted before.
+// Move the entries of a node to the other buffer, and make leaves of its children.
 __device__ __noinline__ void partition(int number) {
     const Node node = a.nodes[number];
     const u8* column = a.columns + node.feature * launch.n_rows;
-    i64 from = node.buffer * launch.n_rows, to = (1 - node.buffer) * launch.n_rows;
+    i64 from = node.buffer * launch.n_rows;
     bool has_own = node.side == OWN_CHILD;
     if (threadIdx.x < 4) {
         shared.sums[threadIdx.x] = 0;
@@ -236,38 +283,8 @@ __device__ __noinline__ void partition(int number) {
         if (lane_of_thread() == 0 && n_left > 0) atomicAdd(shared.counters + 3, n_left);
         __syncthreads();
     }
-    u32 right = node.begin + shared.counters[3], lower = (1u << lane_of_thread()) - 1;
-    u64 left_sum = 0, left_rows = 0, missing_sum = 0, missing_rows = 0;
-    for (i64 base = (i64)node.begin + warp_of_thread() * LANES; base < node.end; base += THREADS) {
-        i64 entry = base + lane_of_thread();
-        bool is_entry = entry < node.end;
-        u32 row = is_entry ? a.rows[from + entry] : 0;
-        i64 packed = is_entry ? a.packed[from + entry] : 0;
-        int which = is_entry ? child_of(column[row], node) : -1;
-        u32 ranks[3];
-        for (int child = 0; child < 2 + has_own; child++) {
-            u32 those = __ballot_sync(ALL_LANES, which == child);
-            u32 first = 0;
-            if (lane_of_thread() == 0 && those != 0) first = atomicAdd(shared.counters + child, (u32)__popc(those));
-            ranks[child] = __shfl_sync(ALL_LANES, first, 0) + __popc(those & lower);
-        }
-        if (!is_entry) continue;
-        u32 place = node.begin + ranks[0];
-        if (which == 1) place = has_own ? right + ranks[1] : node.end - 1 - ranks[1];
-        if (which == 2) place = node.end - 1 - ranks[2];
-        a.rows[to + place] = row;
-        a.packed[to + place] = packed;
-        u64 n_rows = launch.has_weights && which != 1 ? count_of(row) : 0;
-        left_sum += which == 0 ? (u64)packed : 0;
-        left_rows += which == 0 ? n_rows : 0;
-        missing_sum += which == 2 ? (u64)packed : 0;
-        missing_rows += which == 2 ? n_rows : 0;
-    }
-    __syncwarp();
-    add_to_block(shared.sums, left_sum);
-    add_to_block(shared.sums + 1, left_rows);
-    add_to_block(shared.sums + 2, missing_sum);
-    add_to_block(shared.sums + 3, missing_rows);
+    i64 first = node.begin + warp_of_thread() * CHUNK * LANES;
+    move_entries(node, shared.counters, node.begin + shared.counters[3], first, THREADS * CHUNK);
     __syncthreads();
     if (threadIdx.x == 0) add_children(number);
     __syncthreads();

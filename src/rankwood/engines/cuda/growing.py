@@ -35,6 +35,8 @@ _SHARE_OF_MEMORY = (
 _N_CODES = 256
 _ROW_THREADS = 256  # of a block whose threads have a row each
 _BYTES_OF_FEATURE = 2 * 4 * _N_CODES  # of a histogram in shared memory
+_UNITS_OF_BYTE = 2  # whose draws are counted in a byte of shared memory
+_MOST_COUNTED = 1 << 24  # units at a time
 _N_RESULTS = 5  # numbers per tree
 _MOST_AT_ONCE = 96  # features of a tile: more do not fit beside what the warps stage
 _LANES = 32
@@ -77,6 +79,7 @@ LAUNCH = np.dtype(
         ("can_subtract", np.int32),
         ("has_costs", np.int32),
         ("n_slots", np.int64),
+        ("n_counted", np.int64),
     ],
     align=True,
 )
@@ -321,6 +324,8 @@ def _grow_apart(rows: DeviceRows, launch: Any, given: Sequence[Any], results: An
     n_candidates = int(launch["n_candidates"])
     # Two at least: the space of one is too small for the counts of rows beside a histogram.
     launch["tile"] = max(2, n_candidates if n_candidates <= most else most // 32 * 32 or most)
+    _, shared = _block(launch)
+    launch["n_counted"] = min(_MOST_COUNTED, _UNITS_OF_BYTE * shared)
     space = _work_space(rows, launch, n_blocks, n_blocks)
     _run("forest.cu", "grow_trees", n_blocks, launch, (*given, *space, *results))
 

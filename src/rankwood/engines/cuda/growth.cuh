@@ -44,6 +44,7 @@ struct Launch {
     int can_subtract;  // all nodes search the same features
     int has_costs;
     i64 n_slots;  // for the histograms of nodes that are kept
+    i64 n_counted;  // units whose draws are counted at a time, in shared memory
 };
 
 // The arrays of a launch, and the part of the work space that belongs to the block.
@@ -283,10 +284,10 @@ __device__ __forceinline__ void add_codes(const Histograms& histograms, int plac
     for (int step = 0; step < AT_ONCE; step++) histograms.add(place + code[step] * LANES, staged[step]);
 }
 
-// Add entries to histograms of `features`. A warp stages 32 entries behind the histograms and adds 8 of them at a time to
-// a full group of features, a lane per feature; in the rest of the features several entries fill a warp. Entries and codes
-// are loaded before those that came before them are added: codes in turns in two arrays, which the registers of a thread
-// just hold. What is staged behind the last entry adds 0.
+// Add entries to histograms of `features`. A warp stages 32 entries behind the histograms and adds 8 of them at a time
+// to a full group of features, a lane per feature; in the rest of the features several entries fill a warp. Entries and
+// codes are loaded before those that came before them are added: codes in turns in two arrays, which the registers of a
+// thread just hold. What is staged behind the last entry adds 0.
 __device__ __noinline__ void add_entries(Histograms histograms, Span span, const int* features) {
     const u32* rows = a.rows + span.buffer * launch.n_rows;
     const i64* packed = a.packed + span.buffer * launch.n_rows;
@@ -421,6 +422,67 @@ __device__ void store_split(const Found* found, int number) {
 __device__ __forceinline__ int child_of(int value, const Node& node) {
     if (value != MISSING_BIN) return value <= node.code ? 0 : 1;
     return node.side == GO_LEFT ? 0 : node.side == OWN_CHILD ? 2 : 1;
+}
+
+#define CHUNK 4  // of 32 entries: what a warp reads before it uses any of it, since reading takes long
+
+// Move entries of a node to the other buffer: left ones from the front, those of missing values from the back if they
+// have a child of their own. Right ones lie before them: from the back, or from `right` on where the left ones were
+// counted. A warp begins at the entry `first`; `counters` count the entries of each child.
+__device__ __forceinline__ void move_entries(const Node& node, u32* counters, u32 right, i64 first, i64 step_of_all) {
+    const u8* column = a.columns + node.feature * launch.n_rows;
+    i64 from = node.buffer * launch.n_rows, to = (1 - node.buffer) * launch.n_rows;
+    bool has_own = node.side == OWN_CHILD;
+    u32 lower = (1u << lane_of_thread()) - 1;
+    u64 left_sum = 0, left_rows = 0, missing_sum = 0, missing_rows = 0;
+    for (i64 base = first; base < node.end; base += step_of_all) {
+        u32 row[CHUNK], ranks[3] = {};
+        i64 packed[CHUNK];
+        int which[CHUNK];
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 entry = base + step * LANES + lane_of_thread();
+            row[step] = entry < node.end ? __ldcg(a.rows + from + entry) : 0;
+            packed[step] = entry < node.end ? __ldcg(a.packed + from + entry) : 0;
+            which[step] = entry < node.end ? 0 : -1;
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++)
+            if (which[step] == 0) which[step] = child_of(column[row[step]], node);
+        for (int child = 0; child < 2 + has_own; child++) {
+            u32 n_those = 0;
+#pragma unroll
+            for (int step = 0; step < CHUNK; step++) n_those += __popc(__ballot_sync(ALL_LANES, which[step] == child));
+            u32 start = 0;
+            if (lane_of_thread() == 0 && n_those > 0) start = atomicAdd(counters + child, n_those);
+            ranks[child] = __shfl_sync(ALL_LANES, start, 0);
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            u32 place = 0;
+            for (int child = 0; child < 2 + has_own; child++) {
+                u32 those = __ballot_sync(ALL_LANES, which[step] == child);
+                u32 rank = ranks[child] + __popc(those & lower);
+                if (which[step] == child)
+                    place = child == 0 ? node.begin + rank : child == 1 && has_own ? right + rank : node.end - 1 - rank;
+                ranks[child] += __popc(those);
+            }
+            if (which[step] < 0) continue;
+            a.rows[to + place] = row[step];
+            a.packed[to + place] = packed[step];
+            u64 n_rows = launch.has_weights && which[step] != 1 ? count_of(row[step]) : 0;
+            left_sum += which[step] == 0 ? (u64)packed[step] : 0;
+            left_rows += which[step] == 0 ? n_rows : 0;
+            missing_sum += which[step] == 2 ? (u64)packed[step] : 0;
+            missing_rows += which[step] == 2 ? n_rows : 0;
+        }
+        __syncwarp();
+    }
+    __syncwarp();
+    add_to_block(shared.sums, left_sum);
+    add_to_block(shared.sums + 1, left_rows);
+    add_to_block(shared.sums + 2, missing_sum);
+    add_to_block(shared.sums + 3, missing_rows);
 }
 
 __device__ void add_child(const Node& node, int number, int which, u32 begin, u32 end, u64 packed_sum, i64 n_rows) {

@@ -20,7 +20,6 @@
 #define OF_ENTRIES 1
 #define OF_SPLITS 2
 #define LEAST_SLICE 2048  // entries of a node, so that it is worth a block's histograms
-#define CHUNK 4           // of 32 entries, for which a warp takes places at once
 
 struct Tally {
     u64 sums[4];
@@ -358,7 +357,7 @@ __device__ __noinline__ void partition_together(int number) {
     const Node node = a.nodes[number];
     const u8* column = a.columns + node.feature * launch.n_rows;
     Tally& tally = meeting.tallies[OF_SPLITS + progress.n_steps];
-    i64 from = node.buffer * launch.n_rows, to = (1 - node.buffer) * launch.n_rows;
+    i64 from = node.buffer * launch.n_rows;
     bool has_own = node.side == OWN_CHILD;
     clear_sums();
     if (has_own) {
@@ -370,57 +369,9 @@ __device__ __noinline__ void partition_together(int number) {
         if (lane_of_thread() == 0 && n_left > 0) atomicAdd(tally.counters + 3, n_left);
         meet();
     }
-    u32 right = node.begin + (has_own ? __ldcg(tally.counters + 3) : 0), lower = (1u << lane_of_thread()) - 1;
-    u64 left_sum = 0, left_rows = 0, missing_sum = 0, missing_rows = 0;
+    u32 right = node.begin + (has_own ? __ldcg(tally.counters + 3) : 0);
     i64 first = node.begin + ((i64)blockIdx.x * WARPS + warp_of_thread()) * CHUNK * LANES;
-    for (i64 base = first; base < node.end; base += grid_threads() * CHUNK) {
-        u32 row[CHUNK], ranks[3] = {};
-        i64 packed[CHUNK];
-        int which[CHUNK];
-#pragma unroll
-        for (int step = 0; step < CHUNK; step++) {
-            i64 entry = base + step * LANES + lane_of_thread();
-            row[step] = entry < node.end ? __ldcg(a.rows + from + entry) : 0;
-            packed[step] = entry < node.end ? __ldcg(a.packed + from + entry) : 0;
-            which[step] = entry < node.end ? 0 : -1;
-        }
-#pragma unroll
-        for (int step = 0; step < CHUNK; step++)
-            if (which[step] == 0) which[step] = child_of(column[row[step]], node);
-        for (int child = 0; child < 2 + has_own; child++) {
-            u32 n_those = 0;
-#pragma unroll
-            for (int step = 0; step < CHUNK; step++) n_those += __popc(__ballot_sync(ALL_LANES, which[step] == child));
-            u32 start = 0;
-            if (lane_of_thread() == 0 && n_those > 0) start = atomicAdd(tally.counters + child, n_those);
-            ranks[child] = __shfl_sync(ALL_LANES, start, 0);
-        }
-#pragma unroll
-        for (int step = 0; step < CHUNK; step++) {
-            u32 place = 0;
-            for (int child = 0; child < 2 + has_own; child++) {
-                u32 those = __ballot_sync(ALL_LANES, which[step] == child);
-                u32 rank = ranks[child] + __popc(those & lower);
-                if (which[step] == child)
-                    place = child == 0 ? node.begin + rank : child == 1 && has_own ? right + rank : node.end - 1 - rank;
-                ranks[child] += __popc(those);
-            }
-            if (which[step] < 0) continue;
-            a.rows[to + place] = row[step];
-            a.packed[to + place] = packed[step];
-            u64 n_rows = launch.has_weights && which[step] != 1 ? count_of(row[step]) : 0;
-            left_sum += which[step] == 0 ? (u64)packed[step] : 0;
-            left_rows += which[step] == 0 ? n_rows : 0;
-            missing_sum += which[step] == 2 ? (u64)packed[step] : 0;
-            missing_rows += which[step] == 2 ? n_rows : 0;
-        }
-        __syncwarp();
-    }
-    __syncwarp();
-    add_to_block(shared.sums, left_sum);
-    add_to_block(shared.sums + 1, left_rows);
-    add_to_block(shared.sums + 2, missing_sum);
-    add_to_block(shared.sums + 3, missing_rows);
+    move_entries(node, tally.counters, right, first, grid_threads() * CHUNK);
     merge(OF_SPLITS + progress.n_steps);
     if (threadIdx.x == 0) {
         add_children(number);
