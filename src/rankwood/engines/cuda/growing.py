@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from abc import ABC
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from rankwood.engines.cuda import device
 from rankwood.engines.cuda.assembling import NODE, assembled
 from rankwood.engines.engine import TreeRequest
 from rankwood.trees.grower import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies, Tree
-from rankwood.trees.packing import WholeTargets
+from rankwood.trees.packing import Scales, WholeTargets
 from rankwood.trees.workspace import Matrix
 
 ALL_ROWS, GIVEN, DRAWN, BY_WEIGHT = range(4)  # how a tree gets its bag, as in forest.cu
@@ -85,22 +86,30 @@ LAUNCH = np.dtype(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class HeldTargets:
+class HeldTargets(ABC):
     """Targets and weights as whole numbers, here and on the GPU."""
 
     whole: WholeTargets
+    scales: Scales
+    on_device: tuple[Any, Any]
+
+    @property
+    def exponents(self) -> tuple[int, int]:
+        """The scales of targets and weights are 2 to the power of these."""
+        return _exponent(self.scales.of_targets), _exponent(self.scales.of_weights)
+
+
+class HeldOnHost(HeldTargets):
+    """Targets that became whole numbers here."""
+
+    def __init__(self, whole: WholeTargets) -> None:
+        self.whole = whole
+        self.scales = whole.scales
 
     @lazy
     def on_device(self) -> tuple[Any, Any]:
         """The whole targets and weights; weights are no more than an address where each row weighs 1."""
         return device.upload(self.whole.targets), device.upload(self.whole.weights)
-
-    @property
-    def exponents(self) -> tuple[int, int]:
-        """The scales of targets and weights are 2 to the power of these."""
-        scales = self.whole.scales
-        return _exponent(scales.of_targets), _exponent(scales.of_weights)
 
 
 def _exponent(scale: SumScale) -> int:
@@ -196,7 +205,7 @@ def _kind_of(request: TreeRequest) -> tuple[Any, ...]:
     if bags is not None:
         of_bags = (bags.query_of_row, bags.present, bags.weights)
         bag = (*bag, bags.share, bags.most_draws, *map(id, of_bags))
-    has_weights = request.targets.whole.scales.has_weights
+    has_weights = request.targets.scales.has_weights
     has_costs = policies.costs is not None
     return (*given, *rules, *bag, has_weights, has_costs, request.reaches_all)
 
@@ -240,7 +249,7 @@ class GrownTrees:
             self.rows.matrix,
             self._nodes[index, :n_nodes],
             np.array(sizes[:3]),
-            request.targets.whole.scales,
+            request.targets.scales,
             request.policies,
             LeavesOnDevice(self, index),
         )
@@ -266,6 +275,13 @@ class GrownTrees:
         """Add trees to the totals of all rows."""
         given = (np.int64(self.rows.n_rows), np.int32(first), np.int32(last))
         self.rows.run("add_all", (*given, self.leaves, *self._values, totals))
+
+    def add_values(self, index: int, values: Floats, totals: Any) -> None:
+        """Add these values of the nodes of a tree to the totals of all rows."""
+        given = (np.int64(self.rows.n_rows), np.int32(index), np.int32(index + 1))
+        with self.rows.within_memory("the values of a tree"):
+            starts = device.zeros(index + 1, np.int64)
+            self.rows.run("add_all", (*given, self.leaves, starts, device.upload(values), totals))
 
     def leaf_of_row(self, index: int) -> Array:
         """The leaf of every row in a tree."""
@@ -427,7 +443,7 @@ def _rules(rows: DeviceRows, first: TreeRequest, n_trees: int, launch: Any) -> N
     launch["max_depth"] = UNLIMITED if growth.max_depth is None else growth.max_depth
     launch["l2"], launch["l1"] = policies.l2, policies.l1
     launch["min_gain"], launch["min_weight"] = growth.min_gain, growth.min_weight
-    launch["has_weights"] = first.targets.whole.scales.has_weights
+    launch["has_weights"] = first.targets.scales.has_weights
     launch["threshold_rule"] = THRESHOLD_RULES[policies.thresholds]
     launch["missing_rule"] = MISSING_RULES[policies.missing]
     launch["n_candidates"] = policies.features.count(n_of_tree)
