@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from abc import ABC
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -124,6 +125,7 @@ class DeviceRows:
         self.number = device.number_of(number)
         n_features, n_rows = matrix.columns.shape
         self.stride = -(-n_features // 8) * 8
+        self._units: tuple[Any, Any] | None = None
         with self.within_memory(f"{n_rows:,} rows of {n_features:,} features"):
             self.codes = device.zeros(n_rows * self.stride, np.uint8)
             self.columns = device.empty(n_rows * n_features, np.uint8)
@@ -160,6 +162,14 @@ class DeviceRows:
         grid = (-(-self.n_rows // _ROW_THREADS), n_trees)
         with device.selected(self.number):
             device.run("rows.cu", name, grid, _ROW_THREADS, arguments)
+
+    def units_of(self, bags: Bags) -> Any:
+        """The unit of each row that bags draw; those of one round are those of the next."""
+        asked = (bags.query_of_row, bags.present)
+        if self._units is None or any(map(operator.is_not, self._units[0], asked)):
+            unit_of_row = bags.of_part(np.arange(self.n_rows)).unit_of_row
+            self._units = (asked, device.upload(unit_of_row))
+        return self._units[1]
 
     def most_trees(self, request: TreeRequest) -> int:
         """How many trees like that of the request a launch may grow."""
@@ -240,19 +250,8 @@ class GrownTrees:
     @lazy
     def trees(self) -> list[Tree]:
         """The trees; the leaves of the rows are fetched when they are looked at."""
-        return [self._tree(index) for index in range(len(self.requests))]
-
-    def _tree(self, index: int) -> Tree:
-        request = self.requests[index]
-        n_nodes, *sizes = self._results[index].tolist()
-        return assembled(
-            self.rows.matrix,
-            self._nodes[index, :n_nodes],
-            np.array(sizes[:3]),
-            request.targets.scales,
-            request.policies,
-            LeavesOnDevice(self, index),
-        )
+        leaves = [LeavesOnDevice(self, index) for index in range(len(self.requests))]
+        return assembled(self.rows.matrix, self._nodes, self._results, self.requests, leaves)
 
     @lazy
     def _values(self) -> tuple[Any, Any]:
@@ -460,7 +459,7 @@ def _bags(
     """Fill in how bags are drawn; gives units, chances of being drawn, counts and streams."""
     first, bags = requests[0], requests[0].bags
     launch["bag_kind"] = kind = bag_kind(first)
-    unit_of_row, counts = np.zeros(0, np.int32), np.zeros(0, np.int32)
+    unit_of_row, counts = None, np.zeros(0, np.int32)
     cumulative, guide = np.zeros(0), np.zeros(0, np.int64)
     numbers = np.zeros(len(requests), np.uint64)
     if kind == GIVEN and bags is None:
@@ -478,9 +477,9 @@ def _bags(
             cumulative, guide = draws.search
         if bags.query_of_row is not None or bags.present is not None:
             launch["has_units"] = 1
-            unit_of_row = bags.of_part(np.arange(rows.n_rows)).unit_of_row
+            unit_of_row = rows.units_of(bags)
     return (
-        device.upload(unit_of_row),
+        device.upload(np.zeros(0, np.int32)) if unit_of_row is None else unit_of_row,
         device.upload(cumulative),
         device.upload(guide.astype(np.int64)),
         device.upload(counts),
