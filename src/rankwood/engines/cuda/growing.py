@@ -126,6 +126,7 @@ class DeviceRows:
         n_features, n_rows = matrix.columns.shape
         self.stride = -(-n_features // 8) * 8
         self._units: tuple[Any, Any] | None = None
+        self._nothing: Any = None
         with self.within_memory(f"{n_rows:,} rows of {n_features:,} features"):
             self.codes = device.zeros(n_rows * self.stride, np.uint8)
             self.columns = device.empty(n_rows * n_features, np.uint8)
@@ -162,6 +163,15 @@ class DeviceRows:
         grid = (-(-self.n_rows // _ROW_THREADS), n_trees)
         with device.selected(self.number):
             device.run("rows.cu", name, grid, _ROW_THREADS, arguments)
+
+    def upload(self, values: Array) -> Any:
+        """A copy on the GPU. Arrays without entries, which most are, share an address: each copy takes some time."""
+        with device.selected(self.number):
+            if values.size > 0:
+                return device.upload(values)
+            if self._nothing is None:
+                self._nothing = device.zeros(1, np.int64)
+            return self._nothing
 
     def units_of(self, bags: Bags) -> Any:
         """The unit of each row that bags draw; those of one round are those of the next."""
@@ -418,9 +428,9 @@ def _given(
         rows.columns,
         *rows.bins,
         *_targets(requests, of_bags, streams),
-        device.upload(allowed),
-        device.upload(np.asarray(choice.given, np.int32)),
-        device.upload(costs),
+        rows.upload(allowed),
+        rows.upload(np.asarray(choice.given, np.int32)),
+        rows.upload(costs),
     )
 
 
@@ -479,10 +489,10 @@ def _bags(
             launch["has_units"] = 1
             unit_of_row = rows.units_of(bags)
     return (
-        device.upload(np.zeros(0, np.int32)) if unit_of_row is None else unit_of_row,
-        device.upload(cumulative),
-        device.upload(guide.astype(np.int64)),
-        device.upload(counts),
+        rows.upload(np.zeros(0)) if unit_of_row is None else unit_of_row,
+        rows.upload(cumulative),
+        rows.upload(guide.astype(np.int64)),
+        rows.upload(counts),
         device.upload(numbers),
     )
 

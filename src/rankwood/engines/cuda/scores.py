@@ -84,7 +84,7 @@ class CudaTargets:
         """Whole numbers for trees of at most ``n_draws`` rows, repeated ones counted."""
         rows = _Residuals(self.loss, self.scores)
         scales = choose_scales([rows], n_draws, centre=centre)  # type: ignore[list-item]
-        return HeldOnDevice(scales, rows.whole(scales))
+        return HeldOnDevice(scales, rows.whole(scales), self.scores.rows.upload(_NO_WEIGHTS))
 
 
 class _Residuals:
@@ -138,6 +138,7 @@ class HeldOnDevice(HeldTargets):
 
     scales: Scales
     targets: Any
+    weights: Any  # an address
 
     @lazy
     def whole(self) -> WholeTargets:
@@ -147,4 +148,4 @@ class HeldOnDevice(HeldTargets):
     @lazy
     def on_device(self) -> tuple[Any, Any]:
         """The whole targets and weights."""
-        return self.targets, device.upload(_NO_WEIGHTS)
+        return self.targets, self.weights
