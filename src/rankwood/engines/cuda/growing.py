@@ -358,8 +358,9 @@ def _grow_apart(rows: DeviceRows, launch: Any, given: Sequence[Any], results: An
 def _grow_together(rows: DeviceRows, launch: Any, given: Sequence[Any], results: Any) -> None:
     """Grow a tree by all blocks; each has features of its own to add up, and some of the rows."""
     n_candidates, n_nodes = int(launch["n_candidates"]), int(launch["max_nodes"])
-    n_tiles = -(-n_candidates // min(_LANES, _most_features()))
-    launch["tile"] = -(-n_candidates // n_tiles)
+    # A warp wide, if there are as many: lanes then add to different banks of the memory.
+    tile = launch["tile"] = min(n_candidates, _LANES, _most_features())
+    n_tiles = -(-n_candidates // tile)
     block, shared = _block(launch)
     n_blocks = max(n_tiles, rows.n_rows * n_candidates // _LEAST_SUMS)
     # One per multiprocessor at most: more share its shared memory and its first cache.

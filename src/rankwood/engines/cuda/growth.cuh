@@ -95,7 +95,7 @@ struct Shared {
 __shared__ Launch launch;
 __shared__ Arrays a;
 __shared__ Shared shared;
-extern __shared__ u32 dynamic_shared[];
+extern __shared__ __align__(16) u32 dynamic_shared[];  // whole entries are read from it
 
 // How often the tree sees a row.
 __device__ __forceinline__ i64 count_of(u32 row) {

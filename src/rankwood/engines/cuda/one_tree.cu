@@ -170,22 +170,26 @@ __device__ __noinline__ void plant_together(u64 stream, i64* sizes) {
     __syncthreads();
 }
 
-// Histograms of a node in its slot: a block adds some of the entries for some of the features.
+// Histograms of a node in its slot: a block adds some of the entries for a tile of the features. The last tile may have
+// fewer: as many entries as fill a warp are added at once, so that it needs fewer blocks.
 __device__ __noinline__ void fill_slot(const Node& node, int slot) {
-    int n_tiles = (shared.n_candidates + launch.tile - 1) / launch.tile;
-    i64 n_entries = node.end - node.begin;
-    i64 n_slices = gridDim.x / n_tiles, most = (n_entries + LEAST_SLICE - 1) / LEAST_SLICE;
+    int n_whole = shared.n_candidates / launch.tile, n_rest = shared.n_candidates % launch.tile;
+    i64 at_once = n_rest > 0 && n_rest < LANES ? LANES / n_rest : 1;
+    i64 n_entries = node.end - node.begin, most = (n_entries + LEAST_SLICE - 1) / LEAST_SLICE;
+    i64 n_slices = gridDim.x * at_once / (n_whole * at_once + (n_rest > 0));
     if (n_slices > most) n_slices = most;
     if (n_slices < 1) n_slices = 1;
-    for (i64 item = blockIdx.x; item < n_tiles * n_slices; item += gridDim.x) {
-        int first = (int)(item % n_tiles) * launch.tile;
-        i64 slice = item / n_tiles;
-        int n_features = shared.n_candidates - first < launch.tile ? shared.n_candidates - first : launch.tile;
+    i64 n_of_whole = n_whole * n_slices, n_of_rest = n_rest > 0 ? (n_slices + at_once - 1) / at_once : 0;
+    for (i64 item = blockIdx.x; item < n_of_whole + n_of_rest; item += gridDim.x) {
+        bool is_rest = item >= n_of_whole;
+        int first = (is_rest ? n_whole : (int)(item % n_whole)) * launch.tile;
+        int n_features = is_rest ? n_rest : launch.tile;
+        i64 slice = is_rest ? item - n_of_whole : item / n_whole, n_of_tile = is_rest ? n_of_rest : n_slices;
         Histograms histograms(n_features);
         histograms.clear();
         __syncthreads();
-        Span span = {node.buffer, node.begin + (u32)(n_entries * slice / n_slices),
-                     node.begin + (u32)(n_entries * (slice + 1) / n_slices)};
+        Span span = {node.buffer, node.begin + (u32)(n_entries * slice / n_of_tile),
+                     node.begin + (u32)(n_entries * (slice + 1) / n_of_tile)};
         add_entries(histograms, span, a.features + first);
         __syncthreads();
         u64* sums = meeting.pool + slot * meeting.slot_size + (i64)first * N_CODES;
