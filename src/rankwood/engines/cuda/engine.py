@@ -74,8 +74,6 @@ class CudaEngine(ThreadsEngine):
 
     def out_of_bag(self, sums: Floats | None = None, n_trees: Array | None = None) -> OutOfBag:
         """Estimates that the GPU adds up."""
-        if sums is None or n_trees is None:
-            sums, n_trees = np.zeros(self.n_rows), np.zeros(self.n_rows, np.int32)
         return CudaOutOfBag(self.rows, sums, n_trees)
 
     def grow(
@@ -124,10 +122,15 @@ class CudaOutOfBag(OutOfBag):
     _seen: dict[int, tuple[Array, Any]]
     _fetched: tuple[Floats, Array] | None
 
-    def __init__(self, rows: DeviceRows, sums: Floats, n_trees: Array) -> None:
+    def __init__(self, rows: DeviceRows, sums: Floats | None, n_trees: Array | None) -> None:
+        fetched = None
         with rows.within_memory(_PER_ROW):
-            on_device = (device.upload(sums), device.upload(n_trees))
-        fetched = (sums.copy(), n_trees.copy())
+            if sums is None or n_trees is None:
+                n_rows = rows.n_rows
+                on_device = (device.zeros(n_rows, np.float64), device.zeros(n_rows, np.int32))
+            else:
+                on_device = (device.upload(sums), device.upload(n_trees))
+                fetched = (sums.copy(), n_trees.copy())
         self.__dict__.update(
             _rows=rows, _on_device=on_device, _waiting=[], _seen={}, _fetched=fetched
         )
@@ -164,7 +167,8 @@ class CudaOutOfBag(OutOfBag):
     def _arrays(self) -> tuple[Floats, Array]:
         if self._fetched is None:
             self._flush()
-            sums, n_trees = map(device.download, self._on_device)
+            with device.selected(self._rows.number):
+                sums, n_trees = map(device.download, self._on_device)
             self.__dict__["_fetched"] = (sums, n_trees)
         assert self._fetched is not None
         return self._fetched
