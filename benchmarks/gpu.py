@@ -7,6 +7,8 @@ One call does everything, without pytest, and ends by itself::
 
     python -m benchmarks.gpu --seconds 380 --out gpu.json
 
+The bars alone, in two minutes: ``--stages time --only launches,fit,broof --seconds 170``.
+
 Stages: ``first`` compiles and fits each ranker once, ``same`` compares the bytes of models under all policies and runs
 compute-sanitizer, ``time`` measures what the bars are about and then the table of CPU and GPU, most telling first. The
 CPU's models are fitted in processes beside the one that has the GPU. What a cell gives is in the file as soon as it
@@ -298,8 +300,8 @@ def stage_of_bytes(report: Report, cases: list[str], ends: float, options: list[
     wait_for([gpu, *beside, *tools], ends)
 
 
-def stage_of_times(report: Report, ends: float, options: list[str]) -> None:
-    """The bars and the table; nothing else runs at the same time."""
+def stage_of_times(report: Report, ends: float, options: list[str], only: Sequence[str]) -> None:
+    """The bars and the table, or ``only`` cells of these kinds; nothing else runs at the same time."""
     table = (DRY if "--dry" in options else SIZES).table
     first = [f"difference: {case}" for case in report.differ[:4]]
     timed = ["launches: forest", "launches: boosting", "launches: weighted", "copies"]
@@ -308,6 +310,12 @@ def stage_of_times(report: Report, ends: float, options: list[str]) -> None:
     middle, last = table[:-1], table[-1]
     compared = [f"table: {n_rows} cuda" for n_rows in middle]
     compared += [f"table: {n_rows} cpu 16" for n_rows in middle[::-1]]
+    if only:
+        chosen = [name for name in timed + compared if name.partition(":")[0] in only]
+        runner = Runner(report, chosen, ends, options)
+        runner.start()
+        wait_for([runner], ends + 12)
+        return
     runners = [Runner(report, first + timed + compared, ends, options)]
     if "--dry" not in options:
         runners.append(Tool(report, "ncu", ends))
@@ -329,6 +337,9 @@ def main() -> None:
     options.add_argument("--stages", default=",".join(STAGES))
     options.add_argument("--seconds", type=float, default=380.0, help="for everything")
     options.add_argument("--share", type=float, default=0.4, help="of the time for comparisons")
+    options.add_argument(
+        "--only", default="", help="kinds of cells of the stage time: launches,fit,broof"
+    )
     options.add_argument("--out", help="a JSON file")
     options.add_argument("--dry", action="store_true", help="in little, on an emulator")
     given = options.parse_args()
@@ -344,7 +355,7 @@ def main() -> None:
         ends = report.begin + given.share * given.seconds if "time" in asked else last
         stage_of_bytes(report, cases, ends, for_cells)
     if "time" in asked:
-        stage_of_times(report, last, for_cells)
+        stage_of_times(report, last, for_cells, [word for word in given.only.split(",") if word])
     same = {case: report.same(case) for case in cases}
     differ = [case for case, word in same.items() if word is False]
     unknown = [case for case, word in same.items() if word is None]

@@ -655,7 +655,13 @@ def machine_of() -> dict[str, Any]:
 
 
 KERNELS = {
-    "rows.cu": (256, ("arrange", "route", "add_unseen", "add_all", "plain_leaves")),
+    "rows.cu": (
+        256,
+        (
+            *("arrange", "route", "add_unseen", "add_all", "plain_leaves"),
+            *("residuals", "add_whole", "make_whole"),
+        ),
+    ),
     "forest.cu": (None, ("grow_trees",)),
     "one_tree.cu": (None, ("grow_tree",)),
 }

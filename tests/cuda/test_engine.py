@@ -59,7 +59,8 @@ def problem(seed):
 def grown_alone(engine, targets, weights, counts, policies, stream):
     draws = Draws((counts > 0).astype(np.int32), int(counts.sum()))
     held = engine.hold((targets, weights), draws, centre=policies.lets_shift)
-    return engine.grow_one(TreeRequest(held, policies, stream, present=counts))
+    tree = engine.grow_one(TreeRequest(held, policies, stream, present=counts))
+    return dataclasses.replace(tree, leaf_of_row=np.asarray(tree.leaf_of_row))
 
 
 def assert_grows_the_same(seed, change=lambda policies: policies):
@@ -76,7 +77,7 @@ def assert_grows_the_same(seed, change=lambda policies: policies):
 def test_records_are_as_long_as_those_of_the_kernels():
     """Every field of ``Node`` and ``Launch`` is aligned to its size, as C++ does it."""
     assert assembling.NODE.itemsize == 88
-    assert growing.LAUNCH.itemsize == 168
+    assert growing.LAUNCH.itemsize == 176
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.slow)])
@@ -179,6 +180,7 @@ def test_many_features_need_several_tiles(gpu, monkeypatch, rng):
     [
         {},
         {"share": 0.4},
+        {"share": 20.0},  # more draws of a row than four bits hold
         {"replacement": False, "share": 0.5},
         {"by_query": True},
         {"by_query": True, "is_partial": True},
@@ -187,7 +189,8 @@ def test_many_features_need_several_tiles(gpu, monkeypatch, rng):
         {"is_weighted": True, "by_query": True, "most_draws": 2.0},
     ],
 )
-def test_trees_see_the_rows_of_their_bags(options, gpu, rng):
+def test_trees_see_the_rows_of_their_bags(options, gpu, rng, monkeypatch):
+    monkeypatch.setattr(growing, "_MOST_COUNTED", 32)
     n_rows = 80
     given = dict(options)
     if given.pop("by_query", False):
@@ -247,6 +250,26 @@ def test_a_ranker_has_the_same_bytes(case, gpu, tmp_path):
     one = saved(make(case, n_threads=1).fit(train, valid=valid), tmp_path / "cpu")
     assert saved(ranker.fit(train, valid=valid), tmp_path / "cuda") == one
     assert {"grow_tree", "grow_trees"} & set(gpu.machine.launches)
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rw.AveragedGBRT(2, 2, subsample=0.5),  # trees of several targets grow in one launch
+        rw.GBRT(3, feature_costs=[1, 2, 0, 0, 1], cost_weight=0.1, cost_scale="relative"),
+        rw.GBRT(3, dropout=0.5),
+        rw.GBRT(3, l2=0.5, subsample=0.5),
+    ],
+)
+def test_squared_loss_on_the_gpu_gives_the_same_bytes(ranker, gpu, tmp_path):
+    train = training_data()
+    starts = np.linspace(-1.0, 1.0, train.n_documents)
+    for given in ({}, {"init_scores": starts}):
+        if given and not isinstance(ranker, rw.GBRT):
+            continue
+        one = saved(clone(ranker).fit(train, **given), tmp_path / "cpu")
+        assert saved(on_gpu(clone(ranker)).fit(train, **given), tmp_path / "cuda") == one
+    assert "make_whole" in gpu.machine.launches
 
 
 # What cannot be done.

@@ -83,8 +83,16 @@ class Bags:
     @lazy
     def units(self) -> Rows:
         """The rows, or the numbers of the queries, that can be drawn."""
-        rows = np.arange(self.n_rows) if self.present is None else np.flatnonzero(self.present)
-        return rows if self.query_of_row is None else np.unique(self.query_of_row[rows])
+        if self.query_of_row is not None:
+            return np.flatnonzero(self._rows_of_query)
+        return np.arange(self.n_rows) if self.present is None else np.flatnonzero(self.present)
+
+    @lazy
+    def _rows_of_query(self) -> Rows:
+        """How many rows that can be drawn each query has."""
+        assert self.query_of_row is not None
+        rows = slice(None) if self.present is None else self.present
+        return np.bincount(self.query_of_row[rows])
 
     @lazy
     def draws(self) -> Draws:
@@ -92,8 +100,7 @@ class Bags:
         n_units = self.n_rows if self._has_all_rows else self.units.size
         most = max(1, round(self.share * n_units))
         if self.query_of_row is not None:
-            rows = slice(None) if self.present is None else self.present
-            most *= int(np.bincount(self.query_of_row[rows]).max())
+            most *= int(self._rows_of_query.max())
         return Draws(self.present, most)
 
     def counts(self, tree: int) -> Array:

@@ -235,7 +235,7 @@ class ThreadsEngine(Engine):
             likely_gain=likely_gain,
         )
 
-    def scores(self, totals: Floats, starts: Floats | float) -> ThreadScores:
+    def scores(self, totals: Floats, starts: Floats | float) -> Scores:
         """Scores in the memory of this process."""
         return ThreadScores(self, totals, starts)
 

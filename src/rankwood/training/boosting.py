@@ -210,7 +210,7 @@ class LeafOutputs:
 
     def add(self, leaf_of_row: Array, value: Floats) -> None:
         """Add a tree."""
-        self.leaves.append(leaf_of_row.astype(np.min_scalar_type(value.size)))
+        self.leaves.append(np.asarray(leaf_of_row).astype(np.min_scalar_type(value.size)))
         self.values.append(np.array(value))
 
     def totals(self, weights: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""``CudaEngine``: the rows in the memory of a GPU, trees grown there; losses and scores stay with the CPU.
+"""``CudaEngine``: rows, trees and scores on a GPU; the losses, but for squared loss, stay with the CPU.
 
-Targets become whole numbers as on threads, by the same kernels, so that the GPU adds up the same integers. What it
-grows are records of nodes, and out-of-bag sums in the order of the trees.
+Targets become whole numbers as on threads, so that the GPU adds up the same integers. What it grows are records of
+nodes, and sums of the trees' values by row, out of bag or for all rows, in the order of the trees.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from rankwood.engines.cuda import device
 from rankwood.engines.cuda.growing import (
     DeviceRows,
     GrownTrees,
-    HeldTargets,
+    HeldOnHost,
     can_grow_together,
     in_batches,
 )
-from rankwood.engines.engine import Requests, ThreadsEngine, TreeRequest, Trees, add_to_totals
+from rankwood.engines.cuda.scores import CudaScores, CudaTargets
+from rankwood.engines.engine import Requests, Scores, ThreadsEngine, TreeRequest, Trees
 from rankwood.errors import ParameterError
-from rankwood.losses.loss import Targets
+from rankwood.losses.loss import SquaredLoss, Targets, weak_learner_targets
 from rankwood.trees.grower import Policies, Tree
 
 _PER_ROW = "a number for each row"
@@ -34,7 +35,7 @@ _PER_ROW = "a number for each row"
 
 @dataclass(frozen=True, eq=False)
 class CudaEngine(ThreadsEngine):
-    """Grows trees on a GPU; the rest is done by the threads of this process."""
+    """Grows trees on a GPU and adds up their values; the rest is done by the threads of this process."""
 
     given_rows: DeviceRows | None = None  # those of an engine that this one was made from
     number: int | None = None  # of the GPU; None: the one that the thread works with
@@ -66,12 +67,13 @@ class CudaEngine(ThreadsEngine):
 
     def hold(self, targets: Targets, draws: Draws, *, centre: bool) -> Any:
         """Targets and weights as whole numbers, which the GPU gets when the first tree needs them."""
-        return HeldTargets(super().hold(targets, draws, centre=centre))
+        given: Any = targets
+        if isinstance(given, CudaTargets) and draws.present is None:
+            return given.held(draws.most_rows, centre=centre)
+        return HeldOnHost(super().hold(targets, draws, centre=centre))
 
     def out_of_bag(self, sums: Floats | None = None, n_trees: Array | None = None) -> OutOfBag:
         """Estimates that the GPU adds up."""
-        if sums is None or n_trees is None:
-            sums, n_trees = np.zeros(self.n_rows), np.zeros(self.n_rows, np.int32)
         return CudaOutOfBag(self.rows, sums, n_trees)
 
     def grow(
@@ -94,15 +96,21 @@ class CudaEngine(ThreadsEngine):
             totals[:] = device.download(sums)
 
     def grow_one(self, request: TreeRequest) -> Tree:
-        """One tree, with the leaf of every row."""
+        """One tree; the leaf of every row stays on the GPU."""
         together = can_grow_together(self.rows, request)
         grown = GrownTrees(self.rows, [request], self.n_threads, together=together)
-        return dataclasses.replace(grown.trees[0], leaf_of_row=grown.leaf_of_row(0))
+        return grown.trees[0]
 
-    def add_values(self, tree: Tree, factor: float, totals: Floats) -> None:
-        """Add ``factor`` times the value of each row's leaf to its total."""
-        leaf_of_row = np.asarray(tree.leaf_of_row)
-        add_to_totals(leaf_of_row, tree.value, factor, totals, self.n_threads)
+    def scores(self, totals: Floats, starts: Floats | float) -> Scores:
+        """Scores on the GPU."""
+        return CudaScores(self.rows, totals, starts)
+
+    def targets(self, loss: Any, scores: Scores) -> Targets:
+        """What the next tree of boosting fits: on the GPU, if it is what the scores leave of the labels."""
+        is_plain = type(loss) is SquaredLoss and loss.weights is None
+        if is_plain and isinstance(scores, CudaScores):
+            return CudaTargets(loss, scores)  # type: ignore[return-value]
+        return weak_learner_targets(loss, scores.on_host())
 
 
 class CudaOutOfBag(OutOfBag):
@@ -114,10 +122,15 @@ class CudaOutOfBag(OutOfBag):
     _seen: dict[int, tuple[Array, Any]]
     _fetched: tuple[Floats, Array] | None
 
-    def __init__(self, rows: DeviceRows, sums: Floats, n_trees: Array) -> None:
+    def __init__(self, rows: DeviceRows, sums: Floats | None, n_trees: Array | None) -> None:
+        fetched = None
         with rows.within_memory(_PER_ROW):
-            on_device = (device.upload(sums), device.upload(n_trees))
-        fetched = (sums.copy(), n_trees.copy())
+            if sums is None or n_trees is None:
+                n_rows = rows.n_rows
+                on_device = (device.zeros(n_rows, np.float64), device.zeros(n_rows, np.int32))
+            else:
+                on_device = (device.upload(sums), device.upload(n_trees))
+                fetched = (sums.copy(), n_trees.copy())
         self.__dict__.update(
             _rows=rows, _on_device=on_device, _waiting=[], _seen={}, _fetched=fetched
         )
@@ -154,7 +167,8 @@ class CudaOutOfBag(OutOfBag):
     def _arrays(self) -> tuple[Floats, Array]:
         if self._fetched is None:
             self._flush()
-            sums, n_trees = map(device.download, self._on_device)
+            with device.selected(self._rows.number):
+                sums, n_trees = map(device.download, self._on_device)
             self.__dict__["_fetched"] = (sums, n_trees)
         assert self._fetched is not None
         return self._fetched

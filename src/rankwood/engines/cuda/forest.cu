@@ -11,8 +11,32 @@
 
 // The bag.
 
-__device__ __noinline__ void draw_bag(const Launch& launch, const Arrays& a, u64 stream, const double* cumulative,
-                         const i64* guide) {
+// Count draws without weights in shared memory, as many units at a time as it has room for: the draws of all blocks are
+// too many for the caches, and additions to memory take long. False where four bits do not hold a count.
+__device__ __noinline__ bool count_draws(u64 stream) {
+    double n_units = (double)launch.n_units;
+    if (threadIdx.x == 0) shared.flag = 0;
+    for (i64 first = 0; first < launch.n_units; first += launch.n_counted) {
+        i64 left = launch.n_units - first;
+        u32 n_here = (u32)(left < launch.n_counted ? left : launch.n_counted), n_words = (n_here + 7) / 8;
+        for (u32 word = threadIdx.x; word < n_words; word += THREADS) dynamic_shared[word] = 0;
+        __syncthreads();
+        for (i64 draw = threadIdx.x; draw < launch.n_draws; draw += THREADS) {
+            u32 unit = (u32)(uniform(stream, (u64)draw) * n_units) - (u32)first;
+            if (unit >= n_here) continue;  // one before the first is a large number
+            u32 place = unit % 8 * 4, before = atomicAdd(dynamic_shared + unit / 8, 1u << place);
+            if ((before >> place & 15) == 15) shared.flag = 1;
+        }
+        __syncthreads();
+        for (u32 unit = threadIdx.x; unit < n_here; unit += THREADS)
+            a.drawn[first + unit] = (int)(dynamic_shared[unit / 8] >> unit % 8 * 4 & 15);
+        __syncthreads();
+    }
+    return shared.flag == 0;
+}
+
+__device__ __noinline__ void draw_bag(u64 stream, const double* cumulative, const i64* guide) {
+    if (launch.bag_kind == DRAWN && count_draws(stream)) return;
     for (i64 unit = threadIdx.x; unit < launch.n_units; unit += THREADS) a.drawn[unit] = 0;
     __syncthreads();
     i64 last = launch.n_units - 1;
@@ -31,21 +55,29 @@ __device__ __noinline__ void draw_bag(const Launch& launch, const Arrays& a, u64
 }
 
 // The entries of all rows of the bag, and the root that owns them. `sizes` become what choose_units took.
-__device__ __noinline__ void plant(const Launch& launch, const Arrays& a, Shared& shared, u64 stream, i64* sizes) {
+__device__ __noinline__ void plant(u64 stream, i64* sizes) {
     if (threadIdx.x < 4) {
         shared.sums[threadIdx.x] = 0;
         shared.counters[threadIdx.x] = 0;
     }
     __syncthreads();
     u64 n_rows = 0, weight = 0, size = 0, n_draws = 0;
-    for (i64 row = threadIdx.x; row < launch.n_rows; row += THREADS) {
-        i64 count = count_of(launch, a, (u32)row);
-        if (count == 0) continue;
-        i64 target = a.targets[row];
-        n_rows += 1;
-        n_draws += count;
-        weight += count * (launch.has_weights ? a.weights[row] : 1);
-        size += count * (target < 0 ? -target : target);
+    for (i64 base = threadIdx.x; base < launch.n_rows; base += CHUNK * THREADS) {
+        i64 counts[CHUNK], targets[CHUNK];
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 row = base + step * THREADS;
+            counts[step] = row < launch.n_rows ? count_of((u32)row) : 0;
+            targets[step] = row < launch.n_rows ? a.targets[row] : 0;
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 count = counts[step];
+            n_rows += count > 0;
+            n_draws += count;
+            weight += launch.has_weights && count > 0 ? count * a.weights[base + step * THREADS] : count;
+            size += count * (targets[step] < 0 ? -targets[step] : targets[step]);
+        }
     }
     __syncwarp();
     add_to_block(shared.sums, n_rows);
@@ -54,7 +86,7 @@ __device__ __noinline__ void plant(const Launch& launch, const Arrays& a, Shared
     add_to_block(shared.sums + 3, n_draws);
     __syncthreads();
     if (threadIdx.x == 0) {
-        choose_units(launch, shared, (i64)shared.sums[0], shared.sums[1], shared.sums[2]);
+        choose_units((i64)shared.sums[0], shared.sums[1], shared.sums[2]);
         for (int index = 0; index < 4; index++) sizes[index] = (i64)shared.sums[index];
         shared.sums[0] = 0;
     }
@@ -62,20 +94,35 @@ __device__ __noinline__ void plant(const Launch& launch, const Arrays& a, Shared
     int bits = shared.rules.bits, drop = shared.drop, drop_weight = shared.drop_weight;
     i64 half = ((i64)1 << drop) >> 1, half_weight = ((i64)1 << drop_weight) >> 1;
     u64 total = 0;
-    for (i64 base = warp_of_thread() * LANES; base < launch.n_rows; base += THREADS) {
-        i64 row = base + lane_of_thread();
-        i64 count = row < launch.n_rows ? count_of(launch, a, (u32)row) : 0;
-        u32 is_drawn = __ballot_sync(ALL_LANES, count > 0);
-        u32 place = 0;
-        if (lane_of_thread() == 0) place = atomicAdd(shared.counters, (u32)__popc(is_drawn));
-        place = __shfl_sync(ALL_LANES, place, 0) + __popc(is_drawn & ((1u << lane_of_thread()) - 1));
-        if (count == 0) continue;
-        i64 weight_of_row = count * (launch.has_weights ? a.weights[row] : 1);
-        i64 scaled = (count * a.targets[row] + half) >> drop;
-        u64 packed = ((u64)scaled << bits) + (u64)((weight_of_row + half_weight) >> drop_weight);
-        a.rows[place] = (u32)row;
-        a.packed[place] = (i64)packed;
-        total += packed;
+    for (i64 base = warp_of_thread() * CHUNK * LANES; base < launch.n_rows; base += CHUNK * THREADS) {
+        i64 counts[CHUNK], targets[CHUNK];
+        u32 are_drawn[CHUNK], place = 0, n_drawn = 0;
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 row = base + step * LANES + lane_of_thread();
+            counts[step] = row < launch.n_rows ? count_of((u32)row) : 0;
+            targets[step] = row < launch.n_rows ? a.targets[row] : 0;
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            are_drawn[step] = __ballot_sync(ALL_LANES, counts[step] > 0);
+            n_drawn += __popc(are_drawn[step]);
+        }
+        if (lane_of_thread() == 0) place = atomicAdd(shared.counters, n_drawn);
+        place = __shfl_sync(ALL_LANES, place, 0);
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 row = base + step * LANES + lane_of_thread(), count = counts[step];
+            u32 own = place + __popc(are_drawn[step] & ((1u << lane_of_thread()) - 1));
+            place += __popc(are_drawn[step]);
+            if (count == 0) continue;
+            i64 weight_of_row = count * (launch.has_weights ? a.weights[row] : 1);
+            i64 scaled = (count * targets[step] + half) >> drop;
+            u64 packed = ((u64)scaled << bits) + (u64)((weight_of_row + half_weight) >> drop_weight);
+            a.rows[own] = (u32)row;
+            a.packed[own] = (i64)packed;
+            total += packed;
+        }
     }
     __syncwarp();
     add_to_block(shared.sums, total);
@@ -97,19 +144,18 @@ __device__ __noinline__ void plant(const Launch& launch, const Arrays& a, Shared
 }
 
 // The best split of each of the features that the node searches.
-__device__ __noinline__ void search_features(const Launch& launch, const Arrays& a, Shared& shared, const Node& node) {
-    u32* staged = dynamic_shared + 2 * N_CODES * launch.tile;
+__device__ __noinline__ void search_features(const Node& node) {
     for (int first = 0; first < shared.n_candidates; first += launch.tile) {
         int n_features = shared.n_candidates - first < launch.tile ? shared.n_candidates - first : launch.tile;
         Histograms histograms(n_features);
         histograms.clear();
         __syncthreads();
-        add_entries(launch, a, histograms, {node.buffer, node.begin, node.end}, a.features + first, staged);
+        add_entries(histograms, {node.buffer, node.begin, node.end}, a.features + first);
         __syncthreads();
         for (int index = warp_of_thread(); index < n_features; index += WARPS) {
             Column column;
             read_column(histograms, index, column);
-            Found found = split_by(launch, a, shared, node, a.features[first + index], column);
+            Found found = split_by(node, a.features[first + index], column);
             if (lane_of_thread() == 0) a.found[first + index] = found;
         }
         __syncthreads();
@@ -117,8 +163,7 @@ __device__ __noinline__ void search_features(const Launch& launch, const Arrays&
 }
 
 // Count the rows of a node by the bins of one candidate, and find its best split with min_leaf.
-__device__ __noinline__ void count_candidate(const Launch& launch, const Arrays& a, Shared& shared, const Node& node,
-                                             int index) {
+__device__ __noinline__ void count_candidate(const Node& node, int index) {
     Histograms histograms(1);
     u32* counts = dynamic_shared + 2 * N_CODES;
     const u32* rows = a.rows + node.buffer * launch.n_rows;
@@ -129,8 +174,8 @@ __device__ __noinline__ void count_candidate(const Launch& launch, const Arrays&
     __syncthreads();
     for (i64 entry = (i64)node.begin + threadIdx.x; entry < node.end; entry += THREADS) {
         u32 code = column_codes[rows[entry]];
-        histograms.add(code, (u32)packed[entry], (u32)((u64)packed[entry] >> 32));
-        atomicAdd(counts + code, (u32)count_of(launch, a, rows[entry]));
+        histograms.add(code, (u64)packed[entry]);
+        atomicAdd(counts + code, (u32)count_of(rows[entry]));
     }
     __syncthreads();
     if (warp_of_thread() == 0) {
@@ -140,14 +185,14 @@ __device__ __noinline__ void count_candidate(const Launch& launch, const Arrays&
         for (int step = 0; step < CODES_PER_LANE; step++)
             column.counts[step] = counts[lane_of_thread() * CODES_PER_LANE + step];
         column.add_up();
-        Found found = split_by(launch, a, shared, node, feature, column);
+        Found found = split_by(node, feature, column);
         if (lane_of_thread() == 0) a.found[index] = found;
     }
     __syncthreads();
 }
 
 // Draw a feature that varies in the node, and a cut of it: split_randomly of trees/random_trees.py.
-__device__ __noinline__ void draw_split(const Launch& launch, const Arrays& a, Shared& shared, int number) {
+__device__ __noinline__ void draw_split(int number) {
     const Node node = a.nodes[number];
     const u32* rows = a.rows + node.buffer * launch.n_rows;
     const i64* packed = a.packed + node.buffer * launch.n_rows;
@@ -195,32 +240,34 @@ __device__ __noinline__ void draw_split(const Launch& launch, const Arrays& a, S
 }
 
 // Find the best split of a leaf, if there is one, and offer it.
-__device__ void consider(const Launch& launch, const Arrays& a, Shared& shared, int number) {
-    const Node node = a.nodes[number];
-    if (!can_split(launch, a, shared, node)) return;
+__device__ __noinline__ void consider(int number) {
+    __syncthreads();  // all threads are done with the node before
+    if (threadIdx.x == 0) shared.node = a.nodes[number];
+    __syncthreads();
+    const Node& node = shared.node;
+    if (!can_split(node)) return;
     if (launch.threshold_rule == COMPLETELY_RANDOM) {
-        draw_split(launch, a, shared, number);
+        draw_split(number);
     } else {
-        choose_features(launch, a, shared, node);
-        search_features(launch, a, shared, node);
-        choose_candidate(a.found, shared);
+        choose_features(node);
+        search_features(node);
+        choose_candidate(a.found);
         while (launch.has_weights && shared.chosen != NO_SPLIT && !read_found(a.found + shared.chosen).is_counted) {
-            count_candidate(launch, a, shared, node, shared.chosen);
-            choose_candidate(a.found, shared);
+            count_candidate(node, shared.chosen);
+            choose_candidate(a.found);
         }
-        if (threadIdx.x == 0) store_split(a, shared, a.found, number);
+        if (threadIdx.x == 0) store_split(a.found, number);
         __syncthreads();
     }
-    if (threadIdx.x == 0) offer_leaf(a, shared, number);
+    if (threadIdx.x == 0) offer_leaf(number);
     __syncthreads();
 }
 
-// Move the entries of a node to the other buffer: left ones from the front, those of missing values from the back if
-// they have a child of their own. Right ones lie before them, from the back unless the left ones were counted before.
-__device__ __noinline__ void partition(const Launch& launch, const Arrays& a, Shared& shared, int number) {
+// Move the entries of a node to the other buffer, and make leaves of its children.
+__device__ __noinline__ void partition(int number) {
     const Node node = a.nodes[number];
     const u8* column = a.columns + node.feature * launch.n_rows;
-    i64 from = node.buffer * launch.n_rows, to = (1 - node.buffer) * launch.n_rows;
+    i64 from = node.buffer * launch.n_rows;
     bool has_own = node.side == OWN_CHILD;
     if (threadIdx.x < 4) {
         shared.sums[threadIdx.x] = 0;
@@ -236,52 +283,21 @@ __device__ __noinline__ void partition(const Launch& launch, const Arrays& a, Sh
         if (lane_of_thread() == 0 && n_left > 0) atomicAdd(shared.counters + 3, n_left);
         __syncthreads();
     }
-    u32 right = node.begin + shared.counters[3], lower = (1u << lane_of_thread()) - 1;
-    u64 left_sum = 0, left_rows = 0, missing_sum = 0, missing_rows = 0;
-    for (i64 base = (i64)node.begin + warp_of_thread() * LANES; base < node.end; base += THREADS) {
-        i64 entry = base + lane_of_thread();
-        bool is_entry = entry < node.end;
-        u32 row = is_entry ? a.rows[from + entry] : 0;
-        i64 packed = is_entry ? a.packed[from + entry] : 0;
-        int which = is_entry ? child_of(column[row], node) : -1;
-        u32 ranks[3];
-        for (int child = 0; child < 2 + has_own; child++) {
-            u32 those = __ballot_sync(ALL_LANES, which == child);
-            u32 first = 0;
-            if (lane_of_thread() == 0 && those != 0) first = atomicAdd(shared.counters + child, (u32)__popc(those));
-            ranks[child] = __shfl_sync(ALL_LANES, first, 0) + __popc(those & lower);
-        }
-        if (!is_entry) continue;
-        u32 place = node.begin + ranks[0];
-        if (which == 1) place = has_own ? right + ranks[1] : node.end - 1 - ranks[1];
-        if (which == 2) place = node.end - 1 - ranks[2];
-        a.rows[to + place] = row;
-        a.packed[to + place] = packed;
-        u64 n_rows = launch.has_weights && which != 1 ? count_of(launch, a, row) : 0;
-        left_sum += which == 0 ? (u64)packed : 0;
-        left_rows += which == 0 ? n_rows : 0;
-        missing_sum += which == 2 ? (u64)packed : 0;
-        missing_rows += which == 2 ? n_rows : 0;
-    }
-    __syncwarp();
-    add_to_block(shared.sums, left_sum);
-    add_to_block(shared.sums + 1, left_rows);
-    add_to_block(shared.sums + 2, missing_sum);
-    add_to_block(shared.sums + 3, missing_rows);
+    i64 first = node.begin + warp_of_thread() * CHUNK * LANES;
+    move_entries(node, shared.counters, node.begin + shared.counters[3], first, THREADS * CHUNK);
     __syncthreads();
-    if (threadIdx.x == 0) add_children(launch, a, shared, number);
+    if (threadIdx.x == 0) add_children(number);
     __syncthreads();
 }
 
 // The leaf of the rows of some entries of a leaf, and their sums of whole targets and weights.
-__device__ void mark_leaf(const Launch& launch, const Arrays& a, const Rules& rules, int number, int first, int step,
-                          int* leaves) {
+__device__ void mark_leaf(const Rules& rules, int number, int first, int step, int* leaves) {
     Node& node = a.nodes[number];
     i64 from = node.buffer * launch.n_rows;
     u64 target_sum = 0, weight_sum = 0;
     for (i64 entry = (i64)node.begin + first; entry < node.end; entry += step) {
         u32 row = a.rows[from + entry];
-        i64 count = launch.has_weights ? count_of(launch, a, row) : weight_part(a.packed[from + entry], rules);
+        i64 count = launch.has_weights ? count_of(row) : weight_part(a.packed[from + entry], rules);
         target_sum += count * a.targets[row];
         weight_sum += count * (launch.has_weights ? a.weights[row] : 1);
         leaves[row] = number;
@@ -291,16 +307,16 @@ __device__ void mark_leaf(const Launch& launch, const Arrays& a, const Rules& ru
     add_to_block((u64*)&node.weight_sum, weight_sum);
 }
 
-__device__ __noinline__ void mark_leaves(const Launch& launch, const Arrays& a, const Shared& shared, int* leaves) {
+__device__ __noinline__ void mark_leaves(int* leaves) {
     for (int number = 0; number < shared.n_nodes; number++) {
         const Node& node = a.nodes[number];
         if (node.left == 0 && node.end - node.begin >= LARGE_LEAF)
-            mark_leaf(launch, a, shared.rules, number, threadIdx.x, THREADS, leaves);
+            mark_leaf(shared.rules, number, threadIdx.x, THREADS, leaves);
     }
     for (int number = warp_of_thread(); number < shared.n_nodes; number += WARPS) {
         const Node& node = a.nodes[number];
         if (node.left == 0 && node.end - node.begin < LARGE_LEAF)
-            mark_leaf(launch, a, shared.rules, number, lane_of_thread(), LANES, leaves);
+            mark_leaf(shared.rules, number, lane_of_thread(), LANES, leaves);
     }
 }
 
@@ -312,9 +328,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_trees(
     const i64* guide, const int* counts, const u64* streams, const u64* bag_streams, const int* held_of_tree,
     const int* exponents, const int* allowed, const int* given, const double* costs, u32* rows, i64* packed, int* drawn,
     int* features, double* draws, Found* found, int* heap, u32* queue, Node* nodes, i64* results, int* leaves) {
-    __shared__ Shared shared;
-    __shared__ Launch launch;
-    __shared__ Arrays a;
     if (threadIdx.x == 0) {
         launch = *launch_of_all;
         i64 block = blockIdx.x, n_rows = launch.n_rows, n_features = launch.n_features;
@@ -343,21 +356,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_trees(
         __syncthreads();
         i64 tree = shared.tree;
         if (tree >= launch.n_trees) break;
-        if (launch.bag_kind >= DRAWN) draw_bag(launch, a, bag_streams[tree], cumulative, guide);
-        plant(launch, a, shared, streams[tree], results + 5 * tree + 1);
-        consider(launch, a, shared, 0);
+        if (launch.bag_kind >= DRAWN) draw_bag(bag_streams[tree], cumulative, guide);
+        plant(streams[tree], results + 5 * tree + 1);
+        consider(0);
         while (shared.heap_size > 0 && shared.n_leaves < shared.rules.max_leaves) {
             __syncthreads();
-            if (threadIdx.x == 0) shared.chosen = take_best_leaf(a, shared);
+            if (threadIdx.x == 0) shared.chosen = take_best_leaf();
             __syncthreads();
             int chosen = shared.chosen;
-            partition(launch, a, shared, chosen);
+            partition(chosen);
             if (shared.n_leaves >= shared.rules.max_leaves) break;
             int first = a.nodes[chosen].left, last = shared.n_nodes;
-            for (int child = first; child < last; child++) consider(launch, a, shared, child);
+            for (int child = first; child < last; child++) consider(child);
         }
         __syncthreads();
-        mark_leaves(launch, a, shared, leaves + tree * launch.n_rows);
+        mark_leaves(leaves + tree * launch.n_rows);
         if (threadIdx.x == 0) results[5 * tree] = shared.n_nodes;
     }
 }

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
+from abc import ABC
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,7 @@ from rankwood.engines.cuda import device
 from rankwood.engines.cuda.assembling import NODE, assembled
 from rankwood.engines.engine import TreeRequest
 from rankwood.trees.grower import MISSING_RULES, THRESHOLD_RULES, UNLIMITED, Policies, Tree
-from rankwood.trees.packing import WholeTargets
+from rankwood.trees.packing import Scales, WholeTargets
 from rankwood.trees.workspace import Matrix
 
 ALL_ROWS, GIVEN, DRAWN, BY_WEIGHT = range(4)  # how a tree gets its bag, as in forest.cu
@@ -35,6 +37,8 @@ _SHARE_OF_MEMORY = (
 _N_CODES = 256
 _ROW_THREADS = 256  # of a block whose threads have a row each
 _BYTES_OF_FEATURE = 2 * 4 * _N_CODES  # of a histogram in shared memory
+_UNITS_OF_BYTE = 2  # whose draws are counted in a byte of shared memory
+_MOST_COUNTED = 1 << 24  # units at a time
 _N_RESULTS = 5  # numbers per tree
 _MOST_AT_ONCE = 96  # features of a tile: more do not fit beside what the warps stage
 _LANES = 32
@@ -77,27 +81,36 @@ LAUNCH = np.dtype(
         ("can_subtract", np.int32),
         ("has_costs", np.int32),
         ("n_slots", np.int64),
+        ("n_counted", np.int64),
     ],
     align=True,
 )
 
 
-@dataclass(frozen=True, eq=False)
-class HeldTargets:
+class HeldTargets(ABC):
     """Targets and weights as whole numbers, here and on the GPU."""
 
     whole: WholeTargets
+    scales: Scales
+    on_device: tuple[Any, Any]
+
+    @property
+    def exponents(self) -> tuple[int, int]:
+        """The scales of targets and weights are 2 to the power of these."""
+        return _exponent(self.scales.of_targets), _exponent(self.scales.of_weights)
+
+
+class HeldOnHost(HeldTargets):
+    """Targets that became whole numbers here."""
+
+    def __init__(self, whole: WholeTargets) -> None:
+        self.whole = whole
+        self.scales = whole.scales
 
     @lazy
     def on_device(self) -> tuple[Any, Any]:
         """The whole targets and weights; weights are no more than an address where each row weighs 1."""
         return device.upload(self.whole.targets), device.upload(self.whole.weights)
-
-    @property
-    def exponents(self) -> tuple[int, int]:
-        """The scales of targets and weights are 2 to the power of these."""
-        scales = self.whole.scales
-        return _exponent(scales.of_targets), _exponent(scales.of_weights)
 
 
 def _exponent(scale: SumScale) -> int:
@@ -112,6 +125,8 @@ class DeviceRows:
         self.number = device.number_of(number)
         n_features, n_rows = matrix.columns.shape
         self.stride = -(-n_features // 8) * 8
+        self._units: tuple[Any, Any] | None = None
+        self._nothing: Any = None
         with self.within_memory(f"{n_rows:,} rows of {n_features:,} features"):
             self.codes = device.zeros(n_rows * self.stride, np.uint8)
             self.columns = device.empty(n_rows * n_features, np.uint8)
@@ -148,6 +163,23 @@ class DeviceRows:
         grid = (-(-self.n_rows // _ROW_THREADS), n_trees)
         with device.selected(self.number):
             device.run("rows.cu", name, grid, _ROW_THREADS, arguments)
+
+    def upload(self, values: Array) -> Any:
+        """A copy on the GPU. Arrays without entries, which most are, share an address: each copy takes some time."""
+        with device.selected(self.number):
+            if values.size > 0:
+                return device.upload(values)
+            if self._nothing is None:
+                self._nothing = device.zeros(1, np.int64)
+            return self._nothing
+
+    def units_of(self, bags: Bags) -> Any:
+        """The unit of each row that bags draw; those of one round are those of the next."""
+        asked = (bags.query_of_row, bags.present)
+        if self._units is None or any(map(operator.is_not, self._units[0], asked)):
+            unit_of_row = bags.of_part(np.arange(self.n_rows)).unit_of_row
+            self._units = (asked, device.upload(unit_of_row))
+        return self._units[1]
 
     def most_trees(self, request: TreeRequest) -> int:
         """How many trees like that of the request a launch may grow."""
@@ -193,7 +225,7 @@ def _kind_of(request: TreeRequest) -> tuple[Any, ...]:
     if bags is not None:
         of_bags = (bags.query_of_row, bags.present, bags.weights)
         bag = (*bag, bags.share, bags.most_draws, *map(id, of_bags))
-    has_weights = request.targets.whole.scales.has_weights
+    has_weights = request.targets.scales.has_weights
     has_costs = policies.costs is not None
     return (*given, *rules, *bag, has_weights, has_costs, request.reaches_all)
 
@@ -228,19 +260,8 @@ class GrownTrees:
     @lazy
     def trees(self) -> list[Tree]:
         """The trees; the leaves of the rows are fetched when they are looked at."""
-        return [self._tree(index) for index in range(len(self.requests))]
-
-    def _tree(self, index: int) -> Tree:
-        request = self.requests[index]
-        n_nodes, *sizes = self._results[index].tolist()
-        return assembled(
-            self.rows.matrix,
-            self._nodes[index, :n_nodes],
-            np.array(sizes[:3]),
-            request.targets.whole.scales,
-            request.policies,
-            LeavesOnDevice(self, index),
-        )
+        leaves = [LeavesOnDevice(self, index) for index in range(len(self.requests))]
+        return assembled(self.rows.matrix, self._nodes, self._results, self.requests, leaves)
 
     @lazy
     def _values(self) -> tuple[Any, Any]:
@@ -263,6 +284,13 @@ class GrownTrees:
         """Add trees to the totals of all rows."""
         given = (np.int64(self.rows.n_rows), np.int32(first), np.int32(last))
         self.rows.run("add_all", (*given, self.leaves, *self._values, totals))
+
+    def add_values(self, index: int, values: Floats, totals: Any) -> None:
+        """Add these values of the nodes of a tree to the totals of all rows."""
+        given = (np.int64(self.rows.n_rows), np.int32(index), np.int32(index + 1))
+        with self.rows.within_memory("the values of a tree"):
+            starts = device.zeros(index + 1, np.int64)
+            self.rows.run("add_all", (*given, self.leaves, starts, device.upload(values), totals))
 
     def leaf_of_row(self, index: int) -> Array:
         """The leaf of every row in a tree."""
@@ -321,6 +349,8 @@ def _grow_apart(rows: DeviceRows, launch: Any, given: Sequence[Any], results: An
     n_candidates = int(launch["n_candidates"])
     # Two at least: the space of one is too small for the counts of rows beside a histogram.
     launch["tile"] = max(2, n_candidates if n_candidates <= most else most // 32 * 32 or most)
+    _, shared = _block(launch)
+    launch["n_counted"] = min(_MOST_COUNTED, _UNITS_OF_BYTE * shared)
     space = _work_space(rows, launch, n_blocks, n_blocks)
     _run("forest.cu", "grow_trees", n_blocks, launch, (*given, *space, *results))
 
@@ -328,8 +358,9 @@ def _grow_apart(rows: DeviceRows, launch: Any, given: Sequence[Any], results: An
 def _grow_together(rows: DeviceRows, launch: Any, given: Sequence[Any], results: Any) -> None:
     """Grow a tree by all blocks; each has features of its own to add up, and some of the rows."""
     n_candidates, n_nodes = int(launch["n_candidates"]), int(launch["max_nodes"])
-    n_tiles = -(-n_candidates // min(_LANES, _most_features()))
-    launch["tile"] = -(-n_candidates // n_tiles)
+    # A warp wide, if there are as many: lanes then add to different banks of the memory.
+    tile = launch["tile"] = min(n_candidates, _LANES, _most_features())
+    n_tiles = -(-n_candidates // tile)
     block, shared = _block(launch)
     n_blocks = max(n_tiles, rows.n_rows * n_candidates // _LEAST_SUMS)
     # One per multiprocessor at most: more share its shared memory and its first cache.
@@ -398,9 +429,9 @@ def _given(
         rows.columns,
         *rows.bins,
         *_targets(requests, of_bags, streams),
-        device.upload(allowed),
-        device.upload(np.asarray(choice.given, np.int32)),
-        device.upload(costs),
+        rows.upload(allowed),
+        rows.upload(np.asarray(choice.given, np.int32)),
+        rows.upload(costs),
     )
 
 
@@ -422,7 +453,7 @@ def _rules(rows: DeviceRows, first: TreeRequest, n_trees: int, launch: Any) -> N
     launch["max_depth"] = UNLIMITED if growth.max_depth is None else growth.max_depth
     launch["l2"], launch["l1"] = policies.l2, policies.l1
     launch["min_gain"], launch["min_weight"] = growth.min_gain, growth.min_weight
-    launch["has_weights"] = first.targets.whole.scales.has_weights
+    launch["has_weights"] = first.targets.scales.has_weights
     launch["threshold_rule"] = THRESHOLD_RULES[policies.thresholds]
     launch["missing_rule"] = MISSING_RULES[policies.missing]
     launch["n_candidates"] = policies.features.count(n_of_tree)
@@ -439,7 +470,7 @@ def _bags(
     """Fill in how bags are drawn; gives units, chances of being drawn, counts and streams."""
     first, bags = requests[0], requests[0].bags
     launch["bag_kind"] = kind = bag_kind(first)
-    unit_of_row, counts = np.zeros(0, np.int32), np.zeros(0, np.int32)
+    unit_of_row, counts = None, np.zeros(0, np.int32)
     cumulative, guide = np.zeros(0), np.zeros(0, np.int64)
     numbers = np.zeros(len(requests), np.uint64)
     if kind == GIVEN and bags is None:
@@ -457,12 +488,12 @@ def _bags(
             cumulative, guide = draws.search
         if bags.query_of_row is not None or bags.present is not None:
             launch["has_units"] = 1
-            unit_of_row = bags.of_part(np.arange(rows.n_rows)).unit_of_row
+            unit_of_row = rows.units_of(bags)
     return (
-        device.upload(unit_of_row),
-        device.upload(cumulative),
-        device.upload(guide.astype(np.int64)),
-        device.upload(counts),
+        rows.upload(np.zeros(0)) if unit_of_row is None else unit_of_row,
+        rows.upload(cumulative),
+        rows.upload(guide.astype(np.int64)),
+        rows.upload(counts),
         device.upload(numbers),
     )
 

@@ -44,6 +44,7 @@ struct Launch {
     int can_subtract;  // all nodes search the same features
     int has_costs;
     i64 n_slots;  // for the histograms of nodes that are kept
+    i64 n_counted;  // units whose draws are counted at a time, in shared memory
 };
 
 // The arrays of a launch, and the part of the work space that belongs to the block.
@@ -73,6 +74,7 @@ struct Arrays {
 // What the threads of a block share, besides the histograms.
 struct Shared {
     Rules rules;
+    Node node;  // that is searched: in shared memory it takes no registers
     u64 sums[4];
     u32 counters[4];
     int tree;
@@ -88,10 +90,15 @@ struct Shared {
     int flag;
 };
 
-extern __shared__ u32 dynamic_shared[];
+// They are variables of the file, not arguments: the compiler then knows where they are and that they are shared, which
+// saves each function the registers of their addresses.
+__shared__ Launch launch;
+__shared__ Arrays a;
+__shared__ Shared shared;
+extern __shared__ __align__(16) u32 dynamic_shared[];  // whole entries are read from it
 
 // How often the tree sees a row.
-__device__ __forceinline__ i64 count_of(const Launch& launch, const Arrays& a, u32 row) {
+__device__ __forceinline__ i64 count_of(u32 row) {
     if (launch.bag_kind == ALL_ROWS) return 1;
     if (launch.bag_kind == GIVEN) return a.counts[row];
     int unit = launch.has_units ? a.unit_of_row[row] : (int)row;
@@ -106,7 +113,7 @@ __device__ __forceinline__ double power_of_two(int exponent) {
 }
 
 // The units of the packed targets, and the policies in them: choose_units of trees/packing.py and growth_rules.
-__device__ void choose_units(const Launch& launch, Shared& shared, i64 n_rows, u64 weight, u64 size) {
+__device__ void choose_units(i64 n_rows, u64 weight, u64 size) {
     int drop_weight = launch.has_weights ? bit_length(weight) - 31 : 0;
     if (drop_weight < 0) drop_weight = 0;
     u64 most_weight = (weight >> drop_weight) + (drop_weight ? (u64)n_rows : 0);
@@ -144,7 +151,7 @@ __device__ bool comes_before(const Node* nodes, int one, int other) {
     return gain != other_gain ? gain > other_gain : one < other;
 }
 
-__device__ void offer_leaf(const Arrays& a, Shared& shared, int node) {
+__device__ void offer_leaf(int node) {
     if (a.nodes[node].feature < 0) return;
     int index = shared.heap_size++;
     while (index > 0) {
@@ -156,7 +163,7 @@ __device__ void offer_leaf(const Arrays& a, Shared& shared, int node) {
     a.heap[index] = node;
 }
 
-__device__ int take_best_leaf(const Arrays& a, Shared& shared) {
+__device__ int take_best_leaf() {
     int best = a.heap[0], size = --shared.heap_size, last = a.heap[size], index = 0;
     while (2 * index + 1 < size) {
         int below = 2 * index + 1;
@@ -170,7 +177,7 @@ __device__ int take_best_leaf(const Arrays& a, Shared& shared) {
 }
 
 // Whether depth and rows allow a split, and the targets are not all equal.
-__device__ __noinline__ bool can_split(const Launch& launch, const Arrays& a, Shared& shared, const Node& node) {
+__device__ __noinline__ bool can_split(const Node& node) {
     const Rules& rules = shared.rules;
     if (node.depth >= rules.max_depth || node.n_rows < 2 * rules.min_leaf) return false;
     if ((i64)(node.end - node.begin) < rules.min_split) return false;
@@ -193,7 +200,7 @@ __device__ __noinline__ bool can_split(const Launch& launch, const Arrays& a, Sh
 }
 
 // The features that a node searches, ascending: selection sampling, as trees/best_first.py draws them.
-__device__ __noinline__ void choose_features(const Launch& launch, const Arrays& a, Shared& shared, const Node& node) {
+__device__ __noinline__ void choose_features(const Node& node) {
     if (node.position >= 0 && node.position < launch.n_given) {
         if (threadIdx.x == 0) {
             a.features[0] = a.given[node.position];
@@ -224,16 +231,14 @@ __device__ __noinline__ void choose_features(const Launch& launch, const Arrays&
 // Histograms of a tile of features: full groups of 32 features, and a narrower one of the rest.
 
 struct Histograms {
-    u32* low;
-    u32* high;
     int n_full;  // features in full groups
     int n_rest;
+    int high;  // where the high halves of the sums begin
 
-    __device__ Histograms(int n_features) {
-        low = dynamic_shared;
-        high = dynamic_shared + N_CODES * n_features;
+    __device__ __forceinline__ Histograms(int n_features) {
         n_full = n_features / LANES * LANES;
         n_rest = n_features - n_full;
+        high = N_CODES * n_features;
     }
 
     __device__ __forceinline__ int size() const { return N_CODES * (n_full + n_rest); }
@@ -243,18 +248,18 @@ struct Histograms {
         return n_full * N_CODES + code * n_rest + feature - n_full;
     }
 
-    __device__ __forceinline__ void add(int place, u32 packed_low, u32 packed_high) const {
-        u32 before = atomicAdd(low + place, packed_low);
-        atomicAdd(high + place, packed_high + (before + packed_low < before));
+    // The array is named here, not pointed to: only then does the compiler add by the instruction of shared memory.
+    __device__ __forceinline__ void add(int place, u64 packed) const {
+        u32 before = atomicAdd(dynamic_shared + place, (u32)packed);
+        atomicAdd(dynamic_shared + high + place, (u32)(packed >> 32) + (before + (u32)packed < before));
     }
 
-    __device__ __forceinline__ i64 sum(int feature, int code) const {
-        int where = place(feature, code);
-        return (i64)((u64)high[where] << 32 | low[where]);
+    __device__ __forceinline__ u64 sum_at(int place) const {
+        return (u64)dynamic_shared[high + place] << 32 | dynamic_shared[place];
     }
 
     __device__ void clear() const {
-        for (int index = threadIdx.x; index < 2 * size(); index += THREADS) low[index] = 0;
+        for (int index = threadIdx.x; index < 2 * size(); index += THREADS) dynamic_shared[index] = 0;
     }
 };
 
@@ -264,86 +269,103 @@ struct Histograms {
 // Entries of a buffer, `begin` to `end`.
 struct Span {
     int buffer;
-    i64 begin;
-    i64 end;
+    u32 begin;
+    u32 end;
 };
 
-// Add entries to histograms of `features`. A warp stages 32 entries, and then adds one code of each of 32 features at a
-// time. Codes and entries are loaded one step before they are needed.
-__device__ __noinline__ void add_entries(const Launch& launch, const Arrays& a, const Histograms& histograms,
-                                         const Span& span, const int* features, u32* staged) {
+// Load the codes of some staged rows; `of_feature` are those of the first row in the lane's feature.
+__device__ __forceinline__ void load_codes(const u8* of_feature, const u32* staged_rows, u32 stride, u32* code) {
+#pragma unroll
+    for (int step = 0; step < AT_ONCE; step++) code[step] = __ldg(of_feature + (u64)staged_rows[step] * stride);
+}
+
+__device__ __forceinline__ void add_codes(const Histograms& histograms, int place, const u64* staged, const u32* code) {
+#pragma unroll
+    for (int step = 0; step < AT_ONCE; step++) histograms.add(place + code[step] * LANES, staged[step]);
+}
+
+// Add entries to histograms of `features`. A warp stages 32 entries behind the histograms and adds 8 of them at a time
+// to a full group of features, a lane per feature; in the rest of the features several entries fill a warp. Entries and
+// codes are loaded before those that came before them are added: codes in turns in two arrays, which the registers of a
+// thread just hold. What is staged behind the last entry adds 0.
+__device__ __noinline__ void add_entries(Histograms histograms, Span span, const int* features) {
     const u32* rows = a.rows + span.buffer * launch.n_rows;
     const i64* packed = a.packed + span.buffer * launch.n_rows;
+    const u8* codes = a.codes;
     int lane = lane_of_thread(), n_rest = histograms.n_rest, n_full = histograms.n_full;
     u32 stride = (u32)launch.stride;
-    u32* staged_rows = staged + warp_of_thread() * 3 * LANES;
-    u32* staged_low = staged_rows + LANES;
-    u32* staged_high = staged_low + LANES;
-    int rows_at_once = n_rest > 0 ? LANES / n_rest : 0;
-    int row_of_rest = n_rest > 0 ? lane / n_rest : LANES;
-    const u8* codes_of_rest = a.codes + (n_rest > 0 ? features[n_full + lane % n_rest] : 0);
+    u32* staged_rows = dynamic_shared + 2 * N_CODES * launch.tile + warp_of_thread() * 3 * LANES;
+    u64* staged = (u64*)(staged_rows + LANES);
+    int rows_at_once = n_rest > 0 ? LANES / n_rest : 1;
+    int row_of_rest = n_rest > 0 && lane / n_rest < rows_at_once ? lane / n_rest : LANES;
     int place_of_rest = n_full * N_CODES + (n_rest > 0 ? lane % n_rest : 0);
-    i64 base = span.begin + warp_of_thread() * LANES;
-    u32 row = base + lane < span.end ? __ldcg(rows + base + lane) : 0;
-    u64 entry = base + lane < span.end ? (u64)__ldcg(packed + base + lane) : 0;
-    for (; base < span.end; base += THREADS) {
-        int n_entries = span.end - base < LANES ? (int)(span.end - base) : LANES;
+    u32 feature_of_rest = n_rest > 0 ? features[n_full + lane % n_rest] : 0;
+    u32 first_feature = n_full > 0 ? features[lane] : 0;
+    auto load_rest = [&](int first, u32* code) {
+#pragma unroll
+        for (int step = 0; step < REST_AT_ONCE; step++) {
+            int index = first + step * rows_at_once;
+            if (index < LANES) code[step] = __ldg(codes + ((u64)staged_rows[index] * stride + feature_of_rest));
+        }
+    };
+    auto add_rest = [&](int first, const u32* code) {
+#pragma unroll
+        for (int step = 0; step < REST_AT_ONCE; step++) {
+            int index = first + step * rows_at_once;
+            if (index < LANES) histograms.add(place_of_rest + code[step] * n_rest, staged[index]);
+        }
+    };
+    u32 next = span.begin + threadIdx.x, end = span.end;
+    u32 row = next < end ? __ldcg(rows + next) : 0;
+    i64 entry = next < end ? __ldcg(packed + next) : 0;
+    for (u32 base = span.begin + warp_of_thread() * LANES; base < end; base += THREADS) {
         __syncwarp();
         staged_rows[lane] = row;
-        staged_low[lane] = (u32)entry;
-        staged_high[lane] = (u32)(entry >> 32);
+        staged[lane] = (u64)entry;
         __syncwarp();
-        bool has_next = base + THREADS + lane < span.end;
-        row = has_next ? __ldcg(rows + base + THREADS + lane) : 0;
-        entry = has_next ? (u64)__ldcg(packed + base + THREADS + lane) : 0;
+        next += THREADS;
+        row = next < end ? __ldcg(rows + next) : 0;
+        entry = next < end ? __ldcg(packed + next) : 0;
+#pragma unroll 1
         for (int group = 0; group < n_full; group += LANES) {
-            const u8* codes = a.codes + features[group + lane];
-            u32 code[AT_ONCE], next[AT_ONCE] = {};
+            int place = group * N_CODES + lane;
+            const u8* of_feature = codes + (group == 0 ? first_feature : features[group + lane]);
+            u32 even[AT_ONCE], odd[AT_ONCE];
+            load_codes(of_feature, staged_rows, stride, even);
 #pragma unroll
-            for (int step = 0; step < AT_ONCE; step++) code[step] = codes[(u64)staged_rows[step] * stride];
-            for (int first = 0; first < n_entries; first += AT_ONCE) {
-                if (first + AT_ONCE < n_entries) {
-#pragma unroll
-                    for (int step = 0; step < AT_ONCE; step++)
-                        next[step] = codes[(u64)staged_rows[first + AT_ONCE + step] * stride];
-                }
-#pragma unroll
-                for (int step = 0; step < AT_ONCE; step++)  // what lies behind the last entry adds 0
-                    histograms.add(group * N_CODES + code[step] * LANES + lane, staged_low[first + step],
-                                   staged_high[first + step]);
-#pragma unroll
-                for (int step = 0; step < AT_ONCE; step++) code[step] = next[step];
+            for (int first = 0; first < LANES; first += 2 * AT_ONCE) {
+                load_codes(of_feature, staged_rows + first + AT_ONCE, stride, odd);
+                add_codes(histograms, place, staged + first, even);
+                if (first + 2 * AT_ONCE < LANES)
+                    load_codes(of_feature, staged_rows + first + 2 * AT_ONCE, stride, even);
+                add_codes(histograms, place, staged + first + AT_ONCE, odd);
             }
         }
-        if (row_of_rest >= rows_at_once) continue;
-        for (int first = row_of_rest; first < n_entries; first += REST_AT_ONCE * rows_at_once) {
-            u32 code[REST_AT_ONCE];
+        if (row_of_rest == LANES) continue;
+        u32 of_rest[REST_AT_ONCE] = {};
+        load_rest(row_of_rest, of_rest);
+#pragma unroll 1
+        for (int first = row_of_rest; first < LANES; first += REST_AT_ONCE * rows_at_once) {
+            u32 after[REST_AT_ONCE] = {};
+            load_rest(first + REST_AT_ONCE * rows_at_once, after);
+            add_rest(first, of_rest);
 #pragma unroll
-            for (int step = 0; step < REST_AT_ONCE; step++) {
-                int index = first + step * rows_at_once;
-                code[step] = index < n_entries ? codes_of_rest[(u64)staged_rows[index] * stride] : 0;
-            }
-#pragma unroll
-            for (int step = 0; step < REST_AT_ONCE; step++) {
-                int index = first + step * rows_at_once;
-                if (index < n_entries)
-                    histograms.add(place_of_rest + code[step] * n_rest, staged_low[index], staged_high[index]);
-            }
+            for (int step = 0; step < REST_AT_ONCE; step++) of_rest[step] = after[step];
         }
     }
 }
 
-__device__ void read_column(const Histograms& histograms, int feature, Column& column) {
+__device__ void read_column(Histograms histograms, int feature, Column& column) {
     column.is_counted = false;
     for (int step = 0; step < CODES_PER_LANE; step++) {
-        column.sums[step] = histograms.sum(feature, lane_of_thread() * CODES_PER_LANE + step);
+        int place = histograms.place(feature, lane_of_thread() * CODES_PER_LANE + step);
+        column.sums[step] = (i64)histograms.sum_at(place);
         column.counts[step] = 0;
     }
     column.add_up();
 }
 
-__device__ Found split_by(const Launch& launch, const Arrays& a, const Shared& shared, const Node& node, int feature,
-                          const Column& column) {
+__device__ Found split_by(const Node& node, int feature, const Column& column) {
     double draw = uniform(node.path, (u64)(feature + launch.n_features));
     Found found = split_feature(column, a.n_bins[feature], a.thresholds + a.offsets[feature], node.packed_sum,
                                 node.n_rows, shared.rules, draw);
@@ -359,7 +381,7 @@ __device__ __forceinline__ Found read_found(const Found* found) {
 }
 
 // The candidate of greatest gain, the first of equal ones, in shared.chosen; NO_SPLIT if none has a split.
-__device__ void choose_candidate(const Found* found, Shared& shared) {
+__device__ void choose_candidate(const Found* found) {
     if (warp_of_thread() == 0) {
         double gain = 0.0;
         int best = NO_SPLIT;
@@ -385,7 +407,7 @@ __device__ void choose_candidate(const Found* found, Shared& shared) {
 }
 
 // Store the split that was chosen in its node; one thread does this.
-__device__ void store_split(const Arrays& a, const Shared& shared, const Found* found, int number) {
+__device__ void store_split(const Found* found, int number) {
     if (shared.chosen == NO_SPLIT) return;
     Node& node = a.nodes[number];
     Found best = read_found(found + shared.chosen);
@@ -402,8 +424,68 @@ __device__ __forceinline__ int child_of(int value, const Node& node) {
     return node.side == GO_LEFT ? 0 : node.side == OWN_CHILD ? 2 : 1;
 }
 
-__device__ void add_child(const Launch& launch, const Arrays& a, const Node& node, int number, int which, u32 begin,
-                          u32 end, u64 packed_sum, i64 n_rows) {
+#define CHUNK 4  // of 32 entries: what a warp reads before it uses any of it, since reading takes long
+
+// Move entries of a node to the other buffer: left ones from the front, those of missing values from the back if they
+// have a child of their own. Right ones lie before them: from the back, or from `right` on where the left ones were
+// counted. A warp begins at the entry `first`; `counters` count the entries of each child.
+__device__ __forceinline__ void move_entries(const Node& node, u32* counters, u32 right, i64 first, i64 step_of_all) {
+    const u8* column = a.columns + node.feature * launch.n_rows;
+    i64 from = node.buffer * launch.n_rows, to = (1 - node.buffer) * launch.n_rows;
+    bool has_own = node.side == OWN_CHILD;
+    u32 lower = (1u << lane_of_thread()) - 1;
+    u64 left_sum = 0, left_rows = 0, missing_sum = 0, missing_rows = 0;
+    for (i64 base = first; base < node.end; base += step_of_all) {
+        u32 row[CHUNK], ranks[3] = {};
+        i64 packed[CHUNK];
+        int which[CHUNK];
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            i64 entry = base + step * LANES + lane_of_thread();
+            row[step] = entry < node.end ? __ldcg(a.rows + from + entry) : 0;
+            packed[step] = entry < node.end ? __ldcg(a.packed + from + entry) : 0;
+            which[step] = entry < node.end ? 0 : -1;
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++)
+            if (which[step] == 0) which[step] = child_of(column[row[step]], node);
+        for (int child = 0; child < 2 + has_own; child++) {
+            u32 n_those = 0;
+#pragma unroll
+            for (int step = 0; step < CHUNK; step++) n_those += __popc(__ballot_sync(ALL_LANES, which[step] == child));
+            u32 start = 0;
+            if (lane_of_thread() == 0 && n_those > 0) start = atomicAdd(counters + child, n_those);
+            ranks[child] = __shfl_sync(ALL_LANES, start, 0);
+        }
+#pragma unroll
+        for (int step = 0; step < CHUNK; step++) {
+            u32 place = 0;
+            for (int child = 0; child < 2 + has_own; child++) {
+                u32 those = __ballot_sync(ALL_LANES, which[step] == child);
+                u32 rank = ranks[child] + __popc(those & lower);
+                if (which[step] == child)
+                    place = child == 0 ? node.begin + rank : child == 1 && has_own ? right + rank : node.end - 1 - rank;
+                ranks[child] += __popc(those);
+            }
+            if (which[step] < 0) continue;
+            a.rows[to + place] = row[step];
+            a.packed[to + place] = packed[step];
+            u64 n_rows = launch.has_weights && which[step] != 1 ? count_of(row[step]) : 0;
+            left_sum += which[step] == 0 ? (u64)packed[step] : 0;
+            left_rows += which[step] == 0 ? n_rows : 0;
+            missing_sum += which[step] == 2 ? (u64)packed[step] : 0;
+            missing_rows += which[step] == 2 ? n_rows : 0;
+        }
+        __syncwarp();
+    }
+    __syncwarp();
+    add_to_block(shared.sums, left_sum);
+    add_to_block(shared.sums + 1, left_rows);
+    add_to_block(shared.sums + 2, missing_sum);
+    add_to_block(shared.sums + 3, missing_rows);
+}
+
+__device__ void add_child(const Node& node, int number, int which, u32 begin, u32 end, u64 packed_sum, i64 n_rows) {
     Node child = {};
     bool is_countable = node.position >= 0 && node.position < ((i64)1 << 61) && which < 2;
     child.packed_sum = (i64)packed_sum;
@@ -419,7 +501,7 @@ __device__ void add_child(const Launch& launch, const Arrays& a, const Node& nod
 }
 
 // Make leaves of the children of a node, whose rows are partitioned; one thread does this.
-__device__ void add_children(const Launch& launch, const Arrays& a, Shared& shared, int number) {
+__device__ void add_children(int number) {
     Node& node = a.nodes[number];
     const u64* sums = shared.sums;  // of the left child and of missing values: packed targets, rows
     int left = shared.n_nodes;
@@ -428,12 +510,12 @@ __device__ void add_children(const Launch& launch, const Arrays& a, Shared& shar
     i64 left_rows = launch.has_weights ? (i64)sums[1] : weight_part((i64)sums[0], shared.rules);
     i64 missing_rows = launch.has_weights ? (i64)sums[3] : weight_part((i64)sums[2], shared.rules);
     i64 right_rows = node.n_rows - left_rows - missing_rows;
-    add_child(launch, a, node, left, 0, node.begin, middle, sums[0], left_rows);
-    add_child(launch, a, node, left + 1, 1, middle, absent, right_sum, right_rows);
+    add_child(node, left, 0, node.begin, middle, sums[0], left_rows);
+    add_child(node, left + 1, 1, middle, absent, right_sum, right_rows);
     node.left = left;
     shared.n_nodes = left + 2;
     if (node.side == OWN_CHILD) {
-        add_child(launch, a, node, left + 2, 2, absent, node.end, sums[2], missing_rows);
+        add_child(node, left + 2, 2, absent, node.end, sums[2], missing_rows);
         node.missing = left + 2;
         shared.n_nodes = left + 3;
     } else {

@@ -20,7 +20,6 @@
 #define OF_ENTRIES 1
 #define OF_SPLITS 2
 #define LEAST_SLICE 2048  // entries of a node, so that it is worth a block's histograms
-#define CHUNK 4           // of 32 entries, for which a warp takes places at once
 
 struct Tally {
     u64 sums[4];
@@ -48,8 +47,11 @@ struct Progress {
     int slots[2];
 };
 
+__shared__ Meeting meeting;
+__shared__ Progress progress;
+
 // Wait for all blocks.
-__device__ void meet(const Meeting& meeting, Progress& progress) {
+__device__ void meet() {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
@@ -65,11 +67,11 @@ __device__ __forceinline__ i64 grid_thread() { return (i64)blockIdx.x * THREADS 
 __device__ __forceinline__ i64 grid_threads() { return (i64)gridDim.x * THREADS; }
 
 // Add what the block has summed up in `shared` to the tally of all blocks, meet, and read the sums of all.
-__device__ void merge(const Meeting& meeting, Progress& progress, Shared& shared, int which) {
+__device__ void merge(int which) {
     Tally& tally = meeting.tallies[which];
     __syncthreads();
     if (threadIdx.x < 4 && shared.sums[threadIdx.x] != 0) atomicAdd(tally.sums + threadIdx.x, shared.sums[threadIdx.x]);
-    meet(meeting, progress);
+    meet();
     if (threadIdx.x < 4) {
         shared.sums[threadIdx.x] = __ldcg(tally.sums + threadIdx.x);
         shared.counters[threadIdx.x] = __ldcg(tally.counters + threadIdx.x);
@@ -77,7 +79,7 @@ __device__ void merge(const Meeting& meeting, Progress& progress, Shared& shared
     __syncthreads();
 }
 
-__device__ void clear_sums(Shared& shared) {
+__device__ void clear_sums() {
     __syncthreads();
     if (threadIdx.x < 4) {
         shared.sums[threadIdx.x] = 0;
@@ -87,8 +89,7 @@ __device__ void clear_sums(Shared& shared) {
 }
 
 // The bag; the counts of the units are 0 at the start.
-__device__ void draw_together(const Launch& launch, const Arrays& a, u64 stream, const double* cumulative,
-                              const i64* guide) {
+__device__ void draw_together(u64 stream, const double* cumulative, const i64* guide) {
     i64 last = launch.n_units - 1;
     double total = launch.bag_kind == BY_WEIGHT ? cumulative[last] : 0.0;
     for (i64 draw = grid_thread(); draw < launch.n_draws; draw += grid_threads()) {
@@ -104,12 +105,11 @@ __device__ void draw_together(const Launch& launch, const Arrays& a, u64 stream,
 }
 
 // The entries of all rows of the bag, and the root that owns them.
-__device__ __noinline__ void plant_together(const Launch& launch, const Arrays& a, const Meeting& meeting,
-                                            Progress& progress, Shared& shared, u64 stream, i64* sizes) {
-    clear_sums(shared);
+__device__ __noinline__ void plant_together(u64 stream, i64* sizes) {
+    clear_sums();
     u64 n_rows = 0, weight = 0, size = 0, n_draws = 0;
     for (i64 row = grid_thread(); row < launch.n_rows; row += grid_threads()) {
-        i64 count = count_of(launch, a, (u32)row);
+        i64 count = count_of((u32)row);
         if (count == 0) continue;
         i64 target = a.targets[row];
         n_rows += 1;
@@ -122,21 +122,21 @@ __device__ __noinline__ void plant_together(const Launch& launch, const Arrays& 
     add_to_block(shared.sums + 1, weight);
     add_to_block(shared.sums + 2, size);
     add_to_block(shared.sums + 3, n_draws);
-    merge(meeting, progress, shared, OF_SIZES);
+    merge(OF_SIZES);
     n_draws = shared.sums[3];
     if (threadIdx.x == 0) {
-        choose_units(launch, shared, (i64)shared.sums[0], shared.sums[1], shared.sums[2]);
+        choose_units((i64)shared.sums[0], shared.sums[1], shared.sums[2]);
         if (blockIdx.x == 0)
             for (int index = 0; index < 4; index++) sizes[index] = (i64)shared.sums[index];
     }
-    clear_sums(shared);
+    clear_sums();
     int bits = shared.rules.bits, drop = shared.drop, drop_weight = shared.drop_weight;
     i64 half = ((i64)1 << drop) >> 1, half_weight = ((i64)1 << drop_weight) >> 1;
     u64 total = 0;
     i64 first = (i64)blockIdx.x * THREADS + warp_of_thread() * LANES;
     for (i64 base = first; base < launch.n_rows; base += grid_threads()) {
         i64 row = base + lane_of_thread();
-        i64 count = row < launch.n_rows ? count_of(launch, a, (u32)row) : 0;
+        i64 count = row < launch.n_rows ? count_of((u32)row) : 0;
         u32 place = (u32)row;
         if (launch.bag_kind != ALL_ROWS) {
             u32 is_drawn = __ballot_sync(ALL_LANES, count > 0), start = 0;
@@ -153,7 +153,7 @@ __device__ __noinline__ void plant_together(const Launch& launch, const Arrays& 
     }
     __syncwarp();
     add_to_block(shared.sums, total);
-    merge(meeting, progress, shared, OF_ENTRIES);
+    merge(OF_ENTRIES);
     if (threadIdx.x == 0) {
         i64 sum = (i64)shared.sums[0];
         Node root = {};
@@ -170,29 +170,31 @@ __device__ __noinline__ void plant_together(const Launch& launch, const Arrays& 
     __syncthreads();
 }
 
-// Histograms of a node in its slot: a block adds some of the entries for some of the features.
-__device__ __noinline__ void fill_slot(const Launch& launch, const Arrays& a, const Meeting& meeting,
-                                       const Shared& shared, const Node& node, int slot) {
-    u32* staged = dynamic_shared + 2 * N_CODES * launch.tile;
-    int n_tiles = (shared.n_candidates + launch.tile - 1) / launch.tile;
-    i64 n_entries = node.end - node.begin;
-    i64 n_slices = gridDim.x / n_tiles, most = (n_entries + LEAST_SLICE - 1) / LEAST_SLICE;
+// Histograms of a node in its slot: a block adds some of the entries for a tile of the features. The last tile may have
+// fewer: as many entries as fill a warp are added at once, so that it needs fewer blocks.
+__device__ __noinline__ void fill_slot(const Node& node, int slot) {
+    int n_whole = shared.n_candidates / launch.tile, n_rest = shared.n_candidates % launch.tile;
+    i64 at_once = n_rest > 0 && n_rest < LANES ? LANES / n_rest : 1;
+    i64 n_entries = node.end - node.begin, most = (n_entries + LEAST_SLICE - 1) / LEAST_SLICE;
+    i64 n_slices = gridDim.x * at_once / (n_whole * at_once + (n_rest > 0));
     if (n_slices > most) n_slices = most;
     if (n_slices < 1) n_slices = 1;
-    for (i64 item = blockIdx.x; item < n_tiles * n_slices; item += gridDim.x) {
-        int first = (int)(item % n_tiles) * launch.tile;
-        i64 slice = item / n_tiles;
-        int n_features = shared.n_candidates - first < launch.tile ? shared.n_candidates - first : launch.tile;
+    i64 n_of_whole = n_whole * n_slices, n_of_rest = n_rest > 0 ? (n_slices + at_once - 1) / at_once : 0;
+    for (i64 item = blockIdx.x; item < n_of_whole + n_of_rest; item += gridDim.x) {
+        bool is_rest = item >= n_of_whole;
+        int first = (is_rest ? n_whole : (int)(item % n_whole)) * launch.tile;
+        int n_features = is_rest ? n_rest : launch.tile;
+        i64 slice = is_rest ? item - n_of_whole : item / n_whole, n_of_tile = is_rest ? n_of_rest : n_slices;
         Histograms histograms(n_features);
         histograms.clear();
         __syncthreads();
-        Span span = {node.buffer, node.begin + n_entries * slice / n_slices,
-                     node.begin + n_entries * (slice + 1) / n_slices};
-        add_entries(launch, a, histograms, span, a.features + first, staged);
+        Span span = {node.buffer, node.begin + (u32)(n_entries * slice / n_of_tile),
+                     node.begin + (u32)(n_entries * (slice + 1) / n_of_tile)};
+        add_entries(histograms, span, a.features + first);
         __syncthreads();
         u64* sums = meeting.pool + slot * meeting.slot_size + (i64)first * N_CODES;
         for (int place = threadIdx.x; place < histograms.size(); place += THREADS) {
-            u64 sum = (u64)histograms.high[place] << 32 | histograms.low[place];
+            u64 sum = histograms.sum_at(place);
             if (sum != 0) atomicAdd(sums + place, sum);
         }
         __syncthreads();
@@ -200,56 +202,51 @@ __device__ __noinline__ void fill_slot(const Launch& launch, const Arrays& a, co
 }
 
 // The place of the sum of a candidate's code in a slot.
-__device__ __forceinline__ i64 place_in_slot(const Launch& launch, const Shared& shared, int candidate, int code) {
+__device__ __forceinline__ i64 place_in_slot(int candidate, int code) {
     int first = candidate / launch.tile * launch.tile;
     int n_features = shared.n_candidates - first < launch.tile ? shared.n_candidates - first : launch.tile;
     Histograms histograms(n_features);
     return (i64)first * N_CODES + histograms.place(candidate - first, code);
 }
 
-__device__ void read_slot(const Launch& launch, const Meeting& meeting, const Shared& shared, int slot, int candidate,
-                          Column& column) {
+__device__ void read_slot(int slot, int candidate, Column& column) {
     const u64* sums = meeting.pool + slot * meeting.slot_size;
     column.is_counted = false;
     for (int step = 0; step < CODES_PER_LANE; step++) {
-        i64 place = place_in_slot(launch, shared, candidate, lane_of_thread() * CODES_PER_LANE + step);
+        i64 place = place_in_slot(candidate, lane_of_thread() * CODES_PER_LANE + step);
         column.sums[step] = (i64)__ldcg(sums + place);
         column.counts[step] = 0;
     }
 }
 
 // Turn the histogram of the parent in a larger child's slot into the child's.
-__device__ void subtract(const Launch& launch, const Meeting& meeting, const Shared& shared, int slot, int candidate,
-                         const Column& smaller, Column& column) {
+__device__ void subtract(int slot, int candidate, const Column& smaller, Column& column) {
     u64* sums = meeting.pool + slot * meeting.slot_size;
     for (int step = 0; step < CODES_PER_LANE; step++) {
-        i64 place = place_in_slot(launch, shared, candidate, lane_of_thread() * CODES_PER_LANE + step);
+        i64 place = place_in_slot(candidate, lane_of_thread() * CODES_PER_LANE + step);
         column.sums[step] = (i64)__ldcg(sums + place) - smaller.sums[step];
         sums[place] = (u64)column.sums[step];
     }
 }
 
 // The splits of each candidate of a node and of its larger sibling, if there is one; each warp does one.
-__device__ __noinline__ void search_slots(const Launch& launch, const Arrays& a, const Meeting& meeting,
-                                          const Shared& shared, const Progress& progress, int number, int sibling) {
+__device__ __noinline__ void search_slots(int number, int sibling) {
     int n_items = shared.n_candidates * (sibling == NO_NODE ? 1 : 2);
     for (i64 item = (i64)warp_of_thread() * gridDim.x + blockIdx.x; item < n_items; item += (i64)gridDim.x * WARPS) {
         int candidate = (int)(item % shared.n_candidates), which = (int)(item / shared.n_candidates);
         Column column;
-        read_slot(launch, meeting, shared, progress.slots[0], candidate, column);
-        if (which == 1) subtract(launch, meeting, shared, progress.slots[1], candidate, column, column);
+        read_slot(progress.slots[0], candidate, column);
+        if (which == 1) subtract(progress.slots[1], candidate, column, column);
         column.add_up();
         const Node& node = a.nodes[which == 0 ? number : sibling];
-        Found found = split_by(launch, a, shared, node, a.features[candidate], column);
+        Found found = split_by(node, a.features[candidate], column);
         if (lane_of_thread() == 0) a.found[which * launch.n_features + candidate] = found;
     }
 }
 
 // Count the rows of the nodes whose best candidate is not counted, by the bins of this candidate, and find its best
 // split with min_leaf. `numbers` are nodes, of which those without a slot to count are NO_NODE.
-__device__ __noinline__ void count_together(const Launch& launch, const Arrays& a, const Meeting& meeting,
-                                            Progress& progress, const Shared& shared, const int* numbers,
-                                            const int* chosen) {
+__device__ __noinline__ void count_together(const int* numbers, const int* chosen) {
     u32* all_counts = meeting.row_counts + progress.round % 3 * 2 * N_CODES;
     u32* counts = dynamic_shared;
     for (int which = 0; which < 2; which++) {
@@ -262,7 +259,7 @@ __device__ __noinline__ void count_together(const Launch& launch, const Arrays& 
         __syncthreads();
         for (i64 entry = node.begin + grid_thread(); entry < node.end; entry += grid_threads()) {
             u32 row = __ldcg(rows + entry);
-            atomicAdd(counts + codes[row], (u32)count_of(launch, a, row));
+            atomicAdd(counts + codes[row], (u32)count_of(row));
         }
         __syncthreads();
         for (int code = threadIdx.x; code < N_CODES; code += THREADS)
@@ -272,16 +269,16 @@ __device__ __noinline__ void count_together(const Launch& launch, const Arrays& 
     u32* next_counts = meeting.row_counts + (progress.round + 1) % 3 * 2 * N_CODES;
     if (blockIdx.x == 0)
         for (int code = threadIdx.x; code < 2 * N_CODES; code += THREADS) next_counts[code] = 0;
-    meet(meeting, progress);
+    meet();
     if (warp_of_thread() < 2 && numbers[warp_of_thread()] != NO_NODE) {
         int which = warp_of_thread(), candidate = chosen[which];
         Column column;
-        read_slot(launch, meeting, shared, progress.slots[which], candidate, column);
+        read_slot(progress.slots[which], candidate, column);
         column.is_counted = true;
         for (int step = 0; step < CODES_PER_LANE; step++)
             column.counts[step] = __ldcg(all_counts + which * N_CODES + lane_of_thread() * CODES_PER_LANE + step);
         column.add_up();
-        Found found = split_by(launch, a, shared, a.nodes[numbers[which]], a.features[candidate], column);
+        Found found = split_by(a.nodes[numbers[which]], a.features[candidate], column);
         if (lane_of_thread() == 0) a.found[which * launch.n_features + candidate] = found;  // as all blocks do
     }
     if (threadIdx.x == 0) progress.round++;
@@ -290,44 +287,42 @@ __device__ __noinline__ void count_together(const Launch& launch, const Arrays& 
 
 // Search a node, and its larger sibling if there is one; the slots are in `progress`. The node may be there for its
 // sibling only.
-__device__ void search_together(const Launch& launch, const Arrays& a, const Meeting& meeting, Progress& progress,
-                                Shared& shared, int number, int sibling, bool is_searched) {
-    choose_features(launch, a, shared, a.nodes[number]);
-    fill_slot(launch, a, meeting, shared, a.nodes[number], progress.slots[0]);
-    meet(meeting, progress);
-    search_slots(launch, a, meeting, shared, progress, number, sibling);
-    meet(meeting, progress);
+__device__ void search_together(int number, int sibling, bool is_searched) {
+    choose_features(a.nodes[number]);
+    fill_slot(a.nodes[number], progress.slots[0]);
+    meet();
+    search_slots(number, sibling);
+    meet();
     int searched[2] = {is_searched ? number : NO_NODE, sibling}, chosen[2] = {NO_SPLIT, NO_SPLIT};
     while (true) {
         int uncounted[2] = {NO_NODE, NO_NODE};
         for (int which = 0; which < 2; which++) {
             if (searched[which] == NO_NODE) continue;
             const Found* found = a.found + which * launch.n_features;
-            choose_candidate(found, shared);
+            choose_candidate(found);
             chosen[which] = shared.chosen;
             if (launch.has_weights && chosen[which] != NO_SPLIT && !read_found(found + chosen[which]).is_counted)
                 uncounted[which] = searched[which];
             __syncthreads();
         }
         if (uncounted[0] == NO_NODE && uncounted[1] == NO_NODE) break;
-        count_together(launch, a, meeting, progress, shared, uncounted, chosen);
+        count_together(uncounted, chosen);
     }
     for (int which = 0; which < 2; which++) {
         if (searched[which] == NO_NODE) continue;
         __syncthreads();
         if (threadIdx.x == 0) {
             shared.chosen = chosen[which];
-            store_split(a, shared, a.found + which * launch.n_features, searched[which]);
+            store_split(a.found + which * launch.n_features, searched[which]);
         }
     }
     __syncthreads();
 }
 
 // Find the best splits of the leaves `first` to `last`, the root or the children of a node, and offer them.
-__device__ void consider_together(const Launch& launch, const Arrays& a, const Meeting& meeting, Progress& progress,
-                                  Shared& shared, int first, int last, int parent_slot) {
+__device__ void consider_together(int first, int last, int parent_slot) {
     for (int number = first; number < last; number++) {
-        bool can = can_split(launch, a, shared, a.nodes[number]);
+        bool can = can_split(a.nodes[number]);
         if (threadIdx.x == 0) progress.can_split[number - first] = can;
     }
     __syncthreads();
@@ -344,7 +339,7 @@ __device__ void consider_together(const Launch& launch, const Arrays& a, const M
         }
         __syncthreads();
         if (can_smaller || can_larger)
-            search_together(launch, a, meeting, progress, shared, smaller, can_larger ? larger : NO_NODE, can_smaller);
+            search_together(smaller, can_larger ? larger : NO_NODE, can_smaller);
     } else {
         for (int number = first; number < last; number++) {
             if (!progress.can_split[number - first]) continue;
@@ -353,23 +348,22 @@ __device__ void consider_together(const Launch& launch, const Arrays& a, const M
                 a.nodes[number].slot = progress.slots[0];
             }
             __syncthreads();
-            search_together(launch, a, meeting, progress, shared, number, NO_NODE, true);
+            search_together(number, NO_NODE, true);
         }
     }
     if (threadIdx.x == 0)
-        for (int number = first; number < last; number++) offer_leaf(a, shared, number);
+        for (int number = first; number < last; number++) offer_leaf(number);
     __syncthreads();
 }
 
 // Move the entries of a node to the other buffer, as `partition` of forest.cu.
-__device__ __noinline__ void partition_together(const Launch& launch, const Arrays& a, const Meeting& meeting,
-                                                Progress& progress, Shared& shared, int number) {
+__device__ __noinline__ void partition_together(int number) {
     const Node node = a.nodes[number];
     const u8* column = a.columns + node.feature * launch.n_rows;
     Tally& tally = meeting.tallies[OF_SPLITS + progress.n_steps];
-    i64 from = node.buffer * launch.n_rows, to = (1 - node.buffer) * launch.n_rows;
+    i64 from = node.buffer * launch.n_rows;
     bool has_own = node.side == OWN_CHILD;
-    clear_sums(shared);
+    clear_sums();
     if (has_own) {
         u32 n_left = 0;
         for (i64 entry = node.begin + grid_thread(); entry < node.end; entry += grid_threads())
@@ -377,70 +371,21 @@ __device__ __noinline__ void partition_together(const Launch& launch, const Arra
         __syncwarp();
         n_left = (u32)sum_of_warp(n_left);
         if (lane_of_thread() == 0 && n_left > 0) atomicAdd(tally.counters + 3, n_left);
-        meet(meeting, progress);
+        meet();
     }
-    u32 right = node.begin + (has_own ? __ldcg(tally.counters + 3) : 0), lower = (1u << lane_of_thread()) - 1;
-    u64 left_sum = 0, left_rows = 0, missing_sum = 0, missing_rows = 0;
+    u32 right = node.begin + (has_own ? __ldcg(tally.counters + 3) : 0);
     i64 first = node.begin + ((i64)blockIdx.x * WARPS + warp_of_thread()) * CHUNK * LANES;
-    for (i64 base = first; base < node.end; base += grid_threads() * CHUNK) {
-        u32 row[CHUNK], ranks[3] = {};
-        i64 packed[CHUNK];
-        int which[CHUNK];
-#pragma unroll
-        for (int step = 0; step < CHUNK; step++) {
-            i64 entry = base + step * LANES + lane_of_thread();
-            row[step] = entry < node.end ? __ldcg(a.rows + from + entry) : 0;
-            packed[step] = entry < node.end ? __ldcg(a.packed + from + entry) : 0;
-            which[step] = entry < node.end ? 0 : -1;
-        }
-#pragma unroll
-        for (int step = 0; step < CHUNK; step++)
-            if (which[step] == 0) which[step] = child_of(column[row[step]], node);
-        for (int child = 0; child < 2 + has_own; child++) {
-            u32 n_those = 0;
-#pragma unroll
-            for (int step = 0; step < CHUNK; step++) n_those += __popc(__ballot_sync(ALL_LANES, which[step] == child));
-            u32 start = 0;
-            if (lane_of_thread() == 0 && n_those > 0) start = atomicAdd(tally.counters + child, n_those);
-            ranks[child] = __shfl_sync(ALL_LANES, start, 0);
-        }
-#pragma unroll
-        for (int step = 0; step < CHUNK; step++) {
-            u32 place = 0;
-            for (int child = 0; child < 2 + has_own; child++) {
-                u32 those = __ballot_sync(ALL_LANES, which[step] == child);
-                u32 rank = ranks[child] + __popc(those & lower);
-                if (which[step] == child)
-                    place = child == 0 ? node.begin + rank : child == 1 && has_own ? right + rank : node.end - 1 - rank;
-                ranks[child] += __popc(those);
-            }
-            if (which[step] < 0) continue;
-            a.rows[to + place] = row[step];
-            a.packed[to + place] = packed[step];
-            u64 n_rows = launch.has_weights && which[step] != 1 ? count_of(launch, a, row[step]) : 0;
-            left_sum += which[step] == 0 ? (u64)packed[step] : 0;
-            left_rows += which[step] == 0 ? n_rows : 0;
-            missing_sum += which[step] == 2 ? (u64)packed[step] : 0;
-            missing_rows += which[step] == 2 ? n_rows : 0;
-        }
-        __syncwarp();
-    }
-    __syncwarp();
-    add_to_block(shared.sums, left_sum);
-    add_to_block(shared.sums + 1, left_rows);
-    add_to_block(shared.sums + 2, missing_sum);
-    add_to_block(shared.sums + 3, missing_rows);
-    merge(meeting, progress, shared, OF_SPLITS + progress.n_steps);
+    move_entries(node, tally.counters, right, first, grid_threads() * CHUNK);
+    merge(OF_SPLITS + progress.n_steps);
     if (threadIdx.x == 0) {
-        add_children(launch, a, shared, number);
+        add_children(number);
         progress.n_steps++;
     }
     __syncthreads();
 }
 
 // The leaf of every row of the bag, and the sums of the leaves, which the first block adds to its nodes.
-__device__ __noinline__ void mark_together(const Launch& launch, const Arrays& a, const Meeting& meeting,
-                                           Progress& progress, const Shared& shared, int* leaves, Node* nodes) {
+__device__ __noinline__ void mark_together(int* leaves, Node* nodes) {
     for (int number = 0; number < shared.n_nodes; number++) {
         const Node& node = a.nodes[number];
         if (node.left != 0) continue;
@@ -448,7 +393,7 @@ __device__ __noinline__ void mark_together(const Launch& launch, const Arrays& a
         u64 target_sum = 0, weight_sum = 0;
         for (i64 entry = node.begin + grid_thread(); entry < node.end; entry += grid_threads()) {
             u32 row = __ldcg(a.rows + from + entry);
-            i64 count = count_of(launch, a, row);
+            i64 count = count_of(row);
             target_sum += count * a.targets[row];
             weight_sum += count * (launch.has_weights ? a.weights[row] : 1);
             leaves[row] = number;
@@ -457,7 +402,7 @@ __device__ __noinline__ void mark_together(const Launch& launch, const Arrays& a
         add_to_block(meeting.leaf_sums + 2 * number, target_sum);
         add_to_block(meeting.leaf_sums + 2 * number + 1, weight_sum);
     }
-    meet(meeting, progress);
+    meet();
     if (blockIdx.x != 0) return;
     for (int number = threadIdx.x; number < shared.n_nodes; number += THREADS) {
         Node node = a.nodes[number];
@@ -475,11 +420,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_tree(
     const int* exponents, const int* allowed, const int* given, const double* costs, u32* rows, i64* packed, int* drawn,
     int* features, double* draws, Found* found, int* heap, u32* arrived, Node* nodes, i64* results, int* leaves,
     Node* own_nodes, u64* pool, Tally* tallies, u64* leaf_sums, u32* row_counts) {
-    __shared__ Shared shared;
-    __shared__ Launch launch;
-    __shared__ Arrays a;
-    __shared__ Meeting meeting;
-    __shared__ Progress progress;
     if (threadIdx.x == 0) {
         launch = *launch_of_all;
         i64 block = blockIdx.x;
@@ -494,22 +434,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) grow_tree(
     }
     __syncthreads();
     if (launch.bag_kind >= DRAWN) {
-        draw_together(launch, a, bag_streams[0], cumulative, guide);
-        meet(meeting, progress);
+        draw_together(bag_streams[0], cumulative, guide);
+        meet();
     }
-    plant_together(launch, a, meeting, progress, shared, streams[0], results + 1);
-    consider_together(launch, a, meeting, progress, shared, 0, 1, 0);
+    plant_together(streams[0], results + 1);
+    consider_together(0, 1, 0);
     while (shared.heap_size > 0 && shared.n_leaves < shared.rules.max_leaves) {
         __syncthreads();
-        if (threadIdx.x == 0) shared.chosen = take_best_leaf(a, shared);
+        if (threadIdx.x == 0) shared.chosen = take_best_leaf();
         __syncthreads();
         int chosen = shared.chosen;
-        partition_together(launch, a, meeting, progress, shared, chosen);
+        partition_together(chosen);
         if (shared.n_leaves >= shared.rules.max_leaves) break;
         int slot = a.nodes[chosen].slot;
-        consider_together(launch, a, meeting, progress, shared, a.nodes[chosen].left, shared.n_nodes, slot);
+        consider_together(a.nodes[chosen].left, shared.n_nodes, slot);
     }
     __syncthreads();
-    mark_together(launch, a, meeting, progress, shared, leaves, nodes);
+    mark_together(leaves, nodes);
     if (grid_thread() == 0) results[0] = shared.n_nodes;
 }

@@ -1,4 +1,5 @@
-// What is per row: codes in the caller's order, the leaf of rows that a tree has not seen, and sums of leaf values.
+// What is per row: codes in the caller's order, the leaf of rows that a tree has not seen, sums of leaf values, and the
+// targets of squared loss.
 // One thread adds the trees of a row in the order of their numbers, so that float64 sums have one order.
 
 #include "common.cuh"
@@ -71,4 +72,59 @@ extern "C" __global__ void plain_leaves(i64 n_rows, i64 tree, const int* leaves,
     if (row >= n_rows) return;
     int leaf = leaves[tree * n_rows + row];
     plain[row] = leaf == NOT_ROUTED ? -1 : leaf < 0 ? ~leaf : leaf;
+}
+
+// Squared loss: what the scores leave of the labels, and their whole numbers, as trees/packing.py makes them.
+
+// A number whose order is that of float64: its key, as trees/packing.py says, with the sign turned.
+__device__ __forceinline__ u64 ordered(double value) {
+    u64 bits = (u64)__double_as_longlong(value);
+    return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+// The targets, and the greatest of ~number and number of all of them, which are 0 at the start.
+extern "C" __global__ void residuals(i64 n_rows, const double* labels, const double* totals, const double* starts,
+                                     i64 n_starts, double* targets, u64* greatest) {
+    __shared__ u64 of_block[2];
+    if (threadIdx.x < 2) of_block[threadIdx.x] = 0;
+    __syncthreads();
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 low = 0, high = 0;
+    if (row < n_rows) {
+        double target = labels[row] - (totals[row] + starts[n_starts == 1 ? 0 : row]);
+        targets[row] = target;
+        high = ordered(target);
+        low = ~high;
+    }
+    __syncwarp();
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+        u64 other_low = __shfl_xor_sync(ALL_LANES, low, distance), other = __shfl_xor_sync(ALL_LANES, high, distance);
+        low = other_low > low ? other_low : low;
+        high = other > high ? other : high;
+    }
+    if (lane_of_thread() == 0) {
+        atomicMax(of_block, low);
+        atomicMax(of_block + 1, high);
+    }
+    __syncthreads();
+    if (threadIdx.x < 2) atomicMax(greatest + threadIdx.x, of_block[threadIdx.x]);
+}
+
+// The sum of the targets in whole numbers.
+extern "C" __global__ void add_whole(i64 n_rows, const double* targets, double lift, double unit, u64* sum) {
+    __shared__ u64 of_block;
+    if (threadIdx.x == 0) of_block = 0;
+    __syncthreads();
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 own = row < n_rows ? (u64)(i64)rint(targets[row] * lift * unit) : 0;
+    __syncwarp();
+    add_to_block(&of_block, own);
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(sum, of_block);
+}
+
+extern "C" __global__ void make_whole(i64 n_rows, const double* targets, double shift, double lift, double unit,
+                                      i64* whole) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < n_rows) whole[row] = (i64)rint((targets[row] - shift) * lift * unit);
 }
