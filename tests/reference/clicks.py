@@ -230,11 +230,10 @@ def judgments(lists, documents, labels, shown, slopes, offsets, prior):
                 query_of[lists[i]] = query_of[lists[j]] = first
     looks = [n * slope for n, slope in zip(shown, slopes, strict=True)]
     clicks = [n * (y - b) for n, y, b in zip(shown, labels, offsets, strict=True)]
-    mean = math.fsum(clicks) / math.fsum(looks)
     found = {}
     for document in documents:
         mine = [row for row in rows if documents[row] == document]
         n_clicks, n_looks = (math.fsum(part[row] for row in mine) for part in (clicks, looks))
-        label = max((n_clicks + prior * mean) / (n_looks + prior), 0.0)
+        label = max(n_clicks / (n_looks + prior), 0.0)
         found[document] = (query_of[lists[mine[0]]], label, n_looks)
     return found

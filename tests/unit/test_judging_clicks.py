@@ -102,9 +102,9 @@ def test_a_saved_bias_and_text_ids_will_do(tmp_path) -> None:
     assert found.labels.tolist() == [1.0, 0.0, 0.0]
 
 
-def test_a_document_that_nobody_was_shown_has_the_mean() -> None:
+def test_a_document_that_nobody_was_shown_has_no_clicks() -> None:
     log = log_of([0, 0], [1, 2], [1, 0], [1, 2], [1.0, 0.0])
-    assert rw.click_judgments(log, BIAS, prior=0.0).labels.tolist() == [1.0, 1.0]
+    assert rw.click_judgments(log, BIAS, prior=0.0).labels.tolist() == [1.0, 0.0]
 
 
 def test_ids_of_documents_of_several_queries_are_told() -> None:

@@ -180,7 +180,7 @@ def judge_command(
         option("Write here: .parquet, .csv, .arrow, or LETOR text.", "--out", "-o", metavar="FILE"),
     ],
     prior: Annotated[
-        float, option("How many looks the mean of the log counts in each label.", min=0.0)
+        float, option("Looks without a click that are added to each document's own.", min=0.0)
     ] = 1.0,
     weights: Annotated[
         bool, switch("--weights", "Give each document its looks as weight, for forests and GBRT.")

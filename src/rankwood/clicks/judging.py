@@ -2,11 +2,13 @@
 
 A document that was shown in several lists has many clicks and looks. Its label is the mean of what they say::
 
-    label = (Σ (clicks - offsets) + prior · mean) / (Σ slopes + prior)
+    label = Σ (clicks - offsets) / (Σ slopes + prior)
 
-with the slope and the offset of each position where it stood, and ``mean`` the same fraction over the whole log. One
-row per document, with all documents of a query in one list, lets a ranker compare documents that never stood in the
-same list. The label is a rate, not a grade: measures and targets take it with ``gain=linear``.
+with the slope and the offset of each position where it stood. ``prior`` looks without a click keep a single click from
+saying much; they draw towards 0, and not towards the mean of the log, because a document that few have looked at
+was put low by every ranking that was shown. One row per document, with all documents of a query in one list, lets a
+ranker compare documents that never stood in the same list. The label is a rate, not a grade: measures and targets take
+it with ``gain=linear``.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def click_judgments(
     bias
         The position bias: what ``position_bias`` gives, or the path of a saved one.
     prior
-        How many looks the mean of the log counts in each label. Documents that few have looked at are drawn to it.
+        Looks without a click that are added to each document's own, so that one click on a document that few have
+        looked at does not count for much.
     weights
         Whether each document gets its looks, relative to their mean, as its weight. Forests and ``GBRT`` are the better
         for it, ``LambdaMART`` is not.
@@ -78,11 +81,10 @@ def click_judgments(
     total = float(looks.sum())
     if total == 0.0:
         raise DataError("the log has no impressions: it has no rows, or all weights are 0.")
-    mean = float(clicks.sum()) / total
-    if mean <= 0.0:
+    if float(clicks.sum()) <= 0.0:
         raise DataError("the log has no clicks beyond what its position bias explains.")
-    estimates = np.full(first_rows.size, mean)
-    np.divide(clicks + prior * mean, looks + prior, out=estimates, where=looks + prior > 0.0)
+    estimates = np.zeros(first_rows.size)
+    np.divide(clicks, looks + prior, out=estimates, where=looks + prior > 0.0)
     query = _first_lists(log.query_of_row, of_row)[first_rows]
     order = np.argsort(query, kind="stable")  # the rows of a query lie together
     rows = first_rows[order]
