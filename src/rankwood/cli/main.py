@@ -15,6 +15,7 @@ import typer
 
 from rankwood import __version__
 from rankwood.cli import (
+    check,
     clicks,
     data,
     demo,
@@ -136,6 +137,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate.evaluate_command,
     "compare": evaluate.compare_command,
     "explain": inspect.explain_command,
+    "check": check.check_command,
     "export": models.export_command,
     "import": models.import_command,
     "cost-curve": studies.cost_curve_command,
