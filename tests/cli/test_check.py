@@ -85,7 +85,7 @@ def test_columns_as_they_lie_around(files):
     renamed.to_csv("renamed.csv", index=False)
     outcome = files("check", "renamed.csv", "--model", "m.rankwood")
     assert outcome.code == 2
-    assert "none of the model's 3 features, such as 'alpha'" in outcome.err
+    assert "none of the model's 3 features is a column, such as 'alpha'" in outcome.err
     assert files("check", "same.parquet", "--model", "m.rankwood", "--label", "grade").code == 2
 
 
@@ -171,6 +171,31 @@ def test_an_error_is_never_taken_for_drift(error, files, monkeypatch):
     outcome = files("check", "same.parquet", "--model", "m.rankwood")
     assert outcome.code == 2
     assert "error:" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("ranker", "valid", "names"),
+    [
+        (rw.GBRT(4, measure="map"), None, []),
+        (rw.GBRT(4, measure="map"), "valid", ["map"]),
+        (rw.GBRT(4, measure=["map", "p@5"]), {"late": "valid"}, ["late: map", "late: p@5"]),
+        (rw.RandomForest(2), "valid", ["ndcg@10"]),
+        (rw.BROOF(n_rounds=2, n_trees=2), "valid", ["ndcg@10"]),
+        (rw.InitializedGBRT(2, forest_trees=30, max_leaves=2), "valid", []),
+    ],
+)
+def test_inspect_shows_the_values_of_the_kept_model(ranker, valid, names, rankwood):
+    data = rw.make_ranking(60, 8, 3, seed=1)
+    held_out = rw.make_ranking(30, 8, 3, seed=2)
+    parts = {"late": held_out} if isinstance(valid, dict) else valid and held_out
+    model = ranker.fit(data, valid=parts)
+    rw.save(model, "m.rankwood")
+    shown = json.loads(rankwood("inspect", "m.rankwood", "--json").out)["validation"]
+    assert sorted(shown) == names
+    scores = model.predict(held_out)
+    for name, value in shown.items():
+        measure = name.rpartition(" ")[2]
+        assert value == pytest.approx(rw.evaluate(scores, held_out, measure)[measure].value)
 
 
 def test_inspect_shows_the_record_with_notes(files):

@@ -20,7 +20,6 @@ from rankwood.cli.options import (
     Outputs,
     Reading,
     file_option,
-    names_of,
     option,
     switch,
     with_reading_options,
@@ -137,7 +136,8 @@ def _read(
     present = tuple(name for name in known.names if name in kept)
     if not present:
         raise DataError(
-            f"{names_of(paths)} has none of the model's {len(known.names):,} features, such as '{known.names[0]}'."
+            f"{' '.join(paths)}: none of the model's {len(known.names):,} features is a column, such as "
+            f"'{known.names[0]}'."
         )
     roles = {options[role] for role in ("label", "query", "doc", *_OTHER_ROLES)} | RESERVED
     new = tuple(name for name in kept if name not in {*known.names, *roles})
@@ -191,10 +191,10 @@ def validation_figures(
     history = training.get("history")
     if isinstance(history, list):
         history = {"": {str(parameters.get("measure") or "measure"): history}}
-    if not isinstance(history, dict):
-        return {}
     n_kept = training.get("best_iteration")
-    figures = {}
+    if not isinstance(history, dict) or n_kept == 0:  # of 0 rounds there is no value
+        return {}
+    figures: dict[str, Any] = {}
     for part, by_measure in history.items():
         for measure, values in by_measure.items():
             if values:

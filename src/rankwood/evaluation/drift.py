@@ -248,12 +248,15 @@ def check_data(
     model: Any,
     data: RankingData,
     *,
+    labels: bool = True,
     psi: float = 0.2,
     missing: float = 0.05,
     outside: float = 0.05,
-    labels: bool = True,
 ) -> DataCheck:
-    """Compare data with what a fitted ranker, or the file it was loaded from, records of its training data.
+    """Compare data with what a fitted ranker records of its training data.
+
+    The record is in model files too, so a ranker that was loaded has it. ``print`` shows the findings with every
+    feature then and now; ``has_drift`` says whether there are any, and ``write_html`` draws them.
 
     Parameters
     ----------
@@ -261,14 +264,14 @@ def check_data(
         A fitted ranker. Bare models, and files of versions without a record, have nothing to compare with.
     data
         Other documents with the same features: columns are found by their names, where both have names.
+    labels
+        Whether labels are compared too; say no for documents that nobody has judged.
     psi
         The largest population stability index that is no finding. By custom, below 0.1 is stable, and above 0.25 is
         another distribution.
     missing, outside
         How much the share of missing values may change, and the share of values beyond the training data's outermost
         bins may grow.
-    labels
-        Whether labels are compared too; say no for documents that nobody has judged.
 
     Examples
     --------

@@ -12,6 +12,7 @@ the quantiles are not known. ``rankwood.check_data`` compares other data with th
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import json
 import math
@@ -34,7 +35,7 @@ MOST_FEATURES = (
     10_000  # beyond, statistics would not fit into the 16 MiB of a model file's document
 )
 _INTERVALS = 10  # the usual number for the population stability index
-_SAMPLE = 10_000  # rows of those that are not binned
+_SAMPLE = 5_000  # rows of those that are not binned
 _DIGITS = 6  # significant digits of means and quantiles
 
 
@@ -103,14 +104,13 @@ class Spread:
     def _of(cls, cuts: Array, counts: Rows, values: Floats | None, missing: int) -> Spread:
         sums = np.cumsum(counts)
         total = int(sums[-1])
-        chosen = _intervals(sums)
-        ends = [*chosen, counts.size - 1]
-        by_interval = np.diff(sums[ends], prepend=0).tolist()
+        chosen = _intervals(sums.tolist())
+        by_interval = np.diff(sums[[*chosen, counts.size - 1]], prepend=0).tolist()
         mean = quantiles = None
         if values is not None and total:
             mean = _rounded(math.fsum((values * counts).tolist()) / total)
-            at = [int((sums < share * total).sum()) for share in QUANTILES]
-            quantiles = tuple(_rounded(float(values[index])) for index in at)
+            at = np.searchsorted(sums, np.multiply(QUANTILES, total))
+            quantiles = tuple(map(_rounded, values[at].tolist()))
         return cls(
             missing,
             tuple(_exact(cuts[index]) for index in chosen),
@@ -206,21 +206,21 @@ def _digest(data: RankingData, bins: Bins, counts: Rows, lengths: Rows | None) -
     return digest.hexdigest()
 
 
-def _intervals(sums: Rows) -> list[int]:
+def _intervals(sums: Sequence[int]) -> list[int]:
     """The bins after which an interval ends, so that the intervals have as equal numbers of rows as the bins allow."""
-    last = sums.size - 1
+    last = len(sums) - 1
     if last < _INTERVALS:
         return list(range(last))
-    total = int(sums[-1])
+    total = sums[-1]
     chosen: list[int] = []
     filled = 0
     while len(chosen) < _INTERVALS - 1:
         share = -(-(total - filled) // (_INTERVALS - len(chosen)))  # of what is left, rounded up
-        index = int(np.searchsorted(sums, filled + max(1, share)))
+        index = bisect.bisect_left(sums, filled + max(1, share))
         if index >= last:
             break
         chosen.append(index)
-        filled = int(sums[index])
+        filled = sums[index]
     return chosen
 
 
