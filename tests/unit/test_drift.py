@@ -107,6 +107,16 @@ def test_values_that_went_missing_altogether(model):
     assert found.shifts[2].now.median is None
 
 
+def test_a_bin_of_many_values_is_no_tail(model):
+    far = documents(2, clicks=lambda x, rng: np.where(rng.random(x.size) < 0.15, 50.0, x))
+    found = rw.check_data(model, far)
+    finding = next(each for each in found.findings if each.kind == "range")
+    assert "'clicks':" in finding.message
+    assert "of the values are above " in finding.message
+    assert "up to" not in finding.message  # about half of the values are 0
+    assert finding.now == pytest.approx((far.features[:, 1] == 50.0).mean(), abs=0.002)
+
+
 def test_columns_are_found_by_their_names(model):
     data = documents(2)
     order = [3, 0, 1]

@@ -103,15 +103,23 @@ class Shift:
     limit: float | None
 
     @property
-    def outside(self) -> tuple[float, float]:
-        """The share of the values that are beyond the lowest or the highest cut of the training data, then and now.
+    def tails(self) -> dict[str, str]:
+        """The outermost bins of the training data in words, by the field of ``Spread`` that has their rows.
 
-        A bin that held more than ``_LARGEST_TAIL`` of the training data, such as that of 0, is no tail of them.
+        One that held more than ``_LARGEST_TAIL`` of the training data, such as that of 0, is none.
         """
+        words = {
+            "below": f"up to {_short(self.then.low)}",
+            "above": f"above {_short(self.then.high)}",
+        }
         most = _LARGEST_TAIL * self.then.present
-        sides = [side for side in ("below", "above") if getattr(self.then, side) <= most]
+        return {side: text for side, text in words.items() if getattr(self.then, side) <= most}
+
+    @property
+    def outside(self) -> tuple[float, float]:
+        """The share of the values that are in the tails of the training data, then and now."""
         shares = [
-            sum(getattr(each, side) for side in sides) / max(1, each.present)
+            sum(getattr(each, side) for side in self.tails) / max(1, each.present)
             for each in (self.then, self.now)
         ]
         return shares[0], shares[1]
@@ -403,8 +411,8 @@ class _Judge:
         outside = shift.outside
         if outside[1] > outside[0] and self._differ(outside, self.limits.outside, present):
             text = (
-                f"{name}: {outside[1]:.1%} of the values are up to {_short(then.low)} or above {_short(then.high)}; "
-                f"{outside[0]:.1%} were."
+                f"{name}: {outside[1]:.1%} of the values are {' or '.join(shift.tails.values())}; {outside[0]:.1%} "
+                "were."
             )
             yield Finding(RANGE, shift.name, *outside, self.limits.outside, text)
         if shift.limit is not None and shift.psi > shift.limit:
@@ -444,7 +452,7 @@ def _row_of(shift: Shift) -> dict[str, str]:
     return {
         "feature": shift.name,
         "index": f"{shift.psi:.3f}",
-        "limit": _short(shift.limit),
+        "limit": "–" if shift.limit is None else f"{shift.limit:.3f}",
         "missing then": f"{shift.then.missing_share:.1%}",
         "missing now": f"{shift.now.missing_share:.1%}",
         "outside then": f"{outside[0]:.1%}",
