@@ -193,6 +193,9 @@ def test_what_cannot_be_compared_is_refused(model, tmp_path):
         column.pop()
     with pytest.raises(ModelError, match="damaged"):
         rw.check_data(narrow, data)
+    narrow.training_ = {**model.training_, "queries": "many"}
+    with pytest.raises(ModelError, match="damaged"):
+        rw.check_data(narrow, data)
 
 
 def test_a_check_is_shown_as_text_csv_json_and_a_page(model, tmp_path):

@@ -1,6 +1,7 @@
 """``rankwood``: the table of commands, and the console script that runs one of them.
 
-Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted by Ctrl-C.
+Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted by Ctrl-C. Of ``check``, 1 says
+that the data have changed.
 """
 
 from __future__ import annotations

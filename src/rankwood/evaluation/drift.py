@@ -328,7 +328,7 @@ def check_data(
         tuple(shifts),
         tuple(judgments),
         new_columns,
-        (int(training.get("rows", 0)), data.n_documents),
+        (training["rows"], data.n_documents),
         (then_queries, now_queries),
         limits,
     )
@@ -344,6 +344,9 @@ def _record_of(model: Any) -> tuple[dict[str, Any], dict[str, list[Spread]]]:
         )
     statistics = statistics_in(training)
     if statistics is not None:
+        rows, queries = training.get("rows"), training.get("queries")
+        if type(rows) is not int or (queries is not None and type(queries) is not int):
+            raise ModelError("its record of the training data is damaged.")
         return training, statistics
     if DIGEST in training:
         raise ModelError(
