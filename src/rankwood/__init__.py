@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rankwood.data.synthetic import make_ranking, make_transfer
     from rankwood.data.tables import from_frame, read_table, write_table
     from rankwood.evaluation.compare import compare
+    from rankwood.evaluation.drift import check_data
     from rankwood.evaluation.evaluate import evaluate
     from rankwood.evaluation.explain import explain, importance
     from rankwood.evaluation.plots import plot_history
@@ -107,6 +108,7 @@ _MODULE_OF = {
     "bin": "rankwood.binning.binned:bin_data",
     "bin_files": "rankwood.training.bin_files",
     "bundle_run": "rankwood.experiments.finished",
+    "check_data": "rankwood.evaluation.drift",
     "click_judgments": "rankwood.clicks.judging",
     "common_features": "rankwood.prepare.transfer",
     "compare": "rankwood.evaluation.compare",
@@ -192,6 +194,7 @@ __all__ = [
     "bin",
     "bin_files",
     "bundle_run",
+    "check_data",
     "click_judgments",
     "common_features",
     "compare",

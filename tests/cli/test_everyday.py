@@ -100,6 +100,7 @@ READS = {
     "evaluate --trained-on": "evaluate m.rankwood clean.parquet {--trained-on} --bootstrap 10",
     "compare": "compare m.rankwood m2.rankwood {--data} --resamples 10",
     "explain": "explain m.rankwood {}",
+    "check": "check {} --model m.rankwood",
     "explain --background": "explain m.rankwood clean.parquet {--background}",
     "export": "export m.rankwood out.model --to json {--verify}",
     "clicks simulate": "clicks simulate {} --ranking m.rankwood --sessions 20 --out log.parquet",
@@ -159,7 +160,7 @@ def test_every_command_reads_several_files(models, command):
     one_by_one, folder = called(given), called(["days"])
     assert one_by_one.code == 0, one_by_one.err
     assert folder.code == 0, folder.err
-    if command in ("score", "evaluate", "explain", "cost-curve", "best-sizes", "front"):
+    if command in ("score", "evaluate", "explain", "check", "cost-curve", "best-sizes", "front"):
         assert folder.out == one_by_one.out
 
 

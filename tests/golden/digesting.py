@@ -8,9 +8,13 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from rankwood.models.format import read_model, write_model
+from rankwood.training.record import DIGEST, STATISTICS
 
 ROUNDED_TO = 10  # significant digits, of what depends on the processor in the last bits
 _LEAST = 1e-12  # what is smaller is 0 where values are rounded: what is left of a difference has no digits to keep
@@ -25,6 +29,17 @@ def digest_of(value: Any, digits: int | None = None) -> str:
     for part in _parts(value, digits):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
+
+
+def without_record(path: Path) -> bytes:
+    """The bytes of a model file without what it says of the content of its training data."""
+    stored = read_model(path)
+    training = stored.meta.get("training") or {}
+    for name in (DIGEST, STATISTICS):
+        training.pop(name, None)
+    bare = path.with_name(f"{path.name}-bare")
+    write_model(bare, stored.kind, stored.meta, stored.arrays)
+    return bare.read_bytes()
 
 
 def _parts(value: Any, digits: int | None) -> Iterator[bytes]:

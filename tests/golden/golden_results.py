@@ -11,6 +11,7 @@ import pytest
 
 import rankwood as rw
 from rankwood.cli.main import main
+from tests.golden.digesting import without_record
 from tests.golden.golden_data import COSTS, part
 from tests.golden.golden_models import fitted, test_scores
 
@@ -42,7 +43,7 @@ def _quick_forest(**parameters: Any) -> rw.RandomForest:
 
 def _saved(model: Any, folder: Path) -> bytes:
     rw.save(model, folder / "model")
-    return (folder / "model").read_bytes()
+    return without_record(folder / "model")
 
 
 # Data
@@ -707,7 +708,7 @@ def _resumed(folder: Path, ranker: Any) -> list[bytes]:
     }
     for name, model in models.items():
         rw.save(model, folder / name)
-    resumed, whole = ((folder / name).read_bytes() for name in models)
+    resumed, whole = (without_record(folder / name) for name in models)
     if resumed != whole:
         raise AssertionError("a fit that was resumed ends in other bytes than one that was not.")
     return [halfway, resumed]

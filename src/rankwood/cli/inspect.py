@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwood.cli import printing
+from rankwood.cli.check import show_spreads, spreads_in, validation_figures
 from rankwood.cli.options import (
     DATA_FORMATS,
     DATA_OR_STDIN,
@@ -333,12 +334,19 @@ def _show_model(path: str, as_json: bool) -> None:
     parameters, training = meta.get("parameters") or {}, meta.get("training") or {}
     searched = None if as_json else training.pop("auto", None)
     tuned = None if as_json else training.pop("tuned", None)
+    spreads = spreads_in(training, _names(model))
+    validation = validation_figures(parameters, training)
     measures = meta.get("measures") or {}
     if as_json:
         more: dict[str, Any] = {
             "parameters": parameters,
             "training": training,
             "measures": measures,
+            "validation": validation,
+            "data": {
+                part: {name: dataclasses.asdict(each) for name, each in by_name.items()}
+                for part, by_name in spreads.items()
+            },
         }
         if kind == "linear":
             more["weights"] = {
@@ -352,9 +360,16 @@ def _show_model(path: str, as_json: bool) -> None:
     printing.heading(path)
     printing.show_facts([(name, _shown(value)) for name, value in facts.items()])
     printing.show_facts([(name, _shown(value)) for name, value in measures.items()])
-    for title, part in (("parameters", parameters), ("training", training)):
-        printing.heading(title)
-        printing.show_facts([(name, _shown(value)) for name, value in part.items()])
+    notes = training.pop("notes", {})
+    for title, part in (
+        ("parameters", parameters),
+        ("training", training),
+        ("on validation data", validation),
+        ("notes", notes),
+    ):
+        if part or title in ("parameters", "training"):
+            printing.heading(title)
+            printing.show_facts([(name, _shown(value)) for name, value in part.items()])
     if searched is not None:
         _show_trials(searched)
     if tuned is not None:
@@ -362,6 +377,8 @@ def _show_model(path: str, as_json: bool) -> None:
         chosen = {**tuned, **tuned["chosen"]}
         printing.show_facts([(k, _shown(v)) for k, v in chosen.items() if k != "chosen"])
     show_features(model)
+    leading = [name for name, _ in _shares(model)] if hasattr(model, "importance") else []
+    show_spreads(spreads, leading[:_FEATURES_SHOWN])
 
 
 def _show_trials(searched: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """``rankwood``: the table of commands, and the console script that runs one of them.
 
-Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted by Ctrl-C.
+Exit codes: 0 done, 1 the run failed, 2 the call or the input was wrong, 130 interrupted by Ctrl-C. Of ``check``, 1 says
+that the data have changed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import typer
 
 from rankwood import __version__
 from rankwood.cli import (
+    check,
     clicks,
     data,
     demo,
@@ -136,6 +138,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate.evaluate_command,
     "compare": evaluate.compare_command,
     "explain": inspect.explain_command,
+    "check": check.check_command,
     "export": models.export_command,
     "import": models.import_command,
     "cost-curve": studies.cost_curve_command,

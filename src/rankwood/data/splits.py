@@ -624,8 +624,7 @@ def same_width(parts: Sequence[RankingData], absent: str) -> list[RankingData]:
     ``absent`` determines the value of added columns, as for ``read_letor``.
     """
     width = max(part.n_features for part in parts)
-    filler = np.nan if absent == "missing" else 0.0
-    return [_widened(part, width, filler) for part in parts]
+    return [widened(part, width, absent) for part in parts]
 
 
 def _cut_fold(data: RankingData, parts: list[Rows], fold: int) -> Fold:
@@ -645,10 +644,11 @@ def _read_fold(paths: Sequence[Path], options: dict[str, Any]) -> Fold:
     return Fold(*same_width(parts, str(options.get("absent", "zero"))))
 
 
-def _widened(data: RankingData, width: int, filler: float) -> RankingData:
-    """The data with columns added on the right."""
-    if data.n_features == width:
+def widened(data: RankingData, width: int, absent: str) -> RankingData:
+    """The data with at least ``width`` columns: those on the right are absent, as ``same_width`` says."""
+    if data.n_features >= width:
         return data
+    filler = np.nan if absent == "missing" else 0.0
     features = np.full((data.n_documents, width), filler, np.float32)
     features[:, : data.n_features] = data.features
     widened = dataclasses.replace(data, features=features, feature_names=None)

@@ -301,11 +301,19 @@ class ClusterEngine(Engine):
 
     def codes_for_digest(self) -> Array:
         """Sums over the rows that tell their codes and numbers, whatever the division."""
+        return self._sum_over_rows("digest")
+
+    def code_counts(self) -> Array:
+        """How many rows have each code, by original feature."""
+        return self._sum_over_rows("code_counts")
+
+    def _sum_over_rows(self, name: str) -> Array:
+        """What this method of the holders gives for all rows: theirs are added up."""
 
         def ask_all(placement: Placement) -> list[Array]:
             if placement.kind == TREES:
-                return [placement.one(0, "digest")]
-            return placement.all("digest")
+                return [placement.one(0, name)]
+            return placement.all(name)
 
         return merged(self.surely(self.rows.any_placement, ask_all))
 

@@ -28,7 +28,7 @@ from rankwood._core import checks
 from rankwood._core.jit import kernel
 from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.binning.bins import MISSING_BIN
-from rankwood.dtypes import Array, Floats
+from rankwood.dtypes import Array, Floats, Rows
 from rankwood.engines.bags import Bags, Draws, OutOfBag
 from rankwood.losses.loss import Targets, weak_learner_targets
 from rankwood.trees.grower import Growth, Policies, Tree, grow_tree
@@ -100,6 +100,10 @@ class Engine(ABC):
         """Whether each feature has missing values."""
         return np.array([bool((column == MISSING_BIN).any()) for column in self.matrix.columns])
 
+    def code_counts(self) -> Rows:
+        """How many rows have each code, by feature: features × 256. Columns of a matrix may stand behind them."""
+        return count_codes(self.matrix.columns)
+
     def codes_for_digest(self) -> Array:
         """Numbers that tell these rows' codes from others, for the digest of a checkpoint."""
         return self.matrix.columns
@@ -140,6 +144,30 @@ class Engine(ABC):
     @abstractmethod
     def targets(self, loss: Any, scores: Scores) -> Targets:
         """What the next tree of boosting fits, at the scores so far."""
+
+
+_PAIRS = 1 << 16  # of two codes
+_PIECE = 1 << 22  # rows that are counted at a time: counting makes a copy of 8 bytes per two rows
+
+
+def count_codes(columns: Array) -> Rows:
+    """How many rows have each code, by column: columns × 256.
+
+    Two rows are counted at once, by their two codes as one number of 16 bits: half as many steps, where rows are many.
+    """
+    n_columns, n_rows = columns.shape
+    counts = np.zeros((n_columns, 256), np.int64)
+    for number, column in enumerate(columns):
+        if n_rows < _PAIRS or not column.flags.c_contiguous:
+            counts[number] = np.bincount(column, minlength=256)
+            continue
+        for first in range(0, n_rows, _PIECE):
+            piece = column[first : first + _PIECE]
+            n_even = piece.size // 2 * 2
+            pairs = np.bincount(piece[:n_even].view(np.uint16), minlength=_PAIRS).reshape(256, 256)
+            counts[number] += pairs.sum(axis=0) + pairs.sum(axis=1)
+            counts[number] += np.bincount(piece[n_even:], minlength=256)
+    return counts
 
 
 # The engine of each device: the module and the class, which is made from a ``Matrix`` and a number of threads.

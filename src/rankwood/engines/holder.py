@@ -26,7 +26,7 @@ from rankwood.binning.folder import BinnedFolder, open_binned
 from rankwood.data.dataset import Judgments
 from rankwood.dtypes import Array, Bytes, Floats, Rows
 from rankwood.engines.bags import add_out_of_bag
-from rankwood.engines.engine import ThreadsEngine, TreeRequest, add_to_totals
+from rankwood.engines.engine import ThreadsEngine, TreeRequest, add_to_totals, count_codes
 from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.loss import SquaredLoss, weak_learner_targets
 from rankwood.models.scoring import predict_binned
@@ -286,6 +286,10 @@ class Holder:
         codes = matrix.columns[: layout.bins.n_features]
         sums = [((column.astype(np.uint64) + np.uint64(1)) * keys).sum() for column in codes]
         return np.array(sums, np.uint64).view(np.int64)
+
+    def code_counts(self) -> Array:
+        """How many of the rows here have each code, by original feature."""
+        return count_codes(self.matrix.columns[: self._known_layout().bins.n_features])
 
     def widen(self, bins: Bins, codes: list[tuple[int, Bytes]]) -> None:
         """Let the matrix have as many columns as bins; ``codes`` are new ones with their numbers, by source."""

@@ -5,6 +5,7 @@ What each function answers
     compare          Which of these systems is better?            tests, changed queries           compare.py
     compare_values   Do these values per query differ?            the same, from numbers alone     significance.py
     explain          Why does this document have its score?       Shapley values by feature        explain.py
+    check_data       Are these data like the training data?       stability index by feature       drift.py
     importance       Which features matter to this model?         counts, permutation, Shapley     explain.py
 
 From call to table, with ``evaluate(model, data, "ndcg@10")``

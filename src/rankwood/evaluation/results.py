@@ -24,7 +24,7 @@ Tables = Mapping[str, Table]
 _TEXT_COLUMNS = (  # aligned to the left; all other columns are numbers
     *("measure", "segment", "treatment", "by"),
     *("name", "effect of", "source", "query", "moves"),
-    *("feature", "document", "training", "settings"),
+    *("feature", "document", "training", "settings", "finding"),
 )
 _STYLE = (
     ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;"

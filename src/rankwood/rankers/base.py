@@ -47,6 +47,7 @@ from rankwood.training.inputs import (
     remember_features,
     training_set,
 )
+from rankwood.training.record import record_of_bins, record_of_rows
 from rankwood.training.rounds import Callback, ProgressReporter, Rounds, check_listeners
 
 SCORED_BY = "ndcg@10"  # the measure of ``score`` where there are queries
@@ -65,7 +66,8 @@ class Ranker(DeclaredEstimator):
     n_features_in_, feature_names_in_
         How many features, and their names if the training data had names.
     training_
-        What the model was trained on: rows, queries, features, how many of them had missing values, seconds, version.
+        What the model was trained on: rows, queries, features, how many of them had missing values, seconds, version,
+        a digest of the data, and statistics of the features, labels and queries (see ``rankwood.check_data``).
     is_random
         Whether another ``seed`` may give another model. It follows from the parameters and is known before a fit;
         where it is False nothing is drawn, and ``seed`` is ignored.
@@ -278,6 +280,7 @@ class Ranker(DeclaredEstimator):
         targets = targets_of(data, bias)
         train = training_set(X, data, self.max_bins, self.n_threads, device, targets)
         self._features_with_missing = features_with_missing(train)
+        self._data_record = record_of_bins(data, train.bins, train.engine)
         self._fit(train, valid)
 
     def _fit(self, train: TrainingSet, valid: RankingData | None) -> None:
@@ -371,6 +374,8 @@ class Ranker(DeclaredEstimator):
             self.training_["features_with_missing"] = n_missing
         if data.absent is not None:
             self.training_["absent"] = data.absent
+        record = self.__dict__.pop("_data_record", None)
+        self.training_ |= record_of_rows(data, self.n_threads) if record is None else record
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

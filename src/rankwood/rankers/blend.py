@@ -55,6 +55,7 @@ from rankwood.training.blending import (
     squared_errors,
 )
 from rankwood.training.inputs import bins_of, remember_features
+from rankwood.training.record import data_record
 
 HELD_OUT, VALIDATION, OOB, EQUAL, PER_DOCUMENT, GIVEN = (
     "held-out",
@@ -271,6 +272,7 @@ class Blend(Ranker):
         unseen = None if valid is None else in_order_of(data, valid)
         source = self._source(unseen)
         fitted = self._fit_parts(X, data, unseen)
+        self._data_record = data_record(next(iter(fitted.values())).training_)
         if source == _ON_OOB:
             held_out = self._out_of_bag(fitted, data)
         else:

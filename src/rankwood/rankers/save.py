@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import json
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -53,6 +56,7 @@ _RECORDED: dict[str, tuple[type, ...]] = {
     "learned_on_": (str,),
     "held_out_": (dict,),
 }
+_EPOCH = "SOURCE_DATE_EPOCH"  # https://reproducible-builds.org/specs/source-date-epoch
 _CHOSEN_LEAVES = "max_leaves"  # recorded where the parameter is "auto"; None is no limit
 # Settings of fits of version 0.1 that are parameters since, and whose defaults are others. A file names every parameter
 # that there was when it was written, so one that does not name these is of that version.
@@ -69,15 +73,35 @@ def estimators() -> dict[str, Any]:
     }
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(
+    model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None
+) -> None:
     """Write a fitted estimator, or a bare model such as a forest, to a model file.
 
     The file holds the trees or weights, the parameters and a record of the training, and no code. The same model
     trained again gives the same bytes, so the time the training took is not in it; out-of-bag scores of single rows
     are not either. Of an ``AutoRanker``, the ranker that it has chosen is written, with a record of its trials.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator or a bare model.
+    path
+        The file to write.
+    notes
+        Whatever should be known of the model, by name: texts, numbers, and lists or mappings of them. They are kept in
+        ``training_["notes"]`` of the loaded estimator, beside notes that it had already, and ``rankwood inspect``
+        shows them.
+
+    Notes
+    -----
+    The date is recorded as ``training_["date"]`` where the environment variable ``SOURCE_DATE_EPOCH`` holds it, as
+    seconds since 1970. The clock is not asked, so that the same model gives the same bytes on every day.
     """
+    notes = _checked_notes(notes)
     if kind_of(model) is not None:
-        save_model(model, path)
+        record = _dated({"notes": notes} if notes else {})
+        save_model(model, path, {"training": record} if record else None)
         return
     if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
         raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
@@ -86,7 +110,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."
         )
     model = model._standing_for()
-    training = _without_nan(model.training_)
+    training = _dated(_without_nan(model.training_))
+    if notes:
+        training["notes"] = {**training.get("notes", {}), **notes}
     for name in _RECORDED:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
@@ -103,6 +129,38 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "measures": measures,
     }
     save_model(learned_model(model), path, meta)
+
+
+def _checked_notes(notes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Notes as plain values of JSON; an error for what no file can hold."""
+    if notes is None:
+        return {}
+    if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):
+        raise ParameterError("notes must be a mapping from names to texts, numbers or lists.")
+    for name, value in notes.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ParameterError(
+                f"the note '{name}' cannot be written to a model file: {error}. Notes are texts, numbers, and lists or "
+                "mappings of them."
+            ) from None
+    plain: dict[str, Any] = json.loads(json.dumps(dict(notes)))
+    return plain
+
+
+def _dated(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the date of ``SOURCE_DATE_EPOCH``, where that is set; else with the date that it has, if any."""
+    seconds = os.environ.get(_EPOCH)
+    if not seconds:
+        return record
+    try:
+        date = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        raise ParameterError(
+            f"{_EPOCH} must be a whole number of seconds since 1970, as `date +%s` gives it; got '{seconds}'."
+        ) from None
+    return {**record, "date": date.isoformat()}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -9,6 +9,8 @@ inputs
     What ``fit`` was given, as ``RankingData``; row weights, and the rows that count; the binned ``TrainingSet``.
     ``ValidationSets`` and ``History``: the validation sets with their measures, and a list of values for each.
     ``TrainingCosts``: the price of a split on a feature that no earlier tree has used.
+record
+    What a model file says of the training data: a digest, and the spread of each feature, of labels and queries.
 bin_files
     ``bin_files``: from files of any size to a folder of binned data (``binning.folder``), in little memory.
 distribute

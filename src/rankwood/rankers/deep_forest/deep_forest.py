@@ -61,6 +61,7 @@ from rankwood.rankers.parameters import (
 )
 from rankwood.training.forest import AUTO, FEWEST, LeavesSearch, chosen_leaves
 from rankwood.training.inputs import rows_that_count, weights_of_rows
+from rankwood.training.record import record_of_bins
 from rankwood.training.rounds import (
     BEST,
     Callback,
@@ -277,6 +278,8 @@ class DeepForest(Ranker):
             self.device,
         )
         columns = original_columns(X, data, valid, room)
+        rows = columns.training_set(np.ones(data.n_documents, bool))
+        self._data_record = record_of_bins(data, columns.original, rows.engine)
         if self.layer == "forests":
             self.max_leaves_ = self._leaves(columns, valid)
             learners[0].set_params(max_leaves=self.max_leaves_)  # all random forests are this one
