@@ -149,6 +149,12 @@ def test_given_values_are_taken_as_they_are() -> None:
         "given values",
     )
     assert rw.position_bias(None, bias).examination.tolist() == [1.0, 0.5]
+    assert [rw.position_bias(None, bias, clip=clip).propensities.clip for clip in (None, 3.0)] == [
+        7.0,
+        3.0,
+    ]
+    with pytest.raises(ParameterError, match="clip"):
+        rw.position_bias(None, bias, clip=0.5)
     ranker = rw.GBRT(2, position_bias=bias).fit(LOG)
     assert np.isfinite(ranker.predict(LOG)).all()
 

@@ -195,7 +195,7 @@ def position_bias(
     *,
     trust: bool = False,
     ranker: Any = None,
-    clip: float = CLIP,
+    clip: float | None = None,
     n_bootstrap: int = 100,
     level: float = 0.95,
     seed: int = 0,
@@ -218,7 +218,8 @@ def position_bias(
     ranker
         The relevance model of ``em``: a forest or ``GBRT``; by default ``GBRT(60, 31, 0.3, min_leaf=3)``.
     clip
-        The most that a click counts where rankers learn with the bias.
+        The most that a click counts where rankers learn with the bias: 100 by default, and what a bias that is passed
+        as ``method`` already has.
     n_bootstrap, level
         Samples and level of the intervals; 0 leaves them out.
 
@@ -232,8 +233,11 @@ def position_bias(
     """
     if not isinstance(method, str):
         if isinstance(method, Propensities | PositionBias):
-            return PositionBias(as_propensities(method), "given", {})
-        return PositionBias(Propensities.of(method, clip=clip), "given", {})
+            given = as_propensities(method)
+        else:
+            given = Propensities.of(method)
+        found = PositionBias(given, "given", {})
+        return found if clip is None else found.with_clip(clip)
     checks.one_of("method", method, METHODS)
     if trust and method not in ("auto", "harvest"):
         raise ParameterError(
@@ -244,6 +248,7 @@ def position_bias(
         raise ParameterError(f"ranker is the relevance model of method='em', got '{method}'.")
     n_bootstrap = checks.whole_number("n_bootstrap", n_bootstrap, 0)
     level = checks.real_number("level", level, "(0, 1)")
+    clip = checks.real_number("clip", CLIP if clip is None else clip, "[1, inf)")
     if data is None:
         raise ParameterError(f"method='{method}' estimates from a log: pass one as data.")
     cells = Cells.of(data)
@@ -256,7 +261,7 @@ def position_bias(
     elif trust:
         estimate = _Trust(cells)
     slope, offset = estimate.fit()
-    bias = Propensities(cells.known, slope, offset, checks.real_number("clip", clip, "[1, inf)"))
+    bias = Propensities(cells.known, slope, offset, clip)
     low = high = None
     if n_bootstrap:
         drawn = [estimate.again(again) for again in cells.drawn(n_bootstrap, seed)]
