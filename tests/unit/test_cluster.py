@@ -540,6 +540,93 @@ def test_a_worker_of_another_version_is_refused_by_name(client):
         placements.refuse_other_versions(Other())
 
 
+def test_a_worker_that_is_lost_while_it_is_asked_for_its_version(files):
+    """When rows are distributed whoever takes its place is asked later; a named worker is lost."""
+    import dask
+    import distributed
+
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "100ms"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        gone = "tcp://127.0.0.1:1"
+        answer = client.run
+
+        def run(function, workers=None, **options):
+            asked = workers or [*client.scheduler_info()["workers"], gone]
+            return answer(function, workers=asked, **options)
+
+        client.run = run
+        placements.refuse_other_versions(client)
+        assert rw.distribute(client, files[0]).rows.n_rows == training_data().n_documents
+        with pytest.raises(placements.WorkerLost, match=gone):
+            placements.refuse_other_versions(client, [gone])
+
+
+def test_a_cluster_that_does_not_answer():
+    class Gone:
+        def run(self, *_, **__):
+            raise OSError("Timed out trying to connect to tcp://nowhere:8786")
+
+    with pytest.raises(RunError, match=r"the Dask cluster does not answer: .*nowhere"):
+        placements.refuse_other_versions(Gone())
+
+
+LET_GO = threading.Event()
+
+
+def held(number):
+    LET_GO.wait(60.0)
+    return number
+
+
+@pytest.mark.jit_only
+def test_what_a_lost_worker_was_to_make_is_not_waited_for(files):
+    import distributed
+
+    LET_GO.clear()
+    with (
+        distributed.LocalCluster(
+            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        placement = rw.distribute(client, files[0]).rows.placement("rows")
+
+        def lost(n_left, task, *arguments, **options):
+            """A future on the worker that goes away."""
+            before = sorted(client.scheduler_info()["workers"])
+            futures = {
+                address: client.submit(task, *arguments, workers=[address], pure=False, **options)
+                for address in before
+            }
+            if options:
+                distributed.wait(list(futures.values()))
+            cluster.scale(n_left)
+            client.sync(asyncio_wait, client, n_left)
+            (gone,) = set(before) - set(client.scheduler_info()["workers"])
+            return futures[gone], gone
+
+        try:
+            for future, gone in (lost(2, Holder, actor=True), lost(1, held, 0)):
+                with pytest.raises(placements.WorkerLost, match=gone):
+                    placement._wait(future, gone)
+            (alive,) = client.scheduler_info()["workers"]
+            with pytest.raises(placements.WorkerLost, match="did not answer"):
+                placement._wait(client.submit(held, 1, workers=[alive]), alive, 0.1)
+        finally:
+            LET_GO.set()
+        with pytest.raises(RuntimeError, match="the task's own"):
+            placement._wait(client.submit(wrong, workers=[alive]), alive)
+
+
+def wrong():
+    raise RuntimeError("the task's own")
+
+
 def test_how_independent_trees_grow_follows_from_memory(client, files):
     train = rw.distribute(client, files[0])
     assert train.rows.batches_by() == "trees"

@@ -232,10 +232,8 @@ def position_bias(
     [1.0, 0.5, 0.25]
     """
     if not isinstance(method, str):
-        if isinstance(method, Propensities | PositionBias):
-            given = as_propensities(method)
-        else:
-            given = Propensities.of(method)
+        is_bias = isinstance(method, Propensities | PositionBias)
+        given = as_propensities(method) if is_bias else Propensities.of(method)
         found = PositionBias(given, "given", {})
         return found if clip is None else found.with_clip(clip)
     checks.one_of("method", method, METHODS)

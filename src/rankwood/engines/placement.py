@@ -250,18 +250,39 @@ class Placement:
         future = self.client.submit(
             Holder, actor=True, workers=[address], allow_other_workers=False, key=key, pure=False
         )
-        for _ in range(int(_CREATED / _LOOK_EVERY)):
+        try:
+            self._wait(future, address, _CREATED)
+        except WorkerLost:
+            future.release()
+            raise
+        return Member(address, key, future)
+
+    def _wait(self, future: Any, address: str, patience: float = np.inf) -> None:
+        """Wait for what one worker makes; Dask alone would wait for ever for a worker that is lost."""
+        from distributed import CancelledError, KilledWorker
+
+        said = "it did not answer"
+        began = time.monotonic()
+        while time.monotonic() - began < patience:
             try:
                 future.result(timeout=_LOOK_EVERY)
             except TimeoutError:
-                if address not in self.client.scheduler_info(n_workers=-1)["workers"]:
+                if future.status == "error" or self._is_gone(address):
                     break
-            except OSError:
+            except RuntimeError as error:  # Dask's for a holder that is lost, or the task's own
+                if not self._is_gone(address):
+                    raise
+                said = str(error)
+                break
+            except (KilledWorker, CancelledError, OSError, PeerLost) as error:
+                said = str(error)
                 break
             else:
-                return Member(address, key, future)
-        future.release()
-        raise WorkerLost(f"{address} has no holder.")
+                return
+        raise WorkerLost(f"{address}: {said}.")
+
+    def _is_gone(self, address: str) -> bool:
+        return address not in self.client.scheduler_info(n_workers=-1)["workers"]
 
     def _shares(self, addresses: list[str]) -> dict[str, tuple[int, ...]]:
         """The blocks of each worker: all, or the next free ones for whoever has the fewest rows."""
@@ -294,18 +315,11 @@ class Placement:
                     sending.append((member, block, one.send))
         self._together([(member, "call", *arguments) for member, arguments in reading])
         futures = [
-            send(self.client, member, block, self.rows.bins) for member, block, send in sending
+            (send(self.client, member, block, self.rows.bins), member.address)
+            for member, block, send in sending
         ]
-        for future in futures:
-            self._result(future)
-
-    def _result(self, future: Any) -> None:
-        from distributed import KilledWorker
-
-        try:
-            future.result()
-        except (KilledWorker, OSError, PeerLost) as error:
-            raise WorkerLost(str(error)) from None
+        for future, address in futures:
+            self._wait(future, address)
 
     async def _reset_all(self) -> None:
         await self._ask_many([(member, "reset") for member in self.members])
@@ -504,7 +518,7 @@ def _even_shares(sizes: list[int], addresses: list[str]) -> dict[str, tuple[int,
 
 
 def refuse_other_versions(client: Any, workers: list[str] | None = None) -> None:
-    """Raise for workers that run another version of the package, or lack it."""
+    """Raise for workers that run another version of the package, or lack it, and for named workers that are lost."""
     from rankwood import __version__
 
     def look() -> str:
@@ -516,10 +530,18 @@ def refuse_other_versions(client: Any, workers: list[str] | None = None) -> None
             return ""
 
     try:
-        versions = client.run(look, workers=workers)
-    except (OSError, TimeoutError, ValueError) as error:
+        versions = client.run(look, workers=workers, on_error="return")
+    except (OSError, ValueError) as error:
+        if workers is None:
+            raise RunError(f"the Dask cluster does not answer: {error}.") from None
         raise WorkerLost(str(error)) from None
     for address, version in versions.items():
+        if isinstance(version, OSError):
+            if workers is None:
+                continue  # it is lost: whoever takes its place is asked before it gets rows
+            raise WorkerLost(f"{address}: {version}")
+        if isinstance(version, BaseException):
+            raise version
         if version != __version__:
             has = f"has Rankwood {version}" if version else "has no Rankwood"
             raise RunError(
