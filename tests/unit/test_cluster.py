@@ -566,6 +566,26 @@ def test_a_worker_that_is_lost_while_it_is_asked_for_its_version(files):
             placements.refuse_other_versions(client, [gone])
 
 
+@pytest.mark.parametrize("error", [OSError("reset by peer"), ValueError("not running")])
+def test_whatever_dask_says_of_a_worker_it_is_lost(error):
+    class Closing:
+        def run(self, *_, **__):
+            return {"tcp://one:1": rw.__version__, "tcp://two:2": error}
+
+    placements.refuse_other_versions(Closing())
+    with pytest.raises(placements.WorkerLost, match=f"tcp://two:2: {error}"):
+        placements.refuse_other_versions(Closing(), ["tcp://two:2"])
+
+
+def test_a_worker_that_cannot_import_the_package_says_why():
+    class Broken:
+        def run(self, *_, **__):
+            return {"tcp://two:2": RuntimeError("its numba is broken")}
+
+    with pytest.raises(RuntimeError, match="its numba is broken"):
+        placements.refuse_other_versions(Broken())
+
+
 def test_a_cluster_that_does_not_answer():
     class Gone:
         def run(self, *_, **__):

@@ -34,6 +34,10 @@ _SHARE_OF_MEMORY = 0.6  # of a worker's limit that rows may take
 _CREATED = 60.0  # seconds to wait for a holder
 _LOOK_EVERY = 0.5  # seconds, at whether its worker is still there
 _STOPPED = 5.0  # seconds to wait for holders to stop
+_UNREACHABLE = (
+    OSError,
+    ValueError,
+)  # what Dask raises for workers, and a scheduler, that are gone or closing
 
 
 class WorkerLost(Exception):
@@ -261,7 +265,6 @@ class Placement:
         """Wait for what one worker makes; Dask alone would wait for ever for a worker that is lost."""
         from distributed import CancelledError, KilledWorker
 
-        said = "it did not answer"
         began = time.monotonic()
         while time.monotonic() - began < patience:
             try:
@@ -269,17 +272,13 @@ class Placement:
             except TimeoutError:
                 if future.status == "error" or self._is_gone(address):
                     break
-            except RuntimeError as error:  # Dask's for a holder that is lost, or the task's own
-                if not self._is_gone(address):
-                    raise
-                said = str(error)
-                break
-            except (KilledWorker, CancelledError, OSError, PeerLost) as error:
-                said = str(error)
-                break
+            except (KilledWorker, CancelledError, OSError, PeerLost, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and not self._is_gone(address):
+                    raise  # the task's own, not Dask's for a holder that is lost
+                raise WorkerLost(f"{address}: {error}") from None
             else:
                 return
-        raise WorkerLost(f"{address}: {said}.")
+        raise WorkerLost(f"{address} did not answer.")
 
     def _is_gone(self, address: str) -> bool:
         return address not in self.client.scheduler_info(n_workers=-1)["workers"]
@@ -531,16 +530,16 @@ def refuse_other_versions(client: Any, workers: list[str] | None = None) -> None
 
     try:
         versions = client.run(look, workers=workers, on_error="return")
-    except (OSError, ValueError) as error:
+    except _UNREACHABLE as error:
         if workers is None:
             raise RunError(f"the Dask cluster does not answer: {error}.") from None
         raise WorkerLost(str(error)) from None
     for address, version in versions.items():
-        if isinstance(version, OSError):
+        if isinstance(version, _UNREACHABLE):
             if workers is None:
                 continue  # it is lost: whoever takes its place is asked before it gets rows
             raise WorkerLost(f"{address}: {version}")
-        if isinstance(version, BaseException):
+        if isinstance(version, Exception):
             raise version
         if version != __version__:
             has = f"has Rankwood {version}" if version else "has no Rankwood"
