@@ -93,7 +93,6 @@ class OrdinalRanker(BuiltOnBase, Ranker):
 
     _signature = "base scoring clip fitted_on n_threads progress callbacks checkpoint seed"
     _model = "ordinal_"
-    _compiles = ""  # its base says what it needs
 
     base: Ranker | None = parameter(
         default=None,
