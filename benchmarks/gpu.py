@@ -306,12 +306,15 @@ def stage_of_times(report: Report, ends: float, options: list[str], only: Sequen
     first = [f"difference: {case}" for case in report.differ[:4]]
     timed = ["launches: forest", "launches: boosting", "launches: weighted", "copies"]
     timed += ["fit: GBRT", "fit: LambdaMART", "fit: forest", "broof"]
+    *scored, most_scored = (DRY if "--dry" in options else SIZES).scored
+    timed += [f"scoring: {n_rows}" for n_rows in scored]
     timed += [f"profile: {name}" for name in ("broof", "GBRT", "LambdaMART", "forest")]
     middle, last = table[:-1], table[-1]
     compared = [f"table: {n_rows} cuda" for n_rows in middle]
     compared += [f"table: {n_rows} cpu 16" for n_rows in middle[::-1]]
     if only:
-        chosen = [name for name in timed + compared if name.partition(":")[0] in only]
+        known = [*timed, f"scoring: {most_scored}", *compared]
+        chosen = [name for name in known if name.partition(":")[0] in only]
         runner = Runner(report, chosen, ends, options)
         runner.start()
         wait_for([runner], ends + 12)
@@ -319,7 +322,7 @@ def stage_of_times(report: Report, ends: float, options: list[str], only: Sequen
     runners = [Runner(report, first + timed + compared, ends, options)]
     if "--dry" not in options:
         runners.append(Tool(report, "ncu", ends))
-    rest = ["blocks", f"table: {last} cuda"]
+    rest = ["blocks", f"table: {last} cuda", f"scoring: {most_scored}"]
     rest += [f"table: {n_rows} cpu 2" for n_rows in middle[::-1]]
     rest += [f"table: {last} cpu {count}" for count in (16, 2)]
     runners.append(Runner(report, rest, ends, options))

@@ -64,11 +64,12 @@ class Sizes:
     compared: int = 100_000  # rows of large trees that are compared
     middle: int = 500  # queries of the models of middle size
     table: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    scored: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
     seconds: float = 6.0  # after which a fit on the CPU ends
 
 
 SIZES = Sizes()
-DRY = Sizes(600, 20, 8, (3, 5), 2, 6, 3, 2, 3, 400, 4, (300, 600), 0.5)
+DRY = Sizes(600, 20, 8, (3, 5), 2, 6, 3, 2, 3, 400, 4, (300, 600), (200, 500), 0.5)
 
 
 # The same bytes.
@@ -574,6 +575,47 @@ def fit_of(name: str, n_rows: int, where: str, n_threads: int) -> dict[str, Any]
     return boosted_fit(name, n_rows, where, n_threads)
 
 
+# Scoring.
+
+
+@functools.lru_cache(maxsize=1)
+def scorers() -> dict[str, Any]:
+    """A forest and a boosted model, learned from the first rows that are scored."""
+    features, labels, queries = arrays(SIZES.scored[0])
+    data = rw.RankingData(features, labels, query_ids=queries)
+    made = {
+        "forest": ranker_of("forest", SIZES.many // 4, "cuda", 16),
+        "LambdaMART": ranker_of("LambdaMART", SIZES.many // 4, "cuda", 16),
+    }
+    return {name: ranker.fit(data) for name, ranker in made.items()}
+
+
+def scoring(n_rows: int) -> dict[str, Any]:
+    """Scores of rows in the memory of this process, on 16 threads and on the GPU, which must have the same bytes."""
+    some = arrays(SIZES.scored[0])[0]
+    features = np.tile(some, (n_rows // len(some), 1))
+    result: dict[str, Any] = {}
+    for name, ranker in scorers().items():
+        asked = {"cpu": {}, "cuda": {"device": "cuda"}}
+        digests = {
+            where: hashlib.sha256(ranker.predict(features, **given)).hexdigest()[:12]
+            for where, given in asked.items()
+        }
+        times = {
+            f"ms, {where}": timed(
+                lambda ranker=ranker, given=given: ranker.predict(features, **given), 1
+            )
+            for where, given in asked.items()
+        }
+        with kernel_times() as kernels:
+            ranker.predict(features, device="cuda")
+        found = {"same": len(set(digests.values())) == 1, "trees": ranker.forest_.n_trees}
+        ratio = times["ms, cpu"] / times["ms, cuda"]
+        result[name] = {**found, **times, "CPU over GPU": ratio, "kernels": kernels.by_name()}
+        say({"part": result})
+    return result
+
+
 def broof_of(n_rounds: int) -> Any:
     return rw.BROOF(
         "gradient",
@@ -766,6 +808,8 @@ def cells() -> dict[str, Cell]:
     made["broof"] = Cell(broof, 130.0)
     for name in ("GBRT", "LambdaMART", "forest", "broof"):
         made[f"profile: {name}"] = Cell(functools.partial(profile, name), 60.0)
+    for n_rows in SIZES.scored:
+        made[f"scoring: {n_rows}"] = Cell(functools.partial(scoring, n_rows), 120.0)
     for n_rows in SIZES.table:
         made[f"table: {n_rows} cuda"] = Cell(functools.partial(fits, n_rows, "cuda", 16), 60.0)
         for count in threads:

@@ -24,11 +24,17 @@ from rankwood.engines.cuda.growing import (
     can_grow_together,
     in_batches,
 )
-from rankwood.engines.cuda.scores import CudaScores, CudaTargets
+from rankwood.engines.cuda.scores import CudaScores, CudaTargets, scoring_by
 from rankwood.engines.engine import Requests, Scores, ThreadsEngine, TreeRequest, Trees
 from rankwood.errors import ParameterError
 from rankwood.losses.loss import SquaredLoss, Targets, weak_learner_targets
 from rankwood.trees.grower import Policies, Tree
+
+__all__ = [
+    "CudaEngine",
+    "CudaOutOfBag",
+    "scoring_by",
+]  # engine.py asks for the first and the last by name
 
 _PER_ROW = "a number for each row"
 

@@ -1,11 +1,15 @@
-"""Scores of boosting on the GPU, and the targets of squared loss that are made from them there.
+"""Scores on the GPU: of boosting, with the targets of squared loss that are made from them; and of rows by a model.
 
-Per row nothing travels then: a boosted tree needs the values of its leaves there, and its nodes here. The numbers are
-those of ``trees/packing.py``, operation by operation: the same scales, from the same maxima and whole sums.
+In boosting nothing travels per row then: a boosted tree needs the values of its leaves there, and its nodes here. The
+numbers are those of ``trees/packing.py``, operation by operation: the same scales, from the same maxima and whole sums.
+
+Rows that a model scores come in slices, two of which are under way at any time: one is copied while the other one is
+scored. The memory that this takes does not depend on the number of rows.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from rankwood._core.sums import SumScale
-from rankwood._core.threads import lazy
+from rankwood._core.threads import lazy, run_blocks
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.cuda import device
 from rankwood.engines.cuda.growing import DeviceRows, HeldTargets
 from rankwood.engines.engine import Scores
 from rankwood.losses.loss import SquaredLoss, weak_learner_targets
+from rankwood.models.scoring import PackedForest, walked_by
 from rankwood.trees.grower import Tree
 from rankwood.trees.packing import EXTENTS, Scales, WholeTargets, choose_scales
 
@@ -149,3 +154,164 @@ class HeldOnDevice(HeldTargets):
     def on_device(self) -> tuple[Any, Any]:
         """The whole targets and weights."""
         return self.targets, self.weights
+
+
+# Rows that a model scores.
+
+_BLOCK = 128  # rows, one to a thread
+_SLICE = 1 << 25  # bytes of a slice
+_MOST_KEYS = (
+    1 << 16
+)  # bytes of a block's keys in shared memory, so that some blocks share a multiprocessor
+_LEAST_COPIED = 1 << 20  # bytes per thread
+# ``Walk`` of scoring.cu.
+WALK = np.dtype(
+    [
+        ("n_features", np.int64),
+        ("n_columns", np.int64),
+        ("n_trees", np.int64),
+        ("first", np.int64),
+        ("last", np.int64),
+        ("from_codes", np.int32),
+        ("left_shift", np.int32),
+        ("is_wide", np.int32),
+        ("wants_leaves", np.int32),
+        ("is_shared", np.int32),
+        ("unused", np.int32),
+    ],
+    align=True,
+)
+
+
+def scoring_by(number: int | None) -> contextlib.AbstractContextManager[None]:
+    """The context within which a GPU walks rows down trees; an error at once where there is none."""
+    return walked_by(CudaWalker(device.number_of(number)))
+
+
+@dataclass(eq=False)
+class CudaWalker:
+    """Walks rows down trees on a GPU, slice by slice; the forest that it was asked for last stays there."""
+
+    number: int
+    _known: tuple[PackedForest, tuple[Any, ...]] | None = None
+
+    def walk(
+        self, forest: PackedForest, trees: range, rows: Array, found: Array, n_threads: int | None
+    ) -> None:
+        """Add the trees' values to ``found``, or write the rows' leaves."""
+        if found.size == 0 or not trees:
+            return
+        slices: list[_Slice] = []
+        what = f"a forest of {forest.values.size:,} nodes and two slices of the rows"
+        with device.selected(self.number), device.within_memory(what):
+            try:
+                given = (_launch(forest, trees, rows, found), self._there(forest))
+                step = _rows_of_slice(rows, found)
+                firsts = range(0, len(found), step)
+                for _ in firsts[:2]:
+                    slices.append(_Slice(*given, rows, found, step, n_threads))
+                device.wait()
+                for turn, first in enumerate(firsts):
+                    slices[turn % 2].start(first, min(first + step, len(found)))
+                for one in slices:
+                    one.finish()
+            finally:
+                for one in slices:
+                    one.stream.synchronize()  # nothing may be freed that a copy still reads
+
+    def _there(self, forest: PackedForest) -> tuple[Any, ...]:
+        """The arrays of a forest on the GPU."""
+        if self._known is None or self._known[0] is not forest:
+            self._known = None
+            nodes: tuple[Array, ...] = (forest.packed, forest.wide, forest.values, forest.numbers)
+            arrays = (forest.columns, forest.missing_keys, forest.offsets, *nodes)
+            self._known = (forest, tuple(map(device.upload, arrays)))
+        return self._known[1]
+
+
+def _launch(forest: PackedForest, trees: range, rows: Array, found: Array) -> Any:
+    """What all slices have in common."""
+    launch = np.zeros((), WALK)
+    launch["from_codes"] = rows.dtype == np.uint8
+    launch["n_features"] = rows.shape[0 if launch["from_codes"] else 1]
+    launch["n_columns"], launch["n_trees"] = forest.columns.size, forest.offsets.size - 1
+    launch["first"], launch["last"] = trees.start, trees.stop
+    launch["left_shift"], launch["is_wide"] = forest.left_shift, len(forest.wide) > 0
+    launch["wants_leaves"] = found.ndim == 2
+    launch["is_shared"] = forest.columns.size * 4 * _BLOCK <= _most_keys()
+    return launch
+
+
+def _most_keys() -> int:
+    """Bytes of shared memory for the keys of a block."""
+    return min(_MOST_KEYS, device.shared_bytes())
+
+
+def _rows_of_slice(rows: Array, found: Array) -> int:
+    """How many rows a slice has: full blocks, and no more than there are."""
+    n_rows = len(found)
+    of_row = (rows.nbytes + found.nbytes) // n_rows + 1
+    return min(n_rows, max(1, _SLICE // of_row // _BLOCK) * _BLOCK)
+
+
+class _Slice:
+    """Some rows at a time: a queue of the GPU, with memory on both sides that one slice after the other uses."""
+
+    def __init__(
+        self,
+        launch: Any,
+        forest: tuple[Any, ...],
+        rows: Array,
+        found: Array,
+        n_rows: int,
+        n_threads: int | None,
+    ) -> None:
+        self.stream = device.stream()
+        self._launch, self._forest, self._n_threads = launch, forest, n_threads
+        self._rows, self._found = rows, found
+        self._range = range(0)
+        self._common = device.upload(launch.reshape(1).view(np.uint8))
+        of_row = rows.nbytes // len(found)
+        shape = (n_rows, *found.shape[1:])
+        self._rows_here = device.pinned(n_rows * of_row, np.uint8)
+        self._rows_there = device.empty(n_rows * of_row, np.uint8)
+        self._found_here = device.pinned(shape, found.dtype)
+        self._found_there = device.empty(shape, found.dtype)
+        self._unused = device.zeros(1, np.int64)
+
+    def start(self, first: int, last: int) -> None:
+        """Wait for the rows before, and begin with these."""
+        self.finish()
+        self._range = range(first, last)
+        n_rows = last - first
+        by_code = bool(self._launch["from_codes"])
+        rows = self._rows[:, first:last] if by_code else self._rows[first:last]
+        copied = self._rows_here[: rows.nbytes].view(rows.dtype).reshape(rows.shape)
+        least = max(1, _LEAST_COPIED * len(rows) // max(1, rows.nbytes))
+        run_blocks(
+            lambda begin, end: np.copyto(copied[begin:end], rows[begin:end]),
+            len(rows),
+            n_threads=self._n_threads,
+            least=least,
+        )
+        numbers, wants_leaves = self._found_here[:n_rows], bool(self._launch["wants_leaves"])
+        there = self._rows_there[: rows.nbytes]
+        device.upload_to(there, self._rows_here[: rows.nbytes], self.stream)
+        if not wants_leaves:
+            numbers[:] = self._found[first:last]
+            device.upload_to(self._found_there[:n_rows], numbers, self.stream)
+        totals, leaves = (self._unused, self._found_there)[:: 1 if wants_leaves else -1]
+        grid = (-(-n_rows // _BLOCK),)
+        given = (self._common, np.int64(n_rows), there, *self._forest, totals, leaves)
+        n_columns = int(self._launch["n_columns"])
+        shared = 4 * _BLOCK * n_columns if self._launch["is_shared"] else 0
+        with self.stream:
+            device.run("scoring.cu", "walk_rows", grid, _BLOCK, given, shared)
+        device.download_to(numbers, self._found_there[:n_rows], self.stream)
+
+    def finish(self) -> None:
+        """Wait for the rows, and store what was found."""
+        self.stream.synchronize()
+        if self._range:
+            self._found[self._range.start : self._range.stop] = self._found_here[: len(self._range)]
+            self._range = range(0)
