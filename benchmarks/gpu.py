@@ -7,7 +7,8 @@ One call does everything, without pytest, and ends by itself::
 
     python -m benchmarks.gpu --seconds 380 --out gpu.json
 
-The bars alone, in two minutes: ``--stages time --only launches,fit,broof --seconds 170``.
+The bars alone, in two minutes: ``--stages time --only launches,fit,broof --seconds 170``. What a boosted tree waits
+for, in less: ``--stages time --only fit,lambdas --seconds 110``. Scoring: ``--stages time --only scoring --seconds 300``.
 
 Stages: ``first`` compiles and fits each ranker once, ``same`` compares the bytes of models under all policies and runs
 compute-sanitizer, ``time`` measures what the bars are about and then the table of CPU and GPU, most telling first. The
@@ -304,7 +305,7 @@ def stage_of_times(report: Report, ends: float, options: list[str], only: Sequen
     """The bars and the table, or ``only`` cells of these kinds; nothing else runs at the same time."""
     table = (DRY if "--dry" in options else SIZES).table
     first = [f"difference: {case}" for case in report.differ[:4]]
-    timed = ["launches: forest", "launches: boosting", "launches: weighted", "copies"]
+    timed = ["launches: forest", "launches: boosting", "launches: weighted", "lambdas", "copies"]
     timed += ["fit: GBRT", "fit: LambdaMART", "fit: forest", "broof"]
     *scored, most_scored = (DRY if "--dry" in options else SIZES).scored
     timed += [f"scoring: {n_rows}" for n_rows in scored]

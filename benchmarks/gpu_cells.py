@@ -34,11 +34,13 @@ import numpy as np
 import rankwood as rw
 from rankwood.binning.binned import BinnedData
 from rankwood.binning.bins import Bins
-from rankwood.engines.bags import Bags
+from rankwood.engines.bags import Bags, Draws
 from rankwood.engines.cuda import device, growing
 from rankwood.engines.cuda.growing import GrownTrees, can_grow_together
 from rankwood.engines.engine import Engine, TreeRequest, engine_on
 from rankwood.errors import RankwoodError
+from rankwood.losses.lambdarank import LambdaRank
+from rankwood.losses.loss import weak_learner_targets
 from rankwood.trees.grower import FeatureChoice, Growth, Policies, Tree
 from rankwood.trees.row_order import as_matrix
 
@@ -139,6 +141,10 @@ CASES: dict[str, Case] = {
         lambda: rw.LambdaMART(30, early_stopping=3, subsample=0.6, seed=3), has_validation=True
     ),
     "LambdaMART, weights": Case(lambda: rw.LambdaMART(10, seed=3), has_weights=True),
+    "LambdaMART, few pairs": Case(
+        lambda: rw.LambdaMART(10, target="ndcg@5", truncation=7, normalise=False, sigma=2.0, seed=3)
+    ),
+    "LambdaMART, map": Case(lambda: rw.LambdaMART(10, target="map", seed=3)),
     "broof height": Case(lambda: rw.BROOF("height", validation="query-folds", **BROOF)),
     "broof absolute": Case(lambda: rw.BROOF("absolute", **BROOF)),
     "broof lambda": Case(lambda: rw.BROOF("lambda", **BROOF)),
@@ -445,6 +451,35 @@ def boosted_launches(kind: str) -> dict[str, Any]:
     return result
 
 
+def lambda_steps() -> dict[str, Any]:
+    """What happens before each tree of LambdaMART, in milliseconds, and whether the numbers are those of the CPU."""
+    columns = columns_of(SIZES.rows, SIZES.features)
+    labels, query_ids = labels_of(columns), queries_of(SIZES.rows)
+    data = rw.RankingData(np.zeros((labels.size, 1), np.float32), labels, query_ids=query_ids)
+    loss, engine = LambdaRank(data, n_threads=16), engine_of(SIZES.rows)
+    scores = engine.scores(np.sin(np.arange(labels.size, dtype=float)), 0.0)
+    targets, draws = engine.targets(loss, scores), Draws(None, labels.size)
+    host = scores.on_host()
+    ranked, powers = np.empty(labels.size, np.int32), np.empty(labels.size)
+    with kernel_times() as times:
+        there = timed(targets.there, 5)
+    both = tuple(targets), (targets.there()._targets, targets.there()._weights)
+    same = [
+        one.tobytes() == device.download(other).tobytes() for one, other in zip(*both, strict=True)
+    ]
+    return {
+        "same": all(same),
+        "ms, lambdas on the CPU": timed(lambda: loss.gradients(host), 5),
+        "ms, targets on the CPU": timed(lambda: weak_learner_targets(loss, host), 5),
+        "ms, targets on the GPU": there,
+        "ms of it, orders and powers on the CPU": timed(lambda: loss.rank(host, ranked, powers), 5),
+        "kernels": times.by_name(),
+        "ms, targets and whole numbers on the GPU": timed(
+            lambda: engine.hold(targets, draws, centre=False), 5
+        ),
+    }
+
+
 def copies() -> dict[str, float]:
     """What the host does around each boosted tree, one by one, in milliseconds."""
     rows = engine_of(SIZES.rows).rows
@@ -701,11 +736,13 @@ KERNELS = {
         256,
         (
             *("arrange", "route", "add_unseen", "add_all", "plain_leaves"),
-            *("residuals", "add_whole", "make_whole"),
+            *("add_starts", "residuals", "extents", "add_whole", "make_whole"),
         ),
     ),
     "forest.cu": (None, ("grow_trees",)),
     "one_tree.cu": (None, ("grow_tree",)),
+    "lambdas.cu": (128, ("lambdas_of_queries", "newton_steps")),
+    "scoring.cu": (128, ("walk_rows",)),
 }
 
 
@@ -803,6 +840,7 @@ def cells() -> dict[str, Cell]:
         made[f"launches: {kind}"] = Cell(functools.partial(boosted_launches, kind), 60.0)
     made["blocks"] = Cell(blocks_that_share)
     made["copies"] = Cell(copies)
+    made["lambdas"] = Cell(lambda_steps, 60.0)
     for name in ("GBRT", "LambdaMART", "forest"):
         made[f"fit: {name}"] = Cell(functools.partial(fit_of, name, SIZES.rows, "cuda", 16), 60.0)
     made["broof"] = Cell(broof, 130.0)

@@ -166,6 +166,38 @@ class LambdaRank:
         )
         return self._of_rows(np.negative(lambdas, out=lambdas)), self._of_rows(hessians)
 
+    def tables(self) -> PairTables | None:
+        """What another processor weighs pairs by; None where rows are left out, or ranks need more than a discount."""
+        if self._lists.rows is not None or self._rules.kind != NDCG:
+            return None
+        return PairTables(self._lists.offsets, self._worth, self._discounts, self._rules)
+
+    def rank(self, scores: Floats, ranked: Array, powers: Floats) -> None:
+        """Write the rows of each query, best first, and the power of each: it has a part in all pairs of its row."""
+        scores = checks.read_only(checks.vector("scores", scores, self._n_rows))
+        offsets = self._lists.offsets
+        best_first = order(scores, offsets, self.n_threads).order
+        run_blocks(
+            powers_of_queries,
+            _BLOCKS,
+            *self._edges,
+            offsets,
+            best_first,
+            scores,
+            self._worth,
+            self._rules,
+            ranked,
+            powers,
+            n_threads=self.n_threads,
+            least=self._least_blocks,
+        )
+
+    def factors(self, totals: Floats) -> Floats:
+        """What the lambdas of each query are multiplied by, from the sum of those of its pairs."""
+        factors = np.empty(totals.size)
+        factors_of_queries(checks.read_only(totals), self._rules, factors)
+        return factors
+
     def value(self, scores: Floats, swaps_at: Floats | None = None) -> float:
         """``Σ factor · |ΔZ| · log(1 + e^(-sigma · (score_better - score_worse)))`` over all pairs.
 
@@ -335,6 +367,15 @@ class PairRules(NamedTuple):
     normalise: bool
 
 
+class PairTables(NamedTuple):
+    """What lambdas follow from, beside the scores, where the row of each position is its own."""
+
+    offsets: Rows
+    worth: Floats
+    discounts: Floats
+    rules: PairRules
+
+
 class QuerySpace(NamedTuple):
     """One query in the order of its ranking; as long as the longest one."""
 
@@ -364,27 +405,71 @@ def lambdas_of_queries(
     hessians: Array,
 ) -> None:
     """Lambda and hessian of every position of the blocks ``first`` to ``last``; block b ends at query edges[b + 1]."""
-    longest = 0
-    for query in range(edges[first], edges[last]):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    rows = np.empty((9, longest), np.float64)
-    space = QuerySpace(
-        rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8]
-    )
+    space = space_of(first, last, edges, offsets)
     for query in range(edges[first], edges[last]):
         begin = offsets[query]
         size = offsets[query + 1] - begin
         total = 0.0
         if take_query(begin, order[begin : begin + size], scores, worth, rules, space):
             total = lambdas_of_query(size, discounts, rules, space)
-        factor = rules.sigma
-        if rules.normalise and total > 0.0:
-            total *= 2.0 * rules.sigma
-            factor *= np.log2(1.0 + total) / total
+        factor = factor_of(total, rules)
         for rank in range(size):
             position = order[begin + rank]
             lambdas[position] = factor * space.lambdas[rank]
             hessians[position] = factor * rules.sigma * space.hessians[rank]
+
+
+@kernel
+def space_of(first: int, last: int, edges: Array, offsets: Array) -> QuerySpace:
+    """Space for the longest query of the blocks ``first`` to ``last``."""
+    longest = 0
+    for query in range(edges[first], edges[last]):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    rows = np.empty((9, longest), np.float64)
+    return QuerySpace(
+        rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8]
+    )
+
+
+@kernel
+def factor_of(total: float, rules: PairRules) -> float:
+    """What the lambdas of a query are multiplied by; ``total`` is the sum of those of its pairs, without sigma."""
+    factor = rules.sigma
+    if rules.normalise and total > 0.0:
+        total *= 2.0 * rules.sigma
+        factor *= np.log2(1.0 + total) / total
+    return factor
+
+
+@kernel
+def factors_of_queries(totals: Array, rules: PairRules, factors: Array) -> None:
+    """The factor of each query."""
+    for query in range(totals.size):
+        factors[query] = factor_of(totals[query], rules)
+
+
+@kernel
+def powers_of_queries(
+    first: int,
+    last: int,
+    edges: Array,
+    offsets: Array,
+    order: Array,
+    scores: Array,
+    worth: Array,
+    rules: PairRules,
+    ranked: Array,
+    powers: Array,
+) -> None:
+    """The order of the queries in the blocks ``first`` to ``last``, and the powers of the scores in this order."""
+    space = space_of(first, last, edges, offsets)
+    for query in range(edges[first], edges[last]):
+        begin = offsets[query]
+        size = offsets[query + 1] - begin
+        take_query(begin, order[begin : begin + size], scores, worth, rules, space)
+        for rank in range(size):
+            ranked[begin + rank] = order[begin + rank]
+            powers[begin + rank] = space.powers[rank]
 
 
 @kernel

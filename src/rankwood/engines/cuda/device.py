@@ -178,14 +178,14 @@ def download(array: Any) -> Array:
     return host
 
 
-def upload_to(array: Any, values: Array, queue: Any) -> None:
-    """Fill an array on the GPU from page-locked memory, when the queue comes to it."""
+def upload_to(array: Any, values: Array, queue: Any = None) -> None:
+    """Fill an array on the GPU from page-locked memory: now, or when the queue comes to it."""
     array.set(values, stream=queue)
 
 
-def download_to(values: Array, array: Any, queue: Any) -> None:
-    """Fill page-locked memory from an array of the GPU, when the queue comes to it."""
-    array.get(stream=queue, out=values, blocking=False)
+def download_to(values: Array, array: Any, queue: Any = None) -> None:
+    """Fill page-locked memory from an array of the GPU: now, or when the queue comes to it."""
+    array.get(stream=queue, out=values, blocking=queue is None)
 
 
 def source(name: str) -> str:

@@ -1,7 +1,9 @@
-"""Scores on the GPU: of boosting, with the targets of squared loss that are made from them; and of rows by a model.
+"""Scores on the GPU: of boosting, with the targets that are made from them; and of rows by a model.
 
-In boosting nothing travels per row then: a boosted tree needs the values of its leaves there, and its nodes here. The
-numbers are those of ``trees/packing.py``, operation by operation: the same scales, from the same maxima and whole sums.
+In boosting with squared loss nothing travels per row: a tree needs the values of its leaves there, and its nodes here.
+For lambdas the scores come here, and the orders and powers of the documents go back, in page-locked memory; the pairs
+are added up there. The numbers are those of ``losses/lambdarank.py`` and ``trees/packing.py``, operation by operation:
+the same sums in the same order, the same scales from the same maxima.
 
 Rows that a model scores come in slices, two of which are under way at any time: one is copied while the other one is
 scored. The memory that this takes does not depend on the number of rows.
@@ -22,6 +24,7 @@ from rankwood.dtypes import Array, Floats
 from rankwood.engines.cuda import device
 from rankwood.engines.cuda.growing import DeviceRows, HeldTargets
 from rankwood.engines.engine import Scores
+from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.loss import SquaredLoss, weak_learner_targets
 from rankwood.models.scoring import PackedForest, walked_by
 from rankwood.trees.grower import Tree
@@ -29,6 +32,9 @@ from rankwood.trees.packing import EXTENTS, Scales, WholeTargets, choose_scales
 
 _PER_ROW = "the scores of the rows"
 _NO_WEIGHTS = np.zeros(0, np.int64)
+_N_GREATEST = 4  # numbers of ``extents`` in rows.cu
+_QUERY_THREADS = 128  # of a query's block
+_BYTES_OF_RANK = 8 * 8  # of the shared memory of such a block
 
 
 class CudaScores(Scores):
@@ -39,6 +45,7 @@ class CudaScores(Scores):
         self.starts = starts
         self._first = totals
         self._labels: tuple[Any, Any] | None = None
+        self._pairs: PairsThere | None = None
 
     @lazy
     def totals(self) -> Any:
@@ -60,6 +67,13 @@ class CudaScores(Scores):
                 self._labels = (loss, device.upload(np.asarray(loss.labels, np.float64)))
         return self._labels[1]
 
+    def pairs(self, loss: LambdaRank) -> PairsThere:
+        """What the lambdas of a loss are made from."""
+        if self._pairs is None or self._pairs.loss is not loss:
+            with self.rows.within_memory(_PER_ROW):
+                self._pairs = PairsThere(self.rows, loss)
+        return self._pairs
+
     def add(self, tree: Tree, factor: float) -> None:
         """Add ``factor`` times the value of each row's leaf."""
         leaves: Any = tree.leaf_of_row  # LeavesOnDevice: the engine has grown the tree
@@ -78,63 +92,160 @@ class CudaScores(Scores):
 class CudaTargets:
     """What the next tree fits under squared loss; whoever wants the arrays themselves unpacks it."""
 
-    def __init__(self, loss: SquaredLoss, scores: CudaScores) -> None:
+    def __init__(self, loss: Any, scores: CudaScores) -> None:
         self.loss = loss
         self.scores = scores
 
     def __iter__(self) -> Iterator[Any]:
         return iter(weak_learner_targets(self.loss, self.scores.on_host()))
 
-    def held(self, n_draws: int, *, centre: bool) -> HeldOnDevice:
-        """Whole numbers for trees of at most ``n_draws`` rows, repeated ones counted."""
-        rows = _Residuals(self.loss, self.scores)
-        scales = choose_scales([rows], n_draws, centre=centre)  # type: ignore[list-item]
-        return HeldOnDevice(scales, rows.whole(scales), self.scores.rows.upload(_NO_WEIGHTS))
+    def there(self) -> RowsThere:
+        """The targets on the GPU."""
+        scores = self.scores
+        given = (scores.labels(self.loss), scores.totals, *scores.starts_there)
+        with scores.rows.within_memory(_PER_ROW):
+            made = device.empty(scores.rows.n_rows, np.float64)
+            greatest = device.zeros(_N_GREATEST, np.uint64)
+        _run(scores.rows, "residuals", *given, made, greatest)
+        return RowsThere(scores.rows, made, greatest=greatest)
 
 
-class _Residuals:
-    """The targets of all rows, none of which has a weight, as ``choose_scales`` asks for those of a part."""
+class CudaLambdas(CudaTargets):
+    """Newton's steps for LambdaRank: the GPU adds up the pairs; orders, powers and logarithms are those of the CPU."""
 
-    weights = np.zeros(0)
+    def there(self) -> RowsThere:
+        """The steps and their weights on the GPU."""
+        scores = self.scores
+        return scores.pairs(self.loss).steps(scores.totals, *scores.starts_there)
 
-    def __init__(self, loss: SquaredLoss, scores: CudaScores) -> None:
-        self._rows = scores.rows
-        self.present = np.broadcast_to(np.int32(1), self._rows.n_rows)
-        given = (scores.labels(loss), scores.totals, *scores.starts_there)
-        with self._rows.within_memory(_PER_ROW):
-            self._targets = device.empty(self._rows.n_rows, np.float64)
-            self._greatest = device.zeros(2, np.uint64)
-        self._run("residuals", *given, self._targets, self._greatest)
+
+class PairsThere:
+    """What the lambdas of a loss are made from, on the GPU, and memory here that copies begin and end in."""
+
+    def __init__(self, rows: DeviceRows, loss: LambdaRank) -> None:
+        tables = loss.tables()
+        assert tables is not None  # as can_weigh_pairs has found
+        self.rows, self.loss, self.rules = rows, loss, tables.rules
+        self.n_queries = tables.offsets.size - 1
+        self.longest = int(np.diff(tables.offsets).max(initial=1))
+        n_rows, weights = rows.n_rows, loss.weights
+        self.has_weights = weights is not None
+        self.offsets, self.worth = device.upload(tables.offsets), device.upload(tables.worth)
+        self.discounts = device.upload(tables.discounts)
+        self.n_discounts = tables.discounts.size
+        self.weights = device.upload(np.zeros(1) if weights is None else np.asarray(weights, float))
+        self.scores, self.powers = (device.empty(n_rows, np.float64) for _ in range(2))
+        self.ranked = device.empty(n_rows, np.int32)
+        self.scores_here, self.powers_here = (device.pinned(n_rows, np.float64) for _ in range(2))
+        self.ranked_here = device.pinned(n_rows, np.int32)
+
+    def steps(self, totals: Any, starts: Any, n_starts: Any) -> RowsThere:
+        """Newton's steps at the scores ``totals + starts``, and what they weigh."""
+        rows, rules = self.rows, self.rules
+        _run(rows, "add_starts", totals, starts, n_starts, self.scores)
+        with rows.within_memory(_PER_ROW):
+            device.download_to(self.scores_here, self.scores)
+            self.loss.rank(self.scores_here, self.ranked_here, self.powers_here)
+            device.upload_to(self.ranked, self.ranked_here)
+            device.upload_to(self.powers, self.powers_here)
+            lambdas, hessians = (device.empty(rows.n_rows, np.float64) for _ in range(2))
+            sums = device.empty(self.n_queries, np.float64)
+            of_rows = (self.offsets, self.ranked, self.scores, self.powers, self.worth)
+            truncation = np.int64(min(rules.truncation, rows.n_rows))
+            of_ranks = (self.discounts, np.int64(self.n_discounts), truncation)
+            sizes = (np.int32(rules.normalise), np.int64(self.longest))
+            given = (*of_rows, *of_ranks, *sizes, lambdas, hessians, sums)
+            grid, shared = (self.n_queries,), _BYTES_OF_RANK * self.longest
+            device.run("lambdas.cu", "lambdas_of_queries", grid, _QUERY_THREADS, given, shared)
+            factors = device.upload(self.loss.factors(device.download(sums)))
+            step = (self.offsets, factors, np.float64(rules.sigma), np.int32(self.has_weights))
+            made = (*step, self.weights, lambdas, hessians)
+            device.run("lambdas.cu", "newton_steps", grid, _QUERY_THREADS, made)
+        return RowsThere(rows, lambdas, hessians)
+
+
+def can_weigh_pairs(loss: LambdaRank) -> bool:
+    """Whether the GPU adds up the pairs of a loss: those of NDCG, where the longest query has room."""
+    tables = loss.tables()
+    if tables is None:
+        return False
+    longest = int(np.diff(tables.offsets).max(initial=0))
+    return _BYTES_OF_RANK * longest <= device.shared_bytes()
+
+
+class RowsThere:
+    """Targets and weights on the GPU, of rows that are all present, as ``choose_scales`` asks for those of a part."""
+
+    def __init__(
+        self, rows: DeviceRows, targets: Any, weights: Any = None, *, greatest: Any = None
+    ) -> None:
+        self._rows, self._targets, self._greatest = rows, targets, greatest
+        self._has_weights = weights is not None
+        self._weights = rows.upload(_NO_WEIGHTS) if weights is None else weights
+        self.present = np.broadcast_to(np.int32(1), rows.n_rows)
+        # Only how many there are is looked at.
+        self.weights = np.broadcast_to(np.float64(1), rows.n_rows if self._has_weights else 0)
+
+    @classmethod
+    def uploaded(cls, rows: DeviceRows, targets: Floats, weights: Floats | None) -> RowsThere:
+        """The targets and weights of the rows here."""
+        with rows.within_memory(_PER_ROW):
+            given = [targets] if weights is None else [targets, weights]
+            return cls(rows, *(device.upload(np.asarray(one, np.float64)) for one in given))
 
     def extents(self) -> Array:
-        """The ``EXTENTS``: keys of the greatest target, and of its negative."""
+        """The ``EXTENTS``: keys of the greatest target, and of its negative; and of products with weights."""
+        found = self._find(0.0) if self._greatest is None else self._fetch(self._greatest)
         keys = np.zeros(len(EXTENTS), np.int64)
         # Of unsigned numbers, which are in the order of the keys.
-        keys[:2] = (self._fetch(self._greatest) ^ np.uint64(1 << 63)).view(np.int64)
+        keys[:2] = (found[:2] ^ np.uint64(1 << 63)).view(np.int64)
         keys[2] = 1
+        keys[3:] = found[2:].view(np.int64)
         return keys
+
+    def largest_product(self, shift: float) -> Array:
+        """The key of the largest |weight · (target - shift)|."""
+        return self._find(shift)[3:].view(np.int64)
 
     def count_and_sum(self, scale: SumScale) -> Array:
         """How many rows there are, and the whole sum of their targets."""
         with self._rows.within_memory(_PER_ROW):
             total = device.zeros(1, np.uint64)
-        self._run("add_whole", self._targets, np.float64(scale.lift), np.float64(scale.unit), total)
+        given = (self._targets, np.float64(scale.lift), np.float64(scale.unit), total)
+        _run(self._rows, "add_whole", *given)
         return np.array([self._rows.n_rows, self._fetch(total).view(np.int64)[0]])
 
-    def whole(self, scales: Scales) -> Any:
-        """The targets as whole numbers, on the GPU."""
+    def held(self, n_draws: int, *, centre: bool) -> HeldOnDevice:
+        """Whole numbers for trees of at most ``n_draws`` rows, repeated ones counted."""
+        scales = choose_scales([self], n_draws, centre=centre)  # type: ignore[list-item]
+        n_rows = self._rows.n_rows
         with self._rows.within_memory(_PER_ROW):
-            made = device.empty(self._rows.n_rows, np.int64)
-        lift, unit = map(np.float64, (scales.of_targets.lift, scales.of_targets.unit))
-        self._run("make_whole", self._targets, np.float64(scales.shift), lift, unit, made)
-        return made
+            targets = device.empty(n_rows, np.int64)
+            weights = device.empty(n_rows, np.int64) if self._has_weights else self._weights
+        of_targets, of_weights = (
+            (np.float64(one.lift), np.float64(one.unit))
+            for one in (scales.of_targets, scales.of_weights)
+        )
+        made = (self._targets, np.float64(scales.shift), *of_targets, targets)
+        of_rows = (np.int32(self._has_weights), self._weights, *of_weights, weights)
+        _run(self._rows, "make_whole", *made, *of_rows)
+        return HeldOnDevice(scales, targets, weights)
 
-    def _run(self, name: str, *arguments: Any) -> None:
-        self._rows.run(name, (np.int64(self._rows.n_rows), *arguments))
+    def _find(self, shift: float) -> Array:
+        with self._rows.within_memory(_PER_ROW):
+            greatest = device.zeros(_N_GREATEST, np.uint64)
+        of_weights = (np.int32(self._has_weights), self._weights, np.float64(shift))
+        _run(self._rows, "extents", self._targets, *of_weights, greatest)
+        return self._fetch(greatest)
 
     def _fetch(self, array: Any) -> Array:
         with device.selected(self._rows.number):
             return device.download(array)
+
+
+def _run(rows: DeviceRows, name: str, *arguments: Any) -> None:
+    """Run a kernel of ``rows.cu`` whose first argument is the number of rows."""
+    rows.run(name, (np.int64(rows.n_rows), *arguments))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,12 +254,13 @@ class HeldOnDevice(HeldTargets):
 
     scales: Scales
     targets: Any
-    weights: Any  # an address
+    weights: Any  # an address where each row weighs 1
 
     @lazy
     def whole(self) -> WholeTargets:
         """The whole targets, here."""
-        return WholeTargets(device.download(self.targets), _NO_WEIGHTS, self.scales)
+        weights = device.download(self.weights) if self.scales.has_weights else _NO_WEIGHTS
+        return WholeTargets(device.download(self.targets), weights, self.scales)
 
     @lazy
     def on_device(self) -> tuple[Any, Any]:
