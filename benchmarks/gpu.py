@@ -8,7 +8,8 @@ One call does everything, without pytest, and ends by itself::
     python -m benchmarks.gpu --seconds 380 --out gpu.json
 
 The bars alone, in two minutes: ``--stages time --only launches,fit,broof --seconds 170``. What a boosted tree waits
-for, in less: ``--stages time --only fit,lambdas --seconds 110``. Scoring: ``--stages time --only scoring --seconds 300``.
+for, in less: ``--stages time --only fit,lambdas --seconds 110``. Scoring:
+``--stages time --only scoring --seconds 300``.
 
 Stages: ``first`` compiles and fits each ranker once, ``same`` compares the bytes of models under all policies and runs
 compute-sanitizer, ``time`` measures what the bars are about and then the table of CPU and GPU, most telling first. The

@@ -275,6 +275,7 @@ def test_squared_loss_on_the_gpu_gives_the_same_bytes(ranker, gpu, tmp_path):
     assert "make_whole" in gpu.machine.launches
 
 
+MEET = [[0, 1], [2, 3, 4]]
 LAMBDAS = {
     "plain": rw.LambdaMART(4, seed=3),
     "a cut-off": rw.LambdaMART(4, target="ndcg@3", seed=3),
@@ -363,7 +364,11 @@ def test_whole_numbers_made_on_the_gpu_are_those_of_the_cpu(seed, centre, gpu, r
     ("ranker", "what"),
     [
         (rw.RandomForest(2, monotone=[1, 0, 0, 0, 0]), "monotone features"),
-        (rw.GBRT(2, interactions=[[0, 1], [2, 3, 4]]), "groups of features that may meet"),
+        (rw.BROOF("gradient", n_rounds=2, monotone=[1, 0, 0, 0, 0]), "monotone features"),
+        (rw.OrdinalRanker(rw.GBRT(2, monotone=[1, 0, 0, 0, 0])), "monotone features"),
+        (rw.GBRT(2, interactions=MEET), "groups of features that may meet"),
+        (rw.InitializedGBRT(2, forest_trees=2, interactions=MEET), "groups of features that may"),
+        (rw.DeepForest([rw.RandomForest(2), rw.GBRT(2, interactions=MEET)]), "groups of features"),
     ],
 )
 def test_what_the_engine_cannot_do_is_an_error(ranker, what, gpu):
