@@ -472,8 +472,8 @@ class DeepForest(Ranker):
             check_parameters(learner)
             if self.device != CPU and getattr(learner, "interactions", None) is not None:
                 raise ParameterError(  # else those before it would be fitted first
-                    f"layer[{index}] ({name}) has interactions set, but the CUDA engine (device='{self.device}') cannot "
-                    "grow trees with groups of features that may meet. Use device='cpu'."
+                    f"layer[{index}] ({name}) has interactions set, but the CUDA engine (device='{self.device}') "
+                    "cannot grow trees with groups of features that may meet. Use device='cpu'."
                 )
         self._check_outputs(f"layer[{index}] ({name})", learner)
 
