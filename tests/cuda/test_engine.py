@@ -324,6 +324,18 @@ def test_steps_for_lambdas_have_the_same_bytes(seed, gpu, rng, monkeypatch):
         assert device.download(found).tobytes() == wanted.tobytes()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain", "few pairs"])
+def test_accesses_of_lambdas_are_in_order(name, gpu, tmp_path):
+    gpu.machine.checks_accesses = True
+    train = training_data()
+    one = saved(clone(LAMBDAS[name]).fit(train), tmp_path / "cpu")
+    for seed in range(2):
+        gpu.machine.seed = seed
+        other = on_gpu(clone(LAMBDAS[name])).fit(train)
+        assert saved(other, tmp_path / "cuda") == one
+
+
 def test_other_losses_of_pairs_stay_with_the_cpu(gpu, monkeypatch, tmp_path):
     train = training_data()
     for options in ({"target": "map"}, {"target": "err@5"}, {"target": "ndcg"}):

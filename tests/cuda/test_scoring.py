@@ -46,7 +46,7 @@ RANKERS = {
 @pytest.fixture
 def gpu(cupy, monkeypatch):
     """A GPU of small blocks, which score small slices."""
-    monkeypatch.setattr(scores, "_BLOCK", 32)
+    monkeypatch.setattr(scores, "_BLOCKS", (32,))
     monkeypatch.setattr(scores, "_SLICE", 1)  # a block
     return cupy
 
@@ -85,6 +85,15 @@ def test_keys_that_have_no_room_are_read_again(name, gpu, monkeypatch):
     ranker = clone(RANKERS[name]).fit(data)
     monkeypatch.setattr(scores, "_MOST_KEYS", 100)
     assert_same(ranker.predict(data, device="cuda"), ranker.predict(data))
+
+
+def test_blocks_have_as_many_rows_as_have_room(gpu, monkeypatch):
+    data = training_data()
+    ranker = clone(RANKERS["forest"]).fit(data)
+    monkeypatch.setattr(scores, "_BLOCKS", (96, 64, 32))
+    for most in (10_000, 4 * 64 * ranker.forest_.packed.columns.size):
+        monkeypatch.setattr(scores, "_MOST_KEYS", most)
+        assert_same(ranker.predict(data, device="cuda"), ranker.predict(data))
 
 
 @pytest.mark.parametrize("name", ["forest", "own child"])

@@ -270,7 +270,7 @@ class HeldOnDevice(HeldTargets):
 
 # Rows that a model scores.
 
-_BLOCK = 128  # rows, one to a thread
+_BLOCKS = (128, 64, 32)  # rows of a block, one to a thread: as many as have room for their keys
 _SLICE = 1 << 25  # bytes of a slice
 _MOST_KEYS = (
     1 << 16
@@ -350,7 +350,7 @@ def _launch(forest: PackedForest, trees: range, rows: Array, found: Array) -> An
     launch["first"], launch["last"] = trees.start, trees.stop
     launch["left_shift"], launch["is_wide"] = forest.left_shift, len(forest.wide) > 0
     launch["wants_leaves"] = found.ndim == 2
-    launch["is_shared"] = forest.columns.size * 4 * _BLOCK <= _most_keys()
+    launch["is_shared"] = 4 * _BLOCKS[-1] * forest.columns.size <= _most_keys()
     return launch
 
 
@@ -359,11 +359,18 @@ def _most_keys() -> int:
     return min(_MOST_KEYS, device.shared_bytes())
 
 
+def _block(launch: Any) -> int:
+    """The rows of a block: many, whose keys have room in shared memory, if those of a few do."""
+    if not launch["is_shared"]:
+        return _BLOCKS[0]
+    return next(size for size in _BLOCKS if 4 * size * int(launch["n_columns"]) <= _most_keys())
+
+
 def _rows_of_slice(rows: Array, found: Array) -> int:
     """How many rows a slice has: full blocks, and no more than there are."""
     n_rows = len(found)
     of_row = (rows.nbytes + found.nbytes) // n_rows + 1
-    return min(n_rows, max(1, _SLICE // of_row // _BLOCK) * _BLOCK)
+    return min(n_rows, max(1, _SLICE // of_row // _BLOCKS[0]) * _BLOCKS[0])
 
 
 class _Slice:
@@ -413,12 +420,13 @@ class _Slice:
             numbers[:] = self._found[first:last]
             device.upload_to(self._found_there[:n_rows], numbers, self.stream)
         totals, leaves = (self._unused, self._found_there)[:: 1 if wants_leaves else -1]
-        grid = (-(-n_rows // _BLOCK),)
+        block = _block(self._launch)
+        grid = (-(-n_rows // block),)
         given = (self._common, np.int64(n_rows), there, *self._forest, totals, leaves)
-        n_columns = int(self._launch["n_columns"])
-        shared = 4 * _BLOCK * n_columns if self._launch["is_shared"] else 0
+        keys = 4 * block * int(self._launch["n_columns"])
+        shared = keys if self._launch["is_shared"] else 0
         with self.stream:
-            device.run("scoring.cu", "walk_rows", grid, _BLOCK, given, shared)
+            device.run("scoring.cu", "walk_rows", grid, block, given, shared)
         device.download_to(numbers, self._found_there[:n_rows], self.stream)
 
     def finish(self) -> None:
