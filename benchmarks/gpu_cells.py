@@ -460,7 +460,7 @@ def lambda_steps() -> dict[str, Any]:
     scores = engine.scores(np.sin(np.arange(labels.size, dtype=float)), 0.0)
     targets, draws = engine.targets(loss, scores), Draws(None, labels.size)
     host = scores.on_host()
-    ranked, powers = np.empty(labels.size, np.int32), np.empty(labels.size)
+    powers = np.empty(labels.size)
     with kernel_times() as times:
         there = timed(targets.there, 5)
     both = tuple(targets), (targets.there()._targets, targets.there()._weights)
@@ -472,7 +472,7 @@ def lambda_steps() -> dict[str, Any]:
         "ms, lambdas on the CPU": timed(lambda: loss.gradients(host), 5),
         "ms, targets on the CPU": timed(lambda: weak_learner_targets(loss, host), 5),
         "ms, targets on the GPU": there,
-        "ms of it, orders and powers on the CPU": timed(lambda: loss.rank(host, ranked, powers), 5),
+        "ms of it, powers on the CPU": timed(lambda: loss.powers(host, powers), 5),
         "kernels": times.by_name(),
         "ms, targets and whole numbers on the GPU": timed(
             lambda: engine.hold(targets, draws, centre=False), 5

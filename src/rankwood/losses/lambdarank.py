@@ -172,24 +172,12 @@ class LambdaRank:
             return None
         return PairTables(self._lists.offsets, self._worth, self._discounts, self._rules)
 
-    def rank(self, scores: Floats, ranked: Array, powers: Floats) -> None:
-        """Write the rows of each query, best first, and the power of each: it has a part in all pairs of its row."""
+    def powers(self, scores: Floats, powers: Array) -> None:
+        """Write the power of each row, which has a part in all its pairs."""
         scores = checks.read_only(checks.vector("scores", scores, self._n_rows))
-        offsets = self._lists.offsets
-        best_first = order(scores, offsets, self.n_threads).order
+        given = (*self._edges, self._lists.offsets, scores, self._rules, powers)
         run_blocks(
-            powers_of_queries,
-            _BLOCKS,
-            *self._edges,
-            offsets,
-            best_first,
-            scores,
-            self._worth,
-            self._rules,
-            ranked,
-            powers,
-            n_threads=self.n_threads,
-            least=self._least_blocks,
+            powers_of_queries, _BLOCKS, *given, n_threads=self.n_threads, least=self._least_blocks
         )
 
     def factors(self, totals: Floats) -> Floats:
@@ -454,22 +442,33 @@ def powers_of_queries(
     last: int,
     edges: Array,
     offsets: Array,
-    order: Array,
     scores: Array,
-    worth: Array,
     rules: PairRules,
-    ranked: Array,
     powers: Array,
 ) -> None:
-    """The order of the queries in the blocks ``first`` to ``last``, and the powers of the scores in this order."""
-    space = space_of(first, last, edges, offsets)
+    """The power of every position of the blocks ``first`` to ``last``."""
     for query in range(edges[first], edges[last]):
-        begin = offsets[query]
-        size = offsets[query + 1] - begin
-        take_query(begin, order[begin : begin + size], scores, worth, rules, space)
-        for rank in range(size):
-            ranked[begin + rank] = order[begin + rank]
-            powers[begin + rank] = space.powers[rank]
+        begin, end = offsets[query], offsets[query + 1]
+        top, least = -np.inf, np.inf
+        for position in range(begin, end):
+            top = max(top, scores[position])
+            least = min(least, scores[position])
+        middle = middle_of(top, least)
+        for position in range(begin, end):
+            powers[position] = power_of(scores[position], middle, rules)
+
+
+@kernel
+def middle_of(top: float, least: float) -> float:
+    """The score whose power is 1, from the greatest and the least of a query."""
+    return top + (least - top) / 2.0
+
+
+@kernel
+def power_of(score: float, middle: float, rules: PairRules) -> float:
+    """The power of a document; a common factor of all powers of a query cancels out."""
+    exponent = rules.sigma * (score - middle)
+    return np.exp(min(max(exponent, -STEEPEST), STEEPEST))
 
 
 @kernel
@@ -479,8 +478,7 @@ def take_query(
     """Copy a query into ``space`` in the order of its ranking; False where all documents are worth the same."""
     if order.size == 0:
         return False
-    top = scores[order[0]]
-    middle = top + (scores[order[order.size - 1]] - top) / 2.0
+    middle = middle_of(scores[order[0]], scores[order[order.size - 1]])
     is_flat = True
     for rank in range(order.size):
         position = order[rank]
@@ -488,8 +486,7 @@ def take_query(
         space.scores[rank] = score
         space.worth[rank] = worth[position]
         is_flat &= worth[position] == worth[begin]
-        exponent = rules.sigma * (score - middle)
-        space.powers[rank] = np.exp(min(max(exponent, -STEEPEST), STEEPEST))
+        space.powers[rank] = power_of(score, middle, rules)
         space.lambdas[rank] = 0.0
         space.hessians[rank] = 0.0
     return not is_flat

@@ -1,4 +1,4 @@
-// Lambdas of NDCG: a block has a query, and adds up its pairs as lambdas_of_query of losses/lambdarank.py does, operation by
+// Lambdas of NDCG: a block has a query, ranks its documents, and adds up its pairs as lambdas_of_query of losses/lambdarank.py does, operation by
 // operation in the same order. Powers and logarithms, whose last bits differ between libraries, come from the CPU.
 
 #include "common.cuh"
@@ -24,9 +24,8 @@ __device__ double sum_of_pairs(const double* pairs, const double* curves, int n_
 
 // The lambda and the hessian of every row, without the factor of its query, and the sum of the query's lambdas.
 extern "C" __global__ void __launch_bounds__(THREADS) lambdas_of_queries(
-    const i64* offsets, const int* ranked, const double* scores, const double* powers, const double* worth,
-    const double* discounts, i64 n_discounts, i64 truncation, int normalise, i64 longest, double* lambdas,
-    double* hessians, double* totals) {
+    const i64* offsets, const double* scores, const double* powers, const double* worth, const double* discounts,
+    i64 n_discounts, i64 truncation, int normalise, i64 longest, double* lambdas, double* hessians, double* totals) {
     __shared__ double sums[SUMS * ADDERS];
     __shared__ int differ;
     i64 query = blockIdx.x, begin = offsets[query];
@@ -34,12 +33,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) lambdas_of_queries(
     double *own_scores = space, *own_powers = space + longest, *own_worth = space + 2 * longest;
     double *own_discounts = space + 3 * longest, *pairs = space + 4 * longest, *curves = space + 5 * longest;
     double *own_lambdas = space + 6 * longest, *own_hessians = space + 7 * longest;
+    int* ranks = (int*)(space + 8 * longest);  // of the documents, in their own order
     if (threadIdx.x == 0) differ = 0;
     __syncthreads();
-    for (int rank = threadIdx.x; rank < size; rank += THREADS) {
-        i64 row = ranked[begin + rank];
-        own_scores[rank] = scores[row];
-        own_powers[rank] = powers[begin + rank];
+    for (int place = threadIdx.x; place < size; place += THREADS) pairs[place] = scores[begin + place];
+    __syncthreads();
+    for (int place = threadIdx.x; place < size; place += THREADS) {
+        i64 row = begin + place;
+        double score = pairs[place];
+        int rank = 0;  // best first, and equal scores in the order of the documents
+        for (int other = 0; other < size; other++)
+            rank += pairs[other] > score || (pairs[other] == score && other < place);
+        ranks[place] = rank;
+        own_scores[rank] = score;
+        own_powers[rank] = powers[row];
         own_worth[rank] = worth[row];
         own_discounts[rank] = rank < n_discounts ? discounts[rank] : 0.0;
         own_lambdas[rank] = own_hessians[rank] = 0.0;
@@ -75,10 +82,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) lambdas_of_queries(
         }
     }
     __syncthreads();
-    for (int rank = threadIdx.x; rank < size; rank += THREADS) {
-        i64 row = ranked[begin + rank];
-        lambdas[row] = own_lambdas[rank];
-        hessians[row] = own_hessians[rank];
+    for (int place = threadIdx.x; place < size; place += THREADS) {
+        lambdas[begin + place] = own_lambdas[ranks[place]];
+        hessians[begin + place] = own_hessians[ranks[place]];
     }
     if (threadIdx.x == 0) totals[query] = total;
 }

@@ -1,9 +1,9 @@
 """Scores on the GPU: of boosting, with the targets that are made from them; and of rows by a model.
 
 In boosting with squared loss nothing travels per row: a tree needs the values of its leaves there, and its nodes here.
-For lambdas the scores come here, and the orders and powers of the documents go back, in page-locked memory; the pairs
-are added up there. The numbers are those of ``losses/lambdarank.py`` and ``trees/packing.py``, operation by operation:
-the same sums in the same order, the same scales from the same maxima.
+For lambdas the scores come here, and the powers of the documents go back, in page-locked memory; documents are ranked
+and pairs added up there. The numbers are those of ``losses/lambdarank.py`` and ``trees/packing.py``, operation by
+operation: the same sums in the same order, the same scales from the same maxima.
 
 Rows that a model scores come in slices, two of which are under way at any time: one is copied while the other one is
 scored. The memory that this takes does not depend on the number of rows.
@@ -34,7 +34,7 @@ _PER_ROW = "the scores of the rows"
 _NO_WEIGHTS = np.zeros(0, np.int64)
 _N_GREATEST = 4  # numbers of ``extents`` in rows.cu
 _QUERY_THREADS = 128  # of a query's block
-_BYTES_OF_RANK = 8 * 8  # of the shared memory of such a block
+_BYTES_OF_RANK = 8 * 8 + 4  # of the shared memory of such a block
 
 
 class CudaScores(Scores):
@@ -111,7 +111,7 @@ class CudaTargets:
 
 
 class CudaLambdas(CudaTargets):
-    """Newton's steps for LambdaRank: the GPU adds up the pairs; orders, powers and logarithms are those of the CPU."""
+    """Newton's steps for LambdaRank: the GPU adds up the pairs; powers and logarithms are those of the CPU."""
 
     def there(self) -> RowsThere:
         """The steps and their weights on the GPU."""
@@ -135,9 +135,7 @@ class PairsThere:
         self.n_discounts = tables.discounts.size
         self.weights = device.upload(np.zeros(1) if weights is None else np.asarray(weights, float))
         self.scores, self.powers = (device.empty(n_rows, np.float64) for _ in range(2))
-        self.ranked = device.empty(n_rows, np.int32)
         self.scores_here, self.powers_here = (device.pinned(n_rows, np.float64) for _ in range(2))
-        self.ranked_here = device.pinned(n_rows, np.int32)
 
     def steps(self, totals: Any, starts: Any, n_starts: Any) -> RowsThere:
         """Newton's steps at the scores ``totals + starts``, and what they weigh."""
@@ -145,12 +143,11 @@ class PairsThere:
         _run(rows, "add_starts", totals, starts, n_starts, self.scores)
         with rows.within_memory(_PER_ROW):
             device.download_to(self.scores_here, self.scores)
-            self.loss.rank(self.scores_here, self.ranked_here, self.powers_here)
-            device.upload_to(self.ranked, self.ranked_here)
+            self.loss.powers(self.scores_here, self.powers_here)
             device.upload_to(self.powers, self.powers_here)
             lambdas, hessians = (device.empty(rows.n_rows, np.float64) for _ in range(2))
             sums = device.empty(self.n_queries, np.float64)
-            of_rows = (self.offsets, self.ranked, self.scores, self.powers, self.worth)
+            of_rows = (self.offsets, self.scores, self.powers, self.worth)
             truncation = np.int64(min(rules.truncation, rows.n_rows))
             of_ranks = (self.discounts, np.int64(self.n_discounts), truncation)
             sizes = (np.int32(rules.normalise), np.int64(self.longest))
