@@ -468,7 +468,7 @@ def middle_of(top: float, least: float) -> float:
 def power_of(score: float, middle: float, rules: PairRules) -> float:
     """The power of a document; a common factor of all powers of a query cancels out."""
     exponent = rules.sigma * (score - middle)
-    return np.exp(min(max(exponent, -STEEPEST), STEEPEST))
+    return float(np.exp(min(max(exponent, -STEEPEST), STEEPEST)))
 
 
 @kernel
