@@ -303,10 +303,8 @@ def test_lambdas_on_the_gpu_give_the_same_bytes(name, weighed, gpu, rng, tmp_pat
     assert ("lambdas_of_queries" in gpu.machine.launches) == (weighed != "some 0")
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_steps_for_lambdas_have_the_same_bytes(seed, gpu, rng, monkeypatch):
+def assert_steps_are_the_same(seed, rng):
     """Queries of 1 to 90 documents, some with one label, tied scores, starts by row; and those of large exponents."""
-    monkeypatch.setattr(scores_there, "_QUERY_THREADS", 32)
     sizes = [1, 2, 3, 90, 5, 31, 32, 33, 4, 64]
     query_ids = np.repeat(np.arange(len(sizes)), sizes)
     labels = rng.integers(0, 4, query_ids.size).astype(float)
@@ -325,6 +323,12 @@ def test_steps_for_lambdas_have_the_same_bytes(seed, gpu, rng, monkeypatch):
     assert isinstance(targets, CudaLambdas)
     for found, wanted in zip((there._targets, there._weights), targets, strict=True):
         assert device.download(found).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_for_lambdas_have_the_same_bytes(seed, gpu, rng, monkeypatch):
+    monkeypatch.setattr(scores_there, "_QUERY_THREADS", 32)
+    assert_steps_are_the_same(seed, rng)
 
 
 @pytest.mark.slow
