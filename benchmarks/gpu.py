@@ -7,7 +7,9 @@ One call does everything, without pytest, and ends by itself::
 
     python -m benchmarks.gpu --seconds 380 --out gpu.json
 
-The bars alone, in two minutes: ``--stages time --only launches,fit,broof --seconds 170``.
+The bars alone, in two minutes: ``--stages time --only launches,fit,broof --seconds 170``. What a boosted tree waits
+for, in less: ``--stages time --only fit,lambdas --seconds 110``. Scoring:
+``--stages time --only scoring --seconds 300``.
 
 Stages: ``first`` compiles and fits each ranker once, ``same`` compares the bytes of models under all policies and runs
 compute-sanitizer, ``time`` measures what the bars are about and then the table of CPU and GPU, most telling first. The
@@ -304,14 +306,17 @@ def stage_of_times(report: Report, ends: float, options: list[str], only: Sequen
     """The bars and the table, or ``only`` cells of these kinds; nothing else runs at the same time."""
     table = (DRY if "--dry" in options else SIZES).table
     first = [f"difference: {case}" for case in report.differ[:4]]
-    timed = ["launches: forest", "launches: boosting", "launches: weighted", "copies"]
+    timed = ["launches: forest", "launches: boosting", "launches: weighted", "lambdas", "copies"]
     timed += ["fit: GBRT", "fit: LambdaMART", "fit: forest", "broof"]
+    *scored, most_scored = (DRY if "--dry" in options else SIZES).scored
+    timed += [f"scoring: {n_rows}" for n_rows in scored]
     timed += [f"profile: {name}" for name in ("broof", "GBRT", "LambdaMART", "forest")]
     middle, last = table[:-1], table[-1]
     compared = [f"table: {n_rows} cuda" for n_rows in middle]
     compared += [f"table: {n_rows} cpu 16" for n_rows in middle[::-1]]
     if only:
-        chosen = [name for name in timed + compared if name.partition(":")[0] in only]
+        known = [*timed, f"scoring: {most_scored}", *compared]
+        chosen = [name for name in known if name.partition(":")[0] in only]
         runner = Runner(report, chosen, ends, options)
         runner.start()
         wait_for([runner], ends + 12)
@@ -319,7 +324,7 @@ def stage_of_times(report: Report, ends: float, options: list[str], only: Sequen
     runners = [Runner(report, first + timed + compared, ends, options)]
     if "--dry" not in options:
         runners.append(Tool(report, "ncu", ends))
-    rest = ["blocks", f"table: {last} cuda"]
+    rest = ["blocks", f"table: {last} cuda", f"scoring: {most_scored}"]
     rest += [f"table: {n_rows} cpu 2" for n_rows in middle[::-1]]
     rest += [f"table: {last} cpu {count}" for count in (16, 2)]
     runners.append(Runner(report, rest, ends, options))

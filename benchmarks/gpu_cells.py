@@ -34,11 +34,13 @@ import numpy as np
 import rankwood as rw
 from rankwood.binning.binned import BinnedData
 from rankwood.binning.bins import Bins
-from rankwood.engines.bags import Bags
+from rankwood.engines.bags import Bags, Draws
 from rankwood.engines.cuda import device, growing
 from rankwood.engines.cuda.growing import GrownTrees, can_grow_together
 from rankwood.engines.engine import Engine, TreeRequest, engine_on
 from rankwood.errors import RankwoodError
+from rankwood.losses.lambdarank import LambdaRank
+from rankwood.losses.loss import weak_learner_targets
 from rankwood.trees.grower import FeatureChoice, Growth, Policies, Tree
 from rankwood.trees.row_order import as_matrix
 
@@ -64,11 +66,12 @@ class Sizes:
     compared: int = 100_000  # rows of large trees that are compared
     middle: int = 500  # queries of the models of middle size
     table: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    scored: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
     seconds: float = 6.0  # after which a fit on the CPU ends
 
 
 SIZES = Sizes()
-DRY = Sizes(600, 20, 8, (3, 5), 2, 6, 3, 2, 3, 400, 4, (300, 600), 0.5)
+DRY = Sizes(600, 20, 8, (3, 5), 2, 6, 3, 2, 3, 400, 4, (300, 600), (200, 500), 0.5)
 
 
 # The same bytes.
@@ -138,6 +141,10 @@ CASES: dict[str, Case] = {
         lambda: rw.LambdaMART(30, early_stopping=3, subsample=0.6, seed=3), has_validation=True
     ),
     "LambdaMART, weights": Case(lambda: rw.LambdaMART(10, seed=3), has_weights=True),
+    "LambdaMART, few pairs": Case(
+        lambda: rw.LambdaMART(10, target="ndcg@5", truncation=7, normalise=False, sigma=2.0, seed=3)
+    ),
+    "LambdaMART, map": Case(lambda: rw.LambdaMART(10, target="map", seed=3)),
     "broof height": Case(lambda: rw.BROOF("height", validation="query-folds", **BROOF)),
     "broof absolute": Case(lambda: rw.BROOF("absolute", **BROOF)),
     "broof lambda": Case(lambda: rw.BROOF("lambda", **BROOF)),
@@ -444,6 +451,35 @@ def boosted_launches(kind: str) -> dict[str, Any]:
     return result
 
 
+def lambda_steps() -> dict[str, Any]:
+    """What happens before each tree of LambdaMART, in milliseconds, and whether the numbers are those of the CPU."""
+    columns = columns_of(SIZES.rows, SIZES.features)
+    labels, query_ids = labels_of(columns), queries_of(SIZES.rows)
+    data = rw.RankingData(np.zeros((labels.size, 1), np.float32), labels, query_ids=query_ids)
+    loss, engine = LambdaRank(data, n_threads=16), engine_of(SIZES.rows)
+    scores = engine.scores(np.sin(np.arange(labels.size, dtype=float)), 0.0)
+    targets, draws = engine.targets(loss, scores), Draws(None, labels.size)
+    host = scores.on_host()
+    powers = np.empty(labels.size)
+    with kernel_times() as times:
+        there = timed(targets.there, 5)
+    both = tuple(targets), (targets.there()._targets, targets.there()._weights)
+    same = [
+        one.tobytes() == device.download(other).tobytes() for one, other in zip(*both, strict=True)
+    ]
+    return {
+        "same": all(same),
+        "ms, lambdas on the CPU": timed(lambda: loss.gradients(host), 5),
+        "ms, targets on the CPU": timed(lambda: weak_learner_targets(loss, host), 5),
+        "ms, targets on the GPU": there,
+        "ms of it, powers on the CPU": timed(lambda: loss.powers(host, powers), 5),
+        "kernels": times.by_name(),
+        "ms, targets and whole numbers on the GPU": timed(
+            lambda: engine.hold(targets, draws, centre=False), 5
+        ),
+    }
+
+
 def copies() -> dict[str, float]:
     """What the host does around each boosted tree, one by one, in milliseconds."""
     rows = engine_of(SIZES.rows).rows
@@ -574,6 +610,47 @@ def fit_of(name: str, n_rows: int, where: str, n_threads: int) -> dict[str, Any]
     return boosted_fit(name, n_rows, where, n_threads)
 
 
+# Scoring.
+
+
+@functools.lru_cache(maxsize=1)
+def scorers() -> dict[str, Any]:
+    """A forest and a boosted model, learned from the first rows that are scored."""
+    features, labels, queries = arrays(SIZES.scored[0])
+    data = rw.RankingData(features, labels, query_ids=queries)
+    made = {
+        "forest": ranker_of("forest", SIZES.many // 4, "cuda", 16),
+        "LambdaMART": ranker_of("LambdaMART", SIZES.many // 4, "cuda", 16),
+    }
+    return {name: ranker.fit(data) for name, ranker in made.items()}
+
+
+def scoring(n_rows: int) -> dict[str, Any]:
+    """Scores of rows in the memory of this process, on 16 threads and on the GPU, which must have the same bytes."""
+    some = arrays(SIZES.scored[0])[0]
+    features = np.tile(some, (n_rows // len(some), 1))
+    result: dict[str, Any] = {}
+    for name, ranker in scorers().items():
+        asked = {"cpu": {}, "cuda": {"device": "cuda"}}
+        digests = {
+            where: hashlib.sha256(ranker.predict(features, **given)).hexdigest()[:12]
+            for where, given in asked.items()
+        }
+        times = {
+            f"ms, {where}": timed(
+                lambda ranker=ranker, given=given: ranker.predict(features, **given), 1
+            )
+            for where, given in asked.items()
+        }
+        with kernel_times() as kernels:
+            ranker.predict(features, device="cuda")
+        found = {"same": len(set(digests.values())) == 1, "trees": ranker.forest_.n_trees}
+        ratio = times["ms, cpu"] / times["ms, cuda"]
+        result[name] = {**found, **times, "CPU over GPU": ratio, "kernels": kernels.by_name()}
+        say({"part": result})
+    return result
+
+
 def broof_of(n_rounds: int) -> Any:
     return rw.BROOF(
         "gradient",
@@ -659,11 +736,13 @@ KERNELS = {
         256,
         (
             *("arrange", "route", "add_unseen", "add_all", "plain_leaves"),
-            *("residuals", "add_whole", "make_whole"),
+            *("add_starts", "residuals", "extents", "add_whole", "make_whole"),
         ),
     ),
     "forest.cu": (None, ("grow_trees",)),
     "one_tree.cu": (None, ("grow_tree",)),
+    "lambdas.cu": (128, ("lambdas_of_queries", "newton_steps")),
+    "scoring.cu": (128, ("walk_rows",)),
 }
 
 
@@ -761,11 +840,14 @@ def cells() -> dict[str, Cell]:
         made[f"launches: {kind}"] = Cell(functools.partial(boosted_launches, kind), 60.0)
     made["blocks"] = Cell(blocks_that_share)
     made["copies"] = Cell(copies)
+    made["lambdas"] = Cell(lambda_steps, 60.0)
     for name in ("GBRT", "LambdaMART", "forest"):
         made[f"fit: {name}"] = Cell(functools.partial(fit_of, name, SIZES.rows, "cuda", 16), 60.0)
     made["broof"] = Cell(broof, 130.0)
     for name in ("GBRT", "LambdaMART", "forest", "broof"):
         made[f"profile: {name}"] = Cell(functools.partial(profile, name), 60.0)
+    for n_rows in SIZES.scored:
+        made[f"scoring: {n_rows}"] = Cell(functools.partial(scoring, n_rows), 120.0)
     for n_rows in SIZES.table:
         made[f"table: {n_rows} cuda"] = Cell(functools.partial(fits, n_rows, "cuda", 16), 60.0)
         for count in threads:

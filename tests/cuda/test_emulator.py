@@ -369,3 +369,19 @@ def test_devices(cupy):
         cupy.cuda.runtime.getDeviceCount()
     assert cupy.cuda.get_elapsed_time(cupy.cuda.Event(), cupy.cuda.Event()) == 0
     cupy.cuda.Stream.null.synchronize()
+
+
+def test_what_a_stream_is_given_waits_for_the_host(cupy, module):
+    """A host that changes or reads memory before it has waited finds it out."""
+    stream, host = cupy.cuda.Stream(), np.ones(4, np.float32)
+    a, b, out = cupy.zeros(4, np.float32), cupy.zeros(4, np.float32), cupy.zeros(4, np.float32)
+    found = np.zeros(4, np.float32)
+    a.set(host, stream=stream)
+    with stream:
+        module.get_function("add")((1,), (4,), (a, b, out, np.int32(4)))
+    out.get(stream=stream, out=found, blocking=False)
+    assert found.tolist() == [0.0] * 4
+    host[:] = 5.0  # too early
+    stream.synchronize()
+    assert found.tolist() == [5.0] * 4
+    assert cupy.cuda.get_current_stream() is cupy.cuda.Stream.null

@@ -11,9 +11,12 @@ from sklearn.base import clone
 import rankwood as rw
 from rankwood.engines.bags import Bags, Draws
 from rankwood.engines.cuda import assembling, device, growing
+from rankwood.engines.cuda import scores as scores_there
 from rankwood.engines.cuda.engine import CudaEngine
+from rankwood.engines.cuda.scores import CudaLambdas
 from rankwood.engines.engine import ThreadsEngine, TreeRequest, engine_on
 from rankwood.errors import MissingExtra, ParameterError, RunError
+from rankwood.losses.lambdarank import LambdaRank
 from rankwood.training.inputs import training_set
 from rankwood.trees.grower import FeatureChoice, Growth, Policies, grow_tree
 from tests.contract.rankers import (
@@ -110,7 +113,7 @@ def test_a_gpu_without_cooperative_launches_grows_each_tree_by_one_block(gpu, mo
 
 def test_kernels_are_in_ascii():
     """CuPy writes them to a file in the encoding of the machine's language."""
-    for file in ("rows.cu", "forest.cu", "one_tree.cu"):
+    for file in ("rows.cu", "forest.cu", "one_tree.cu", "scoring.cu", "lambdas.cu"):
         assert device.source(file).isascii()
 
 
@@ -272,6 +275,107 @@ def test_squared_loss_on_the_gpu_gives_the_same_bytes(ranker, gpu, tmp_path):
     assert "make_whole" in gpu.machine.launches
 
 
+MEET = [[0, 1], [2, 3, 4]]
+LAMBDAS = {
+    "plain": rw.LambdaMART(4, seed=3),
+    "a cut-off": rw.LambdaMART(4, target="ndcg@3", seed=3),
+    "few pairs": rw.LambdaMART(4, truncation=2, normalise=False, sigma=2.5, seed=3),
+    "all pairs": rw.LambdaMART(4, truncation=None, missing="own_child", seed=3),
+    "dropout": rw.LambdaMART(4, dropout=0.5, seed=3),
+    "bags": rw.LambdaMART(4, subsample=0.6, seed=3),
+}
+
+
+@pytest.mark.parametrize("name", LAMBDAS)
+@pytest.mark.parametrize("weighed", [None, "positive", "some 0"])
+def test_lambdas_on_the_gpu_give_the_same_bytes(name, weighed, gpu, rng, tmp_path):
+    train = training_data()
+    given = {}
+    if weighed is not None:
+        given["sample_weight"] = 0.1 + rng.random(train.n_documents)
+        if weighed == "some 0":
+            given["sample_weight"][::5] = 0.0
+    one, other = (
+        saved(make_one.fit(train, **given), tmp_path / "model")
+        for make_one in (clone(LAMBDAS[name]), on_gpu(clone(LAMBDAS[name])))
+    )
+    assert one == other
+    assert ("lambdas_of_queries" in gpu.machine.launches) == (weighed != "some 0")
+
+
+def assert_steps_are_the_same(seed, rng):
+    """Queries of 1 to 90 documents, some with one label, tied scores, starts by row; and those of large exponents."""
+    sizes = [1, 2, 3, 90, 5, 31, 32, 33, 4, 64]
+    query_ids = np.repeat(np.arange(len(sizes)), sizes)
+    labels = rng.integers(0, 4, query_ids.size).astype(float)
+    labels[query_ids == 2] = 1.0
+    data = rw.RankingData(rng.random((labels.size, 2)), labels, query_ids)
+    values = np.round(rng.normal(size=labels.size), 1) * [0.0, 1.0, 30.0, 1000.0][seed]
+    weights = None if seed % 2 else rng.random(labels.size) + 0.1
+    loss = LambdaRank(data, weights=weights, truncation=[None, 30, 3, 7][seed], n_threads=1)
+    engine = engine_on("cuda", training_set(data, data, 255, 1).matrix, 1)
+    totals, starts = (
+        values.copy(),
+        rng.random(labels.size) * min(seed, 1),
+    )  # of the first, all are tied
+    targets = engine.targets(loss, engine.scores(totals, starts))
+    there = targets.there()
+    assert isinstance(targets, CudaLambdas)
+    for found, wanted in zip((there._targets, there._weights), targets, strict=True):
+        assert device.download(found).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_for_lambdas_have_the_same_bytes(seed, gpu, rng, monkeypatch):
+    monkeypatch.setattr(scores_there, "_QUERY_THREADS", 32)
+    assert_steps_are_the_same(seed, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain", "few pairs"])
+def test_accesses_of_lambdas_are_in_order(name, gpu, tmp_path):
+    gpu.machine.checks_accesses = True
+    train = training_data()
+    one = saved(clone(LAMBDAS[name]).fit(train), tmp_path / "cpu")
+    for seed in range(2):
+        gpu.machine.seed = seed
+        other = on_gpu(clone(LAMBDAS[name])).fit(train)
+        assert saved(other, tmp_path / "cuda") == one
+
+
+def test_other_losses_of_pairs_stay_with_the_cpu(gpu, monkeypatch, tmp_path):
+    train = training_data()
+    for options in ({"target": "map"}, {"target": "err@5"}, {"target": "ndcg"}):
+        if options["target"] == "ndcg":
+            monkeypatch.setattr(device, "shared_bytes", lambda: 50)  # no query has room
+            monkeypatch.setattr(growing, "_most_features", lambda: 5)
+        one, other = (
+            saved(rw.LambdaMART(3, device=name, **options).fit(train), tmp_path / "model")
+            for name in ("cpu", "cuda")
+        )
+        assert one == other
+    assert "lambdas_of_queries" not in gpu.machine.launches
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("centre", [True, False])
+def test_whole_numbers_made_on_the_gpu_are_those_of_the_cpu(seed, centre, gpu, rng):
+    n_rows = 333
+    targets = rng.normal(size=n_rows) * [1.0, 1e-200, 1e100, 0.0, 1.0, 1.0][seed]
+    weights = [None, rng.random(n_rows), rng.random(n_rows) * 1e5, np.ones(n_rows)][seed % 4]
+    if seed == 4:
+        targets, weights = np.full(n_rows, -0.0), np.where(rng.random(n_rows) < 0.5, -0.0, 2.0)
+    matrix = matrix_of(rng.integers(0, 9, (2, n_rows)).astype(np.uint8), [np.arange(8)] * 2)
+    draws = Draws(None, 2 * n_rows)
+    here, there = (
+        engine(matrix, 1).hold((targets, weights), draws, centre=centre)
+        for engine in (ThreadsEngine, CudaEngine)
+    )
+    assert there.scales == here.scales
+    assert there.whole.targets.tobytes() == here.targets.tobytes()
+    assert there.whole.weights.tobytes() == here.weights.tobytes()
+
+
 # What cannot be done.
 
 
@@ -279,7 +383,11 @@ def test_squared_loss_on_the_gpu_gives_the_same_bytes(ranker, gpu, tmp_path):
     ("ranker", "what"),
     [
         (rw.RandomForest(2, monotone=[1, 0, 0, 0, 0]), "monotone features"),
-        (rw.GBRT(2, interactions=[[0, 1], [2, 3, 4]]), "groups of features that may meet"),
+        (rw.BROOF("gradient", n_rounds=2, monotone=[1, 0, 0, 0, 0]), "monotone features"),
+        (rw.OrdinalRanker(rw.GBRT(2, monotone=[1, 0, 0, 0, 0])), "monotone features"),
+        (rw.GBRT(2, interactions=MEET), "groups of features that may meet"),
+        (rw.InitializedGBRT(2, forest_trees=2, interactions=MEET), "groups of features that may"),
+        (rw.DeepForest([rw.RandomForest(2), rw.GBRT(2, interactions=MEET)]), "groups of features"),
     ],
 )
 def test_what_the_engine_cannot_do_is_an_error(ranker, what, gpu):

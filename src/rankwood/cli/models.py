@@ -5,6 +5,7 @@ An export prints a certificate: how far the file scores as the model does.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -81,6 +82,13 @@ def score_command(
         ),
     ] = None,
     dask: Dask = None,
+    device: Annotated[
+        str,
+        option(
+            "What walks the documents down the trees: cpu, or cuda for an NVIDIA GPU (cuda:1 for the second one). "
+            "The scores are the same."
+        ),
+    ] = "cpu",
     reading: Reading,
 ) -> None:
     """Score documents with a model and rank them within their queries.
@@ -95,18 +103,21 @@ def score_command(
     Example: zcat test.txt.gz | rankwood score model.rankwood - --format numbers > scores.txt
     """
     from rankwood.data.scores import format_of, open_scores
+    from rankwood.rankers.base import refuse_device
     from rankwood.rankers.save import load
 
     written_as = format_of(out, form)
     refuse_to_overwrite(out, model, *data)
     loaded = load(model)
     n_threads = reading.options["n_threads"]
+    for name, value in (("dask", dask), ("device", device if device != "cpu" else None)):
+        if early_exit is not None and value is not None:
+            raise ParameterError(f"--early-exit is not for --{name}: leave one of them out.")
     if dask is not None:
-        if early_exit is not None:
-            raise ParameterError("--early-exit is not for --dask: leave one of them out.")
+        refuse_device(device)
         scored_parts = _score_on_dask(dask, loaded, data, reading)
     else:
-        predict = _predictor(loaded, early_exit, whole, n_threads)
+        predict = _predictor(loaded, early_exit, whole, n_threads, device)
         parts = _parts(data, loaded, whole, reading)
         scored_parts = _score(parts, predict, names_of(data), n_threads)
     n_documents = n_queries = 0
@@ -130,10 +141,12 @@ def refuse_to_overwrite(out: str, *inputs: str) -> None:
 
 
 def _predictor(
-    model: Any, early_exit: str | None, whole: bool, n_threads: int | None
+    model: Any, early_exit: str | None, whole: bool, n_threads: int | None, device: str
 ) -> Callable[[RankingData], Floats]:
-    """The function that scores data, on ``n_threads`` threads."""
+    """The function that scores data, on ``n_threads`` threads or a GPU; an error where that cannot be."""
+    from rankwood.engines.engine import scoring_on
     from rankwood.models.format import kind_of
+    from rankwood.rankers.base import learned_model
 
     if early_exit is not None:
         from rankwood.models.early_exit import EarlyExit
@@ -144,10 +157,17 @@ def _predictor(
                 "scope=all looks at all documents together, so they must be read together: add --whole."
             )
         return lambda data: exits.score(model, data, n_threads=n_threads).scores
-    if kind_of(model) is not None:
-        return lambda data: model.predict(data, n_threads=n_threads)
-    model.set_params(n_threads=n_threads)
-    predict: Callable[[RankingData], Floats] = model.predict
+    is_bare = kind_of(model) is not None
+    if not is_bare:
+        model.set_params(n_threads=n_threads)
+    scoring_on(device, model if is_bare else learned_model(model))
+
+    def predict(data: RankingData) -> Floats:
+        with scoring_on(device, model) if is_bare else contextlib.nullcontext():
+            given = {"n_threads": n_threads} if is_bare else {"device": device}
+            scores: Floats = model.predict(data, **given)
+        return scores
+
     return predict
 
 

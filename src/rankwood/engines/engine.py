@@ -30,6 +30,7 @@ from rankwood._core.threads import parallel_map_ordered, run_blocks
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.engines.bags import Bags, Draws, OutOfBag
+from rankwood.errors import ModelError
 from rankwood.losses.loss import Targets, weak_learner_targets
 from rankwood.trees.grower import Growth, Policies, Tree, grow_tree
 from rankwood.trees.packing import TargetRows, WholeTargets, whole_targets
@@ -187,6 +188,33 @@ def engine_on(device: str, matrix: Matrix, n_threads: int) -> Engine:
     given = {"number": int(number)} if number else {}
     engine: Engine = getattr(importlib.import_module(module), name)(matrix, n_threads, **given)
     return engine
+
+
+def scoring_on(device: str, model: Any) -> contextlib.AbstractContextManager[None]:
+    """The context within which a device scores by a model, in this thread; the scores are the same on every one."""
+    check_device("device", device)
+    kind, _, number = device.partition(":")
+    if kind == CPU:
+        return contextlib.nullcontext()
+    if (part := part_without_trees(model)) is not None:
+        whole = type(model).__name__
+        of = f"a {whole}" if part == whole else f"a {whole} with a {part}"
+        raise ModelError(f"device='{device}' scores by trees alone, not by {of}: use device='cpu'.")
+    made = importlib.import_module(ENGINES[kind][0]).scoring_by
+    context: contextlib.AbstractContextManager[None] = made(int(number) if number else None)
+    return context
+
+
+def part_without_trees(model: Any) -> str | None:
+    """The class of a model, or of a part of it, whose scores do not come from trees; None where all do."""
+    from rankwood.models import blend, cascade, family, forest, ordinal
+
+    if isinstance(model, forest.Forest | family.Family | ordinal.OrdinalModel):
+        return None
+    if isinstance(model, cascade.Cascade | blend.BlendModel):
+        parts = model.models if isinstance(model, cascade.Cascade) else model.parts
+        return next((name for part in parts if (name := part_without_trees(part))), None)
+    return type(model).__name__
 
 
 def check_device(name: str, device: Any) -> None:

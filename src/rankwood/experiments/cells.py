@@ -59,7 +59,7 @@ from rankwood.experiments.tuning import (
     tune_cell,
 )
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
-from rankwood.rankers.base import Ranker, learned_model, weights_by_name
+from rankwood.rankers.base import Ranker, learned_model, predict_where_grown, weights_by_name
 from rankwood.rankers.save import join, load, refit, save
 from rankwood.studies.sizes import size_quality_front
 from rankwood.studies.trials import Limit, OnFolds, StoppedPart
@@ -216,7 +216,7 @@ def _add_results(
 def _scores(task: Task, model: Any, vali: RankingData | None, test: RankingData) -> SizedScores:
     """The scores of the test documents by measure: the same for all, unless each has a size of its own."""
     if task.scoring.is_plain:
-        return SizedScores(dict.fromkeys(task.measures, model.predict(test)), {})
+        return SizedScores(dict.fromkeys(task.measures, predict_where_grown(model, test)), {})
     return sized_scores(model, task.scoring, task.parsed(), vali, test, task.threads)
 
 

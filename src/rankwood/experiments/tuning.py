@@ -33,7 +33,7 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, is_minimised
 from rankwood.models.early_exit import EarlyExit
 from rankwood.models.family import ModelStages
-from rankwood.rankers.base import learns_kind, parameters_called, stages_of
+from rankwood.rankers.base import learns_kind, parameters_called, predict_where_grown, stages_of
 from rankwood.studies.sizes import Walk, best_stage
 from rankwood.studies.trials import OnFolds
 from rankwood.studies.trials import Trial as FoldTrial
@@ -242,7 +242,7 @@ def sized_scores(
     """The scores of the test documents by measure, each at its size; ``measures`` are by their texts."""
     stages = _stages(model, rules)
     if stages is None:
-        return SizedScores(dict.fromkeys(measures, model.predict(test)), {})
+        return SizedScores(dict.fromkeys(measures, predict_where_grown(model, test)), {})
     exits = None if rules.early_exit is None else EarlyExit.parse(rules.early_exit)
     walk = Walk(stages.forest, exits, rules.costs, "all", n_threads)
     chosen, valid = _chosen(stages, walk, rules, list(measures.values()), vali)

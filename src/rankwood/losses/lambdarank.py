@@ -166,6 +166,26 @@ class LambdaRank:
         )
         return self._of_rows(np.negative(lambdas, out=lambdas)), self._of_rows(hessians)
 
+    def tables(self) -> PairTables | None:
+        """What another processor weighs pairs by; None where rows are left out, or ranks need more than a discount."""
+        if self._lists.rows is not None or self._rules.kind != NDCG:
+            return None
+        return PairTables(self._lists.offsets, self._worth, self._discounts, self._rules)
+
+    def powers(self, scores: Floats, powers: Array) -> None:
+        """Write the power of each row, which has a part in all its pairs."""
+        scores = checks.read_only(checks.vector("scores", scores, self._n_rows))
+        given = (*self._edges, self._lists.offsets, scores, self._rules, powers)
+        run_blocks(
+            powers_of_queries, _BLOCKS, *given, n_threads=self.n_threads, least=self._least_blocks
+        )
+
+    def factors(self, totals: Floats) -> Floats:
+        """What the lambdas of each query are multiplied by, from the sum of those of its pairs."""
+        factors = np.empty(totals.size)
+        factors_of_queries(checks.read_only(totals), self._rules, factors)
+        return factors
+
     def value(self, scores: Floats, swaps_at: Floats | None = None) -> float:
         """``Σ factor · |ΔZ| · log(1 + e^(-sigma · (score_better - score_worse)))`` over all pairs.
 
@@ -335,6 +355,15 @@ class PairRules(NamedTuple):
     normalise: bool
 
 
+class PairTables(NamedTuple):
+    """What lambdas follow from, beside the scores, where the row of each position is its own."""
+
+    offsets: Rows
+    worth: Floats
+    discounts: Floats
+    rules: PairRules
+
+
 class QuerySpace(NamedTuple):
     """One query in the order of its ranking; as long as the longest one."""
 
@@ -364,27 +393,82 @@ def lambdas_of_queries(
     hessians: Array,
 ) -> None:
     """Lambda and hessian of every position of the blocks ``first`` to ``last``; block b ends at query edges[b + 1]."""
-    longest = 0
-    for query in range(edges[first], edges[last]):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    rows = np.empty((9, longest), np.float64)
-    space = QuerySpace(
-        rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8]
-    )
+    space = space_of(first, last, edges, offsets)
     for query in range(edges[first], edges[last]):
         begin = offsets[query]
         size = offsets[query + 1] - begin
         total = 0.0
         if take_query(begin, order[begin : begin + size], scores, worth, rules, space):
             total = lambdas_of_query(size, discounts, rules, space)
-        factor = rules.sigma
-        if rules.normalise and total > 0.0:
-            total *= 2.0 * rules.sigma
-            factor *= np.log2(1.0 + total) / total
+        factor = factor_of(total, rules)
         for rank in range(size):
             position = order[begin + rank]
             lambdas[position] = factor * space.lambdas[rank]
             hessians[position] = factor * rules.sigma * space.hessians[rank]
+
+
+@kernel
+def space_of(first: int, last: int, edges: Array, offsets: Array) -> QuerySpace:
+    """Space for the longest query of the blocks ``first`` to ``last``."""
+    longest = 0
+    for query in range(edges[first], edges[last]):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    rows = np.empty((9, longest), np.float64)
+    return QuerySpace(
+        rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8]
+    )
+
+
+@kernel
+def factor_of(total: float, rules: PairRules) -> float:
+    """What the lambdas of a query are multiplied by; ``total`` is the sum of those of its pairs, without sigma."""
+    factor = rules.sigma
+    if rules.normalise and total > 0.0:
+        total *= 2.0 * rules.sigma
+        factor *= np.log2(1.0 + total) / total
+    return factor
+
+
+@kernel
+def factors_of_queries(totals: Array, rules: PairRules, factors: Array) -> None:
+    """The factor of each query."""
+    for query in range(totals.size):
+        factors[query] = factor_of(totals[query], rules)
+
+
+@kernel
+def powers_of_queries(
+    first: int,
+    last: int,
+    edges: Array,
+    offsets: Array,
+    scores: Array,
+    rules: PairRules,
+    powers: Array,
+) -> None:
+    """The power of every position of the blocks ``first`` to ``last``."""
+    for query in range(edges[first], edges[last]):
+        begin, end = offsets[query], offsets[query + 1]
+        top, least = -np.inf, np.inf
+        for position in range(begin, end):
+            top = max(top, scores[position])
+            least = min(least, scores[position])
+        middle = middle_of(top, least)
+        for position in range(begin, end):
+            powers[position] = power_of(scores[position], middle, rules)
+
+
+@kernel
+def middle_of(top: float, least: float) -> float:
+    """The score whose power is 1, from the greatest and the least of a query."""
+    return top + (least - top) / 2.0
+
+
+@kernel
+def power_of(score: float, middle: float, rules: PairRules) -> float:
+    """The power of a document; a common factor of all powers of a query cancels out."""
+    exponent = rules.sigma * (score - middle)
+    return float(np.exp(min(max(exponent, -STEEPEST), STEEPEST)))
 
 
 @kernel
@@ -394,8 +478,7 @@ def take_query(
     """Copy a query into ``space`` in the order of its ranking; False where all documents are worth the same."""
     if order.size == 0:
         return False
-    top = scores[order[0]]
-    middle = top + (scores[order[order.size - 1]] - top) / 2.0
+    middle = middle_of(scores[order[0]], scores[order[order.size - 1]])
     is_flat = True
     for rank in range(order.size):
         position = order[rank]
@@ -403,8 +486,7 @@ def take_query(
         space.scores[rank] = score
         space.worth[rank] = worth[position]
         is_flat &= worth[position] == worth[begin]
-        exponent = rules.sigma * (score - middle)
-        space.powers[rank] = np.exp(min(max(exponent, -STEEPEST), STEEPEST))
+        space.powers[rank] = power_of(score, middle, rules)
         space.lambdas[rank] = 0.0
         space.hessians[rank] = 0.0
     return not is_flat

@@ -23,9 +23,11 @@ Terms
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -175,6 +177,32 @@ def _stages(
         yield last, rows.by_source(scores_of(forest, totals.copy(), last))
 
 
+class Walker(Protocol):
+    """Walks rows down trees in the place of the threads of this process."""
+
+    def walk(
+        self, forest: PackedForest, trees: range, rows: Array, found: Array, n_threads: int | None
+    ) -> None:
+        """Add the trees' values to ``found``, a number for each row; or write leaves, where it is rows × all trees.
+
+        ``rows`` are the bits of float32 values, rows × features, or codes, features × rows.
+        """
+        ...
+
+
+_walker: ContextVar[Walker | None] = ContextVar("walker", default=None)
+
+
+@contextlib.contextmanager
+def walked_by(walker: Walker) -> Iterator[None]:
+    """Within this context, and this thread, another one walks rows down trees; scores are the same."""
+    token = _walker.set(walker)
+    try:
+        yield
+    finally:
+        _walker.reset(token)
+
+
 @dataclass(frozen=True, eq=False)
 class _ScoredRows:
     """The rows that trees are asked about: their values, or the codes of binned data that lie in a folder."""
@@ -229,6 +257,10 @@ def _traverse(
 ) -> None:
     """Call ``traverse`` on all rows of ``bits``, or of ``codes`` if ``bits`` is ``_NO_BITS``, with threads."""
     from_codes = bits is _NO_BITS
+    if (walker := _walker.get()) is not None:
+        rows, found = codes if from_codes else bits, totals if leaves is _NO_LEAVES else leaves
+        walker.walk(forest, range(first_tree, last_tree), rows, found, n_threads)
+        return
     n_rows = codes.shape[1] if from_codes else len(bits)
     arguments = (
         first_tree,

@@ -21,7 +21,7 @@ from rankwood.binning.binned import BinnedData
 from rankwood.binning.folder import RawFeaturesNeeded
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
-from rankwood.engines.engine import CPU
+from rankwood.engines.engine import CPU, check_device, part_without_trees, scoring_on
 from rankwood.engines.placement import ClusterLost, NotOnCluster
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.losses.position_bias import targets_of, weighed
@@ -136,12 +136,13 @@ class Ranker(DeclaredEstimator):
         return self
 
     @explains_names
-    def predict(self, X: Any, *, n_trees: int | None = None) -> Any:  # noqa: N803
+    def predict(self, X: Any, *, n_trees: int | None = None, device: str = CPU) -> Any:  # noqa: N803
         """The score of each row, in the caller's order.
 
         Of columns with names those that ``fit`` saw are taken, whatever others there are. A bare array is taken by
         position. ``n_trees`` scores with the first trees only, for rankers whose model is a forest. Of distributed
-        data (``rankwood.distribute``) the scores are a Dask array.
+        data (``rankwood.distribute``) the scores are a Dask array. ``device="cuda"`` walks the rows down the trees on
+        an NVIDIA GPU, which pays where rows and trees are many; the scores are the same bytes.
         """
         table = self._table(X)
         model = getattr(self, self._model)
@@ -151,8 +152,10 @@ class Ranker(DeclaredEstimator):
                 slice(0, checks.whole_number("n_trees", n_trees, 1, model.n_trees))
             )
         if is_distributed(X):
+            refuse_device(device)
             return X.predict(model)
-        scores: Floats = model.predict(table, n_threads=self.n_threads)
+        with scoring_on(device, model):
+            scores: Floats = model.predict(table, n_threads=self.n_threads)
         return scores
 
     def predict_stages(self, X: Any, every: int = 1) -> Iterator[tuple[int, Floats]]:  # noqa: N803
@@ -422,6 +425,24 @@ def shares(parts: Floats) -> Floats:
 def check_parameters(estimator: Ranker) -> None:
     """Raise for parameters that are wrong whatever the data, as ``fit`` does."""
     estimator._check_parameters()
+
+
+def refuse_device(device: str) -> None:
+    """Raise for a device that is to score distributed data, which their workers score by their threads."""
+    check_device("device", device)
+    if device != CPU:
+        raise ParameterError(
+            f"device='{device}' is not for data on a Dask cluster, whose workers score them: leave device= out."
+        )
+
+
+def predict_where_grown(estimator: Any, data: RankingData) -> Floats:
+    """Scores by the device that the estimator's trees were grown on; other models are scored by the CPU."""
+    given: dict[str, Any] = {}
+    if isinstance(estimator, Ranker) and part_without_trees(learned_model(estimator)) is None:
+        given["device"] = getattr(estimator, "device", CPU)
+    scores: Floats = estimator.predict(data, **given)
+    return scores
 
 
 def trains_on_bins(estimator: Any) -> bool:

@@ -149,7 +149,7 @@ class ndarray:  # noqa: N801 - CuPy's name
 
     def get(
         self,
-        stream: object = None,
+        stream: Any = None,
         order: str = "C",
         out: np.ndarray | None = None,
         blocking: bool = True,
@@ -161,10 +161,13 @@ class ndarray:  # noqa: N801 - CuPy's name
             raise ValueError(
                 f"out is {out.dtype} of shape {out.shape}, and the array {self.dtype} of {self.shape}."
             )
-        out[...] = self._host
+        if stream is None or blocking:
+            out[...] = self._host
+        else:
+            stream.do(lambda: np.copyto(out, self._host))
         return out
 
-    def set(self, host: np.ndarray, stream: object = None) -> None:
+    def set(self, host: np.ndarray, stream: Any = None) -> None:
         """Fill from an array of the host of the same dtype and shape."""
         if not isinstance(host, np.ndarray):
             raise TypeError(f"Only numpy.ndarray can be set, got {type(host)}.")
@@ -172,7 +175,10 @@ class ndarray:  # noqa: N801 - CuPy's name
             raise TypeError(f"{self.dtype} array cannot be set to {host.dtype} array")
         if host.shape != self.shape:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {host.shape}")
-        self._host[...] = host
+        if stream is None:
+            self._host[...] = host
+        else:
+            stream.do(lambda: np.copyto(self._host, host))
 
     def fill(self, value: Any) -> None:
         self._host.fill(_scalar(value))

@@ -1,7 +1,8 @@
 """The part of CuPy that runs kernels, as a module that can be put in the place of ``cupy``.
 
-What stands here follows CuPy's documentation: names, arguments, defaults and errors. A kernel has run when its launch
-returns, so that streams and events order nothing; a device's clock stands still.
+What stands here follows CuPy's documentation: names, arguments, defaults and errors. A kernel of the null stream has run
+when its launch returns. What other streams are given waits until the host waits for them, which is the latest moment: a
+host that reads or changes memory too early is found out. Events order nothing; a device's clock stands still.
 """
 
 from __future__ import annotations
@@ -286,12 +287,17 @@ class Kernel:
         pointers = (ctypes.c_void_p * max(len(values), 1))(
             *(ctypes.addressof(value) for value in values)
         )
-        try:
-            library = self._module.library()
-            library.launch(library.kernels[self.name][0], options, pointers)
-        except compiling.KernelMistake as mistake:
-            raise compiling.KernelMistake(f"{self.name}: {mistake}") from None
-        heap.check_edges(self.name)
+
+        def launch() -> None:
+            try:
+                library = self._module.library()
+                library.launch(library.kernels[self.name][0], options, pointers)
+            except compiling.KernelMistake as mistake:
+                raise compiling.KernelMistake(f"{self.name}: {mistake}") from None
+            heap.check_edges(self.name)
+
+        held = (values, places)  # what the launch reads
+        Stream.current().do(lambda _held=held: launch())
 
     def _counted(self, arguments: Sequence[Any]) -> Sequence[Any]:
         if len(arguments) != len(self.parameters):
@@ -392,9 +398,10 @@ class Module:
 
 
 class Stream:
-    """As ``cupy.cuda.Stream``: work is done when it is asked for."""
+    """As ``cupy.cuda.Stream``: work is done when it is asked for, or waited for if the stream is not the null one."""
 
     null: Stream
+    _of_thread = threading.local()
 
     def __init__(
         self,
@@ -404,18 +411,35 @@ class Stream:
         priority: int | None = None,
     ):
         self.ptr, self.done = (0 if null else id(self)), True
+        self._waiting: list[Callable[[], None]] = []
+        self._before: list[Stream] = []
+
+    @classmethod
+    def current(cls) -> Stream:
+        """The stream that the thread works with."""
+        return getattr(cls._of_thread, "stream", cls.null)
 
     def __enter__(self) -> Stream:
-        return self
+        self._before.append(self.current())
+        return self.use()
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self._before.pop().use()
 
     def use(self) -> Stream:
+        self._of_thread.stream = self
         return self
 
+    def do(self, work: Callable[[], None]) -> None:
+        """Do something when the host waits for it."""
+        if self.ptr == 0:
+            work()
+        else:
+            self._waiting.append(work)
+
     def synchronize(self) -> None:
-        pass
+        while self._waiting:
+            self._waiting.pop(0)()
 
     def record(self, event: Event | None = None) -> Event:
         return event or Event()
@@ -606,7 +630,7 @@ def _of_cuda(machine: Machine) -> dict[str, Any]:
         "Event": Event,
         "MemoryPointer": MemoryPointer,
         "MemoryPool": lambda *_: MemoryPool(machine),
-        "get_current_stream": lambda: Stream.null,
+        "get_current_stream": Stream.current,
         "get_elapsed_time": lambda start, end: 0.0,
         "is_available": lambda: machine.n_devices > 0,
         "get_device_id": lambda: machine.current,

@@ -1,4 +1,4 @@
-"""``CudaEngine``: rows, trees and scores on a GPU; the losses, but for squared loss, stay with the CPU.
+"""``CudaEngine``: rows, trees and scores on a GPU; losses stay with the CPU, but for squared loss and pairs of lambdas.
 
 Targets become whole numbers as on threads, so that the GPU adds up the same integers. What it grows are records of
 nodes, and sums of the trees' values by row, out of bag or for all rows, in the order of the trees.
@@ -24,11 +24,25 @@ from rankwood.engines.cuda.growing import (
     can_grow_together,
     in_batches,
 )
-from rankwood.engines.cuda.scores import CudaScores, CudaTargets
+from rankwood.engines.cuda.scores import (
+    CudaLambdas,
+    CudaScores,
+    CudaTargets,
+    RowsThere,
+    can_weigh_pairs,
+    scoring_by,
+)
 from rankwood.engines.engine import Requests, Scores, ThreadsEngine, TreeRequest, Trees
 from rankwood.errors import ParameterError
+from rankwood.losses.lambdarank import LambdaRank
 from rankwood.losses.loss import SquaredLoss, Targets, weak_learner_targets
 from rankwood.trees.grower import Policies, Tree
+
+__all__ = [
+    "CudaEngine",
+    "CudaOutOfBag",
+    "scoring_by",
+]  # engine.py asks for the first and the last by name
 
 _PER_ROW = "a number for each row"
 
@@ -66,11 +80,13 @@ class CudaEngine(ThreadsEngine):
                 )
 
     def hold(self, targets: Targets, draws: Draws, *, centre: bool) -> Any:
-        """Targets and weights as whole numbers, which the GPU gets when the first tree needs them."""
+        """Targets and weights as whole numbers, made on the GPU where trees may see all rows."""
         given: Any = targets
-        if isinstance(given, CudaTargets) and draws.present is None:
-            return given.held(draws.most_rows, centre=centre)
-        return HeldOnHost(super().hold(targets, draws, centre=centre))
+        if draws.present is not None:
+            return HeldOnHost(super().hold(targets, draws, centre=centre))
+        is_there = isinstance(given, CudaTargets)
+        there = given.there() if is_there else RowsThere.uploaded(self.rows, *targets)
+        return there.held(draws.most_rows, centre=centre)
 
     def out_of_bag(self, sums: Floats | None = None, n_trees: Array | None = None) -> OutOfBag:
         """Estimates that the GPU adds up."""
@@ -106,10 +122,12 @@ class CudaEngine(ThreadsEngine):
         return CudaScores(self.rows, totals, starts)
 
     def targets(self, loss: Any, scores: Scores) -> Targets:
-        """What the next tree of boosting fits: on the GPU, if it is what the scores leave of the labels."""
-        is_plain = type(loss) is SquaredLoss and loss.weights is None
-        if is_plain and isinstance(scores, CudaScores):
-            return CudaTargets(loss, scores)  # type: ignore[return-value]
+        """What the next tree of boosting fits: on the GPU for squared loss without weights, and for lambdas of NDCG."""
+        if isinstance(scores, CudaScores):
+            if type(loss) is SquaredLoss and loss.weights is None:
+                return CudaTargets(loss, scores)  # type: ignore[return-value]
+            if type(loss) is LambdaRank and can_weigh_pairs(loss):
+                return CudaLambdas(loss, scores)  # type: ignore[return-value]
         return weak_learner_targets(loss, scores.on_host())
 
 

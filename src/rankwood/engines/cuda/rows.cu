@@ -74,7 +74,14 @@ extern "C" __global__ void plain_leaves(i64 n_rows, i64 tree, const int* leaves,
     plain[row] = leaf == NOT_ROUTED ? -1 : leaf < 0 ? ~leaf : leaf;
 }
 
-// Squared loss: what the scores leave of the labels, and their whole numbers, as trees/packing.py makes them.
+// Targets of boosting, and their whole numbers, as trees/packing.py makes them.
+
+// The scores of the rows: what trees add up to, and what that is added to.
+extern "C" __global__ void add_starts(i64 n_rows, const double* totals, const double* starts, i64 n_starts,
+                                      double* scores) {
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < n_rows) scores[row] = totals[row] + starts[n_starts == 1 ? 0 : row];
+}
 
 // A number whose order is that of float64: its key, as trees/packing.py says, with the sign turned.
 __device__ __forceinline__ u64 ordered(double value) {
@@ -82,7 +89,23 @@ __device__ __forceinline__ u64 ordered(double value) {
     return bits >> 63 ? ~bits : bits | 1ull << 63;
 }
 
-// The targets, and the greatest of ~number and number of all of them, which are 0 at the start.
+// The key of a number that is not negative.
+__device__ __forceinline__ u64 key_of_size(double value) {
+    i64 bits = __double_as_longlong(value);
+    return bits < 0 ? 0 : (u64)bits;
+}
+
+// Raise a number of the block to the greatest value of its threads: one atomic operation per warp.
+__device__ __forceinline__ void raise_to(u64* greatest, u64 value) {
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+        u64 other = __shfl_xor_sync(ALL_LANES, value, distance);
+        value = other > value ? other : value;
+    }
+    if (lane_of_thread() == 0) atomicMax(greatest, value);
+}
+
+// Squared loss: what the scores leave of the labels, and the greatest of ~number and number of all of them, which are 0
+// at the start.
 extern "C" __global__ void residuals(i64 n_rows, const double* labels, const double* totals, const double* starts,
                                      i64 n_starts, double* targets, u64* greatest) {
     __shared__ u64 of_block[2];
@@ -97,17 +120,38 @@ extern "C" __global__ void residuals(i64 n_rows, const double* labels, const dou
         low = ~high;
     }
     __syncwarp();
-    for (int distance = LANES / 2; distance > 0; distance /= 2) {
-        u64 other_low = __shfl_xor_sync(ALL_LANES, low, distance), other = __shfl_xor_sync(ALL_LANES, high, distance);
-        low = other_low > low ? other_low : low;
-        high = other > high ? other : high;
-    }
-    if (lane_of_thread() == 0) {
-        atomicMax(of_block, low);
-        atomicMax(of_block + 1, high);
-    }
+    raise_to(of_block, low);
+    raise_to(of_block + 1, high);
     __syncthreads();
     if (threadIdx.x < 2) atomicMax(greatest + threadIdx.x, of_block[threadIdx.x]);
+}
+
+// The same of targets that are there, and the keys of the greatest weight and of the greatest |weight (target - shift)|
+// of rows that have weights.
+extern "C" __global__ void extents(i64 n_rows, const double* targets, int has_weights, const double* weights,
+                                   double shift, u64* greatest) {
+    __shared__ u64 of_block[4];
+    if (threadIdx.x < 4) of_block[threadIdx.x] = 0;
+    __syncthreads();
+    i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 low = 0, high = 0, weight = 0, product = 0;
+    if (row < n_rows) {
+        high = ordered(targets[row]);
+        low = ~high;
+        if (has_weights) {
+            weight = key_of_size(weights[row]);
+            product = key_of_size(fabs((targets[row] - shift) * weights[row]));
+        }
+    }
+    __syncwarp();
+    raise_to(of_block, low);
+    raise_to(of_block + 1, high);
+    if (has_weights) {
+        raise_to(of_block + 2, weight);
+        raise_to(of_block + 3, product);
+    }
+    __syncthreads();
+    if (threadIdx.x < 4) atomicMax(greatest + threadIdx.x, of_block[threadIdx.x]);
 }
 
 // The sum of the targets in whole numbers.
@@ -123,8 +167,13 @@ extern "C" __global__ void add_whole(i64 n_rows, const double* targets, double l
     if (threadIdx.x == 0) atomicAdd(sum, of_block);
 }
 
+// Targets times weights, and weights, as whole numbers.
 extern "C" __global__ void make_whole(i64 n_rows, const double* targets, double shift, double lift, double unit,
-                                      i64* whole) {
+                                      i64* whole, int has_weights, const double* weights, double weight_lift,
+                                      double weight_unit, i64* whole_weights) {
     i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < n_rows) whole[row] = (i64)rint((targets[row] - shift) * lift * unit);
+    if (row >= n_rows) return;
+    double weight = has_weights ? weights[row] : 1.0;
+    whole[row] = (i64)rint((targets[row] - shift) * weight * lift * unit);
+    if (has_weights) whole_weights[row] = (i64)rint(weight * weight_lift * weight_unit);
 }

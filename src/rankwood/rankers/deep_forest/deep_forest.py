@@ -470,6 +470,11 @@ class DeepForest(Ranker):
                 raise ParameterError(f"layer[{index}] ({name}) has {refused} set, but {why}.")
         if isinstance(learner, Ranker):
             check_parameters(learner)
+            if self.device != CPU and getattr(learner, "interactions", None) is not None:
+                raise ParameterError(  # else those before it would be fitted first
+                    f"layer[{index}] ({name}) has interactions set, but the CUDA engine (device='{self.device}') "
+                    "cannot grow trees with groups of features that may meet. Use device='cpu'."
+                )
         self._check_outputs(f"layer[{index}] ({name})", learner)
 
     def _check_outputs(self, shown: str, learner: Any) -> None:
