@@ -459,6 +459,55 @@ def test_measures_with_conventions_are_named_anywhere(lying_around):
     assert rw.load("model.rankwood").parts[0][1].measure == MEASURE
 
 
+def test_several_validation_sets_have_names(lying_around):
+    """As options and in TOML: what Python records of a mapping, by the same name."""
+    parts = rw.read_table("days/day-0.parquet"), rw.read_table("days/day-1.parquet")
+    expected = rw.GBRT(n_trees=3, max_leaves=6, measure=["ndcg@5", "map"])
+    expected.fit(rw.read_table("days/day-2.parquet"), valid={"recent": parts[0], "day=1": parts[1]})
+    given = ("--data", "days/day-2.parquet", "--measure", "ndcg@5", "--measure", "map")
+    sets = ("--valid", "recent=days/day-0.parquet", "--valid", "other=days/day-1.parquet")
+    model = train(lying_around, *given, *sets, model="GBRT")
+    assert list(model.history_) == ["recent", "other"]
+    assert model.history_["recent"] == expected.history_["recent"]
+    assert model.history_["other"] == expected.history_["day=1"]
+    Path("run.toml").write_text(
+        """
+        model = "GBRT"
+        data = "days/day-2.parquet"
+        measure = ["ndcg@5", "map"]
+        n_trees = 3
+        max_leaves = 6
+        [valid]
+        recent = "days/day-0.parquet"
+        other = ["days/day-1.parquet"]
+        """
+    )
+    outcome = lying_around("train", "run.toml", "--out", "of-file.rankwood")
+    shown = " ".join(outcome.out.split())
+    values = model.history_["other"]["map"]
+    assert f"other map {values[model.best_iteration_ - 1]:.4f}" in shown
+    assert rw.load("of-file.rankwood").history_ == model.history_
+
+
+def test_what_validation_sets_cannot_be(lying_around, monkeypatch):
+    given = ("train", "--model", "GBRT", "--n-trees", 2, "--data", "clean.parquet")
+    named = ("--valid", "recent=days/day-0.parquet")
+    for more, message in (
+        ((*named, "--valid", "days/day-1.parquet"), "--valid names some sets (recent) and others"),
+        ((*named, "--refit"), "--refit takes one validation set"),
+        ((*named, "--dask", "local"), "--dask takes one validation set"),
+    ):
+        outcome = lying_around(*given, *more)
+        assert (outcome.code, message in outcome.err) == (2, True), outcome.err
+    data = rw.read_table("clean.parquet")
+    with pytest.raises(ParameterError, match="got 1 by name: 'recent'"):
+        rw.refit(rw.GBRT(n_trees=1).fit(data), data, {"recent": data})
+    monkeypatch.chdir("by")  # a folder day=1 is data and no name
+    for folder in ("day=1", "day=[1-2]"):
+        fitted = train(lying_around, "--data", "day=0", "--valid", folder, model="GBRT")
+        assert isinstance(fitted.history_, list)
+
+
 @pytest.mark.parametrize("text", ["[1,0,0,-1]", "alpha=1,delta=-1"])
 def test_monotone_is_a_list_or_a_mapping(lying_around, text):
     model = train(lying_around, "--data", "clean.parquet", "--monotone", text, model="GBRT")

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import csv
 import functools
+import glob
 import inspect
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -513,6 +515,26 @@ def _read_folds(folder: str, reading: Reading) -> Any:
         for paths in files.values()
     ]
     return Folds(list(files), makers)
+
+
+def named_sets(given: Any) -> Any:
+    """Validation sets by name, of texts NAME=DATA; as they are where no text has a name.
+
+    A text that is the name, or the pattern, of a file or folder is no pair: partitions are called ``day=3``.
+    """
+    if not isinstance(given, list):
+        return given
+    sets: dict[str, list[str]] = {}
+    for text in given:
+        match = re.fullmatch(r"([\w.-]+)=(.+)", text)
+        if match is not None and not Path(text).exists() and not glob.glob(text):
+            sets.setdefault(match[1], []).append(match[2])
+    n_named = sum(map(len, sets.values()))
+    if 0 < n_named < len(given):
+        raise ParameterError(
+            f"--valid names some sets ({', '.join(sets)}) and others not: write NAME=DATA for each."
+        )
+    return sets or given
 
 
 def read_alike(parts: Sequence[str | Sequence[str]], reading: Reading, **changes: Any) -> list[Any]:
