@@ -57,7 +57,7 @@ from rankwood.errors import (
 )
 from rankwood.prepare.missing import TREATMENTS, PredictMissing
 from rankwood.rankers.base import check_parameters, learned_model, weights_by_name
-from rankwood.rankers.save import estimators, load, save
+from rankwood.rankers.save import estimators, features_of, load, save
 from rankwood.studies.missing import compare_missing
 from rankwood.training.inputs import deciding_history, deciding_measure
 
@@ -143,7 +143,8 @@ def _train(
         if not reading.quiet:
             printing.show_facts(_facts(fitted, call))
         return
-    train, held_out = _read_pair(call["data"], call["valid"], reading)
+    own = {"model": features_of(ranker)} if call["warm_start"] else {}
+    train, held_out = _read_pair(call["data"], call["valid"], reading, **own)
     if held_out is not None and not _are_binned(call["data"]):
         by_name = held_out if isinstance(held_out, dict) else {"": held_out}
         for name, part in by_name.items():
@@ -489,7 +490,10 @@ def _train_on_dask(address: str, call: dict[str, Any], ranker: Any, reading: Rea
 
 
 def _read_pair(
-    data: Sequence[str], other: Sequence[str] | dict[str, list[str]] | None, reading: Reading
+    data: Sequence[str],
+    other: Sequence[str] | dict[str, list[str]] | None,
+    reading: Reading,
+    **changes: Any,
 ) -> tuple[Any, Any]:
     """The training data, and validation or test data where there are any, by name where they have names.
 
@@ -502,9 +506,9 @@ def _read_pair(
             open_binned(paths[0]) if _are_binned(paths) else reading(paths) for paths in parts
         )
     elif by_name:
-        train, *found = read_alike(parts, reading)
+        train, *found = read_alike(parts, reading, **changes)
     else:
-        return reading(data, is_log=True), None
+        return reading(data, is_log=True, **changes), None
     read = dict(zip(by_name, found, strict=True))
     return train, read if isinstance(other, dict) else read.get("")
 
@@ -589,6 +593,9 @@ class TrainingFile:
                 self._add_parameter(path, name.replace("-", "_"), one)
         else:
             known = (*_OWN_KEYS, *_READING_KEYS, "parameters", *_PARAMETER_KEYS)
+            ours = parameters.called_here(key)
+            if ours is not None:
+                raise ParameterError(f"{path} has an unknown key {key}: it is called {ours} here.")
             raise UnknownName(f"key of {path}", key, known)
 
     def _add_parameter(self, path: Path | None, name: str, value: Any) -> None:

@@ -16,7 +16,7 @@ from rankwood.cli.options import split_outside_brackets
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.models.blend import names_of_parts
 from rankwood.rankers.base import BuiltOnBase, Ranker
-from rankwood.rankers.parameters import Parameter, declared_parameters
+from rankwood.rankers.parameters import Parameter, declared_parameters, names_here
 from rankwood.rankers.save import estimators
 from rankwood.training.rounds import OF_THE_RUN
 
@@ -108,6 +108,9 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in known:
             owners = [other for other, each in estimators().items() if name in _parameters(each)]
+            ours = called_here(name, kind)
+            if not owners and ours is not None:
+                raise ParameterError(f"{kind} has no {name}: it is called {ours} here.")
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
             raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
@@ -115,6 +118,13 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
         one = value[0] if is_one else value
         values[name] = _read_text(name, one) if isinstance(one, str) else one
     return values
+
+
+def called_here(name: str, kind: str | None = None) -> str | None:
+    """The parameter, of estimator ``kind`` if that is known, which another library calls ``name``."""
+    of_any = kind not in estimators()
+    known = {one.name for one in options()} if of_any else {*_parameters(estimators()[str(kind)])}
+    return next((one for one in names_here(name.replace("-", "_")) if one in known), None)
 
 
 def _read_text(name: str, text: str) -> Any:

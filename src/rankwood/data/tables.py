@@ -320,9 +320,12 @@ def choose_roles(
     if features is None:
         features = [name for name in names if name not in taken and name not in RESERVED]
         if n_features is not None and len(features) != n_features:
+            more = ""
+            if len(features) > n_features:
+                more = f" If the model was imported, import it again with {named('n_features')} {len(features)}."
             raise ParameterError(
                 f"{where} has {counted(len(features), 'column')} that may be features, but the model knows "
-                f"{n_features:,}. Say which with {named('features')}, or leave others out with {named('drop')}."
+                f"{n_features:,}. Say which with {named('features')}, or leave others out with {named('drop')}.{more}"
             )
     if not features:
         raise DataError("no columns are left to be features.")
