@@ -298,7 +298,8 @@ def walk(today: pd.DataFrame) -> dict[str, Any]:
     drift = both("check", lambda: ours_check(new, broken), lambda: theirs_check(mine, broken))
     rw.save(new, "new.rankwood")
     serve_both("new.rankwood", "theirs.txt", bodies_of_week(their_test[3]), seconds)
-    n_ours, n_theirs = len(new.history_["new"]["ndcg@10"]), theirs.num_trees()
+    n_ours = len(new.history_["new"]["ndcg@10"])
+    n_theirs = min(TREES, theirs.best_iteration + PATIENCE)
     pair = compared["ndcg@10"]["new"]
     books = compared.to_dict()["segments"]["books"]["ndcg@10"]["pairs"][0]
     values = {
@@ -317,7 +318,7 @@ def walk(today: pd.DataFrame) -> dict[str, Any]:
         },
         "trees": {
             "ours": new.forest_.n_trees,
-            "theirs": theirs.best_iteration or theirs.num_trees(),
+            "theirs": theirs.best_iteration,
         },
         "trees_grown": {"ours": n_ours, "theirs": n_theirs},
         "largest_difference_of_exported_scores": dict(
@@ -415,6 +416,8 @@ def show(result: dict[str, Any]) -> None:
         "seconds",
         "ndcg@10",
         "trees",
+        "trees_grown",
+        "ratio_train_per_tree",
         "difference_to_live",
         "difference_for_books",
         "drift_found",
