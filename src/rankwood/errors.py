@@ -55,6 +55,11 @@ def named(parameter: str, value: str | Sequence[str] | None = None) -> str:
     )
 
 
+def worded(python: str, command_line: str) -> str:
+    """A remedy in the words of what is used."""
+    return command_line if _OPTIONS_ARE_MEANT.get() else python
+
+
 def _field(text: str) -> str:
     """A name within a list with commas: quoted where it has a comma or a quote itself."""
     doubled = text.replace('"', '""')

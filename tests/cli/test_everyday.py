@@ -14,7 +14,7 @@ import typer
 import rankwood as rw
 from rankwood.cli import main as program
 from rankwood.cli.options import names_in, split_outside_brackets
-from rankwood.errors import ParameterError
+from rankwood.errors import DataError, ParameterError
 
 NAMES = ["alpha", "beta", "gamma", "delta"]
 SMALL = ("--n-trees", 3, "--max-leaves", 6, "--threads", 1, "--quiet")
@@ -459,6 +459,55 @@ def test_measures_with_conventions_are_named_anywhere(lying_around):
     assert rw.load("model.rankwood").parts[0][1].measure == MEASURE
 
 
+def test_several_validation_sets_have_names(lying_around):
+    """As options and in TOML: what Python records of a mapping, by the same name."""
+    parts = rw.read_table("days/day-0.parquet"), rw.read_table("days/day-1.parquet")
+    expected = rw.GBRT(n_trees=3, max_leaves=6, measure=["ndcg@5", "map"])
+    expected.fit(rw.read_table("days/day-2.parquet"), valid={"recent": parts[0], "day=1": parts[1]})
+    given = ("--data", "days/day-2.parquet", "--measure", "ndcg@5", "--measure", "map")
+    sets = ("--valid", "recent=days/day-0.parquet", "--valid", "other=days/day-1.parquet")
+    model = train(lying_around, *given, *sets, model="GBRT")
+    assert list(model.history_) == ["recent", "other"]
+    assert model.history_["recent"] == expected.history_["recent"]
+    assert model.history_["other"] == expected.history_["day=1"]
+    Path("run.toml").write_text(
+        """
+        model = "GBRT"
+        data = "days/day-2.parquet"
+        measure = ["ndcg@5", "map"]
+        n_trees = 3
+        max_leaves = 6
+        [valid]
+        recent = "days/day-0.parquet"
+        other = ["days/day-1.parquet"]
+        """
+    )
+    outcome = lying_around("train", "run.toml", "--out", "of-file.rankwood")
+    shown = " ".join(outcome.out.split())
+    values = model.history_["other"]["map"]
+    assert f"other map {values[model.best_iteration_ - 1]:.4f}" in shown
+    assert rw.load("of-file.rankwood").history_ == model.history_
+
+
+def test_what_validation_sets_cannot_be(lying_around, monkeypatch):
+    given = ("train", "--model", "GBRT", "--n-trees", 2, "--data", "clean.parquet")
+    named = ("--valid", "recent=days/day-0.parquet")
+    for more, message in (
+        ((*named, "--valid", "days/day-1.parquet"), "--valid names some sets (recent) and others"),
+        ((*named, "--refit"), "--refit takes one validation set"),
+        ((*named, "--dask", "local"), "--dask takes one validation set"),
+    ):
+        outcome = lying_around(*given, *more)
+        assert (outcome.code, message in outcome.err) == (2, True), outcome.err
+    data = rw.read_table("clean.parquet")
+    with pytest.raises(ParameterError, match="got 1 by name: 'recent'"):
+        rw.refit(rw.GBRT(n_trees=1).fit(data), data, {"recent": data})
+    monkeypatch.chdir("by")  # a folder day=1 is data and no name
+    for folder in ("day=1", "day=[1-2]"):
+        fitted = train(lying_around, "--data", "day=0", "--valid", folder, model="GBRT")
+        assert isinstance(fitted.history_, list)
+
+
 @pytest.mark.parametrize("text", ["[1,0,0,-1]", "alpha=1,delta=-1"])
 def test_monotone_is_a_list_or_a_mapping(lying_around, text):
     model = train(lying_around, "--data", "clean.parquet", "--monotone", text, model="GBRT")
@@ -571,6 +620,52 @@ def test_a_model_is_gone_on_with(lying_around, model):
     )
     assert lying_around("train", "run.toml").code == 0
     assert rw.load("model.rankwood").forest_ == rw.load("whole.rankwood").forest_
+
+
+def test_a_model_that_is_gone_on_with_takes_its_columns(lying_around):
+    """Out of a table that has come to have more, as for every command that is given a model."""
+    train(lying_around, "--data", "clean.parquet", model="GBRT", out="g.rankwood")
+    call = ("train", "--warm-start", "g.rankwood", "--n-trees", 5, "--data", "messy.parquet")
+    outcome = lying_around(*call, "--valid", "days/day-0.parquet", "--on-overlap", "ignore")
+    assert outcome.code == 0, outcome.err
+    longer = rw.GBRT(n_trees=5, max_leaves=6)
+    longer.fit(rw.read_table("clean.parquet"), valid=rw.read_table("days/day-0.parquet"))
+    assert rw.load("model.rankwood").forest_ == longer.forest_
+    pd.read_csv("messy.csv").drop(columns="beta").to_csv("lacking.csv", index=False)
+    outcome = lying_around(*call[:-1], "lacking.csv")
+    assert (outcome.code, "lacks 1 of the 4 features of the model: 'beta'" in outcome.err) == (
+        2,
+        True,
+    )
+
+
+def test_names_of_other_libraries_are_answered_with_ours(lying_around):
+    data = ("--data", "clean.parquet")
+    for arguments, message in (
+        (("train", "--model", "GBRT", *data, "--n-estimators", 3), "called --n-trees here"),
+        (("train", *data, "--model", "AdaBoost", "--n-estimators", 3), "called --n-rounds here"),
+        (("train", *data, "--num-leaves", 3), "no --num-leaves: it is called --max-leaves here"),
+        (("train", *data, "--nonsense", 3), "No such option: --nonsense"),
+        (("score", "--num-leaves", 3), "No such option: --num-leaves"),
+        (("learning-curve", "--model", "GBRT:eta=0.1", *data, "--test", "clean.parquet"),
+         "GBRT has no eta: it is called learning_rate here"),
+    ):  # fmt: skip
+        outcome = lying_around(*arguments)
+        assert (outcome.code, message in " ".join(outcome.err.split())) == (2, True), outcome.err
+    Path("run.toml").write_text('model = "GBRT"\ndata = "clean.parquet"\nnum-leaves = 3\n')
+    outcome = lying_around("train", "run.toml")
+    assert "run.toml has an unknown key num_leaves: it is called max_leaves here" in outcome.err
+
+
+def test_a_choice_that_is_not_the_models_is_told_in_options(models):
+    outcome = models("score", "m.rankwood", "clean.parquet", "--features", "alpha")
+    assert outcome.code == 2
+    assert (
+        "the data lack 'beta', 'delta', 'gamma'. Rename the columns; without --features"
+        in outcome.err
+    )
+    with pytest.raises(DataError, match="or pass a bare array"):
+        rw.load("m.rankwood").predict(rw.read_table("clean.parquet", features=["alpha"]))
 
 
 def test_what_cannot_be_gone_on_with(lying_around):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 import time
+from urllib.request import urlopen
 
 import pytest
 
@@ -91,6 +95,22 @@ def test_the_first_request_is_not_slower_than_the_rest(model_file):
         # Compiling the kernel would take seconds; whatever else the machine does, that is far away.
         assert load.seconds[0] < 1.0
         assert load.statuses == {200: 50}
+
+
+def test_every_line_of_a_json_log_is_json(model_file):
+    """The first line too, which says where the service is."""
+    command = [sys.executable, "-c", "from rankwood.cli.main import run; run()", "serve"]
+    with subprocess.Popen(
+        [*command, str(model_file), "--port", "0", "--log-format", "json"],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        first = json.loads(process.stderr.readline())
+        address = re.search(r"http://127\.0\.0\.1:\d+", first["message"])[0]
+        assert first["level"] == "info"
+        assert urlopen(f"{address}/healthz", timeout=30).status == 200
+        process.terminate()
+        assert [json.loads(line)["level"] for line in process.stderr] == ["info"]
 
 
 def test_a_port_that_is_taken(model_file, capsys):

@@ -351,7 +351,8 @@ def test_a_model_takes_its_own_columns(tmp_path, data):
     numbered = ReadOptions(label=None, drop=("url",), model=ModelFeatures(3))
     with pytest.raises(
         ParameterError,
-        match=r"has 4 columns that may be features, but the model knows 3. Say which with features=",
+        match=r"has 4 columns that may be features, but the model knows 3. Say which with features=.*"
+        r"If the model was imported, import it again with n_features= 4",
     ):
         read_data(tmp_path / "d.parquet", numbered)
     frame.rename(columns={"a": "1", "b": "2", "c": "3"}).to_parquet(

@@ -114,6 +114,18 @@ def test_data_without_queries():
         assert data.feature_names == ("tf", "idf")
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_a_frame_without_labels(kind, tmp_path):
+    """As files are read: a day's requests have nobody's judgments."""
+    for changes in ({}, {"label": None}):
+        frame = kind(columns(**changes))
+        data = from_frame(frame, label=None)
+        assert data.labels.tolist() == [0, 0, 0]
+        assert data.feature_names == ("tf", "idf")
+        pq.write_table(pa.table(columns(**changes)), tmp_path / "t.parquet")
+        assert data == read_table(tmp_path / "t.parquet", label=None)
+
+
 def test_a_label_or_an_id_is_no_feature_by_accident():
     more = {"qid": [1, 1, 2], "doc_id": [1, 2, 3], "grade": [1, 2, 3], "url": ["a", "b", "c"]}
     frame = pl.DataFrame(columns(**more))
@@ -137,7 +149,6 @@ def test_a_label_or_an_id_is_no_feature_by_accident():
         ({}, {"features": ["tf", "tf"]}, ParameterError, "column 'tf' is given more than one part"),
         ({}, {"features": ["label"]}, ParameterError, "column 'label' is given more than one part"),
         ({}, {"drop": ["qid"]}, ParameterError, "column 'qid' is given more than one part"),
-        ({}, {"label": None}, ParameterError, "label must name a column"),
         ({}, {"drop": ["tf", "idf"]}, DataError, "no columns are left to be features"),
         ({}, {"query": None, "query_weight": "tf"}, ParameterError, "query_weight= needs query="),
         ({"label": [0, None, 1]}, {}, DataError, "row 1: column 'label' is empty. Labels and"),

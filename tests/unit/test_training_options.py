@@ -11,6 +11,7 @@ import pytest
 import rankwood as rw
 from rankwood.engines.engine import ThreadsEngine
 from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.models.format import load_model, save_model
 from rankwood.rankers.boosted import RoundRanker
 from rankwood.rankers.save import estimators
 
@@ -149,6 +150,27 @@ def test_wrong_sets_and_measures_are_named(parts):
         rw.LambdaMART(measure=[]).fit(train)
     with pytest.raises(ParameterError, match="measure names ndcg@10 twice"):
         rw.LambdaMART(measure=["ndcg@10", "NDCG@10"]).fit(train)
+
+
+def test_the_set_and_the_measure_that_decided_are_first_in_a_file(parts, tmp_path):
+    """JSON keys are sorted in a file; what reads the history takes the first set and measure."""
+    train, vali, test = parts
+    model = rw.GBRT(**SMALL, measure=["ndcg@10", "map"])
+    model.fit(train, valid={"vali": vali, "other": test})
+    rw.save(model, tmp_path / "model")
+    back = rw.load(tmp_path / "model")
+    assert [(name, list(each)) for name, each in back.history_.items()] == [
+        ("vali", ["ndcg@10", "map"]),
+        ("other", ["ndcg@10", "map"]),
+    ]
+    assert back.history_ == model.history_
+    assert "history_order" not in back.training_
+    stored, meta = load_model(tmp_path / "model")
+    for broken in ([["vali", "else"], ["map"]], [["vali"]], 3, [[["vali"]], ["map"]]):
+        training = {**meta["training"], "history_order": broken}
+        save_model(stored, tmp_path / "broken", {**meta, "training": training})
+        with pytest.raises(ModelError, match="history_order of other sets or measures"):
+            rw.load(tmp_path / "broken")
 
 
 def test_a_history_is_drawn(parts, tmp_path):

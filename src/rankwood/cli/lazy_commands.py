@@ -32,7 +32,6 @@ from rankwood.cli.options import (
     Reading,
     Seed,
     TrainingData,
-    ValidationData,
     argument,
     data_option,
     distributed_data,
@@ -40,6 +39,7 @@ from rankwood.cli.options import (
     file_option,
     kind_of,
     known_estimator,
+    named_sets,
     option,
     read_alike,
     reading_option_names,
@@ -57,7 +57,7 @@ from rankwood.errors import (
 )
 from rankwood.prepare.missing import TREATMENTS, PredictMissing
 from rankwood.rankers.base import check_parameters, learned_model, weights_by_name
-from rankwood.rankers.save import estimators, load, save
+from rankwood.rankers.save import estimators, features_of, load, save
 from rankwood.studies.missing import compare_missing
 from rankwood.training.inputs import deciding_history, deciding_measure
 
@@ -79,7 +79,12 @@ def _train(
         str | None, option(f"{_ESTIMATORS} With --help, the parameters of this one.")
     ] = None,
     data: TrainingData = None,
-    valid: ValidationData = None,
+    valid: Annotated[
+        list[str] | None,
+        data_option(
+            "Validation data. Several sets have names, as NAME=DATA: the first decides, the others are recorded."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, file_option("Where the model goes; model.rankwood by default.")
     ] = None,
@@ -138,12 +143,14 @@ def _train(
         if not reading.quiet:
             printing.show_facts(_facts(fitted, call))
         return
-    train, held_out = _read_pair(call["data"], call["valid"], reading)
+    own = {"model": features_of(ranker)} if call["warm_start"] else {}
+    train, held_out = _read_pair(call["data"], call["valid"], reading, **own)
     if held_out is not None and not _are_binned(call["data"]):
-        tell_of_overlap(
-            call["on_overlap"], (held_out, train), ("validation", "training"), reading.quiet
-        )
-    kind, measure = type(ranker).__name__, str(getattr(ranker, "measure", "ndcg@10"))
+        by_name = held_out if isinstance(held_out, dict) else {"": held_out}
+        for name, part in by_name.items():
+            names = (f"validation {name}".strip(), "training")
+            tell_of_overlap(call["on_overlap"], (part, train), names, reading.quiet)
+    kind, measure = type(ranker).__name__, _deciding(ranker)
     with printing.training(kind, measure, reading.quiet) as progress:
         fitted = ranker.set_params(progress=progress).fit(train, valid=held_out)
     if call["refit"] and held_out is not None:
@@ -471,30 +478,44 @@ def _train_on_dask(address: str, call: dict[str, Any], ranker: Any, reading: Rea
 
     if call["refit"]:
         raise ParameterError("--refit reads all data into this process: leave it out with --dask.")
+    if isinstance(call["valid"], dict):
+        raise ParameterError("--dask takes one validation set: leave the names of --valid out.")
     with dask_client(address) as client:
         train = distributed_data(client, call["data"], reading)
         held_out = None
         if call["valid"]:
             held_out = distributed_data(client, call["valid"], reading, bins=train)
-        measure = str(getattr(ranker, "measure", "ndcg@10"))
-        with printing.training(type(ranker).__name__, measure, reading.quiet) as progress:
+        with printing.training(type(ranker).__name__, _deciding(ranker), reading.quiet) as progress:
             return ranker.set_params(progress=progress).fit(train, valid=held_out)
 
 
 def _read_pair(
-    data: Sequence[str], other: Sequence[str] | None, reading: Reading
+    data: Sequence[str],
+    other: Sequence[str] | dict[str, list[str]] | None,
+    reading: Reading,
+    **changes: Any,
 ) -> tuple[Any, Any]:
-    """The training data, and validation or test data where there are any, with the same features."""
-    if _are_binned(data) or _are_binned(other):
-        train, held_out = (
-            open_binned(paths[0]) if _are_binned(paths) else reading(paths)
-            for paths in (data, other or data)
+    """The training data, and validation or test data where there are any, by name where they have names.
+
+    All have the same features.
+    """
+    by_name = other if isinstance(other, dict) else {"": other} if other else {}
+    parts = [data, *by_name.values()]
+    if any(_are_binned(paths) for paths in parts):
+        train, *found = (
+            open_binned(paths[0]) if _are_binned(paths) else reading(paths) for paths in parts
         )
-        return train, held_out if other else None
-    if not other:
-        return reading(data, is_log=True), None
-    train, held_out = read_alike((data, other), reading)
-    return train, held_out
+    elif by_name:
+        train, *found = read_alike(parts, reading, **changes)
+    else:
+        return reading(data, is_log=True, **changes), None
+    read = dict(zip(by_name, found, strict=True))
+    return train, read if isinstance(other, dict) else read.get("")
+
+
+def _deciding(ranker: Any) -> str:
+    """The measure that early stopping looks at."""
+    return str(deciding_measure(getattr(ranker, "measure", "ndcg@10")))
 
 
 def _are_binned(paths: Sequence[str] | None) -> bool:
@@ -517,6 +538,7 @@ def _settle(
     typed = {name: value for name, value in options.items() if value}
     call = dict.fromkeys(options) | file.own | typed
     call["parameters"] = file.parameters | {k: v for k, v in given.items() if v is not None}
+    call["valid"] = named_sets(call["valid"])
     if call["data"] is None or (call["model"] is None and call["warm_start"] is None):
         lacking = "data" if call["model"] or call["warm_start"] else "model"
         raise ParameterError(f"--{lacking} is missing. See: rankwood train --help.")
@@ -526,6 +548,8 @@ def _settle(
         raise ParameterError(
             "--refit trains on training and validation data together: it needs --valid."
         )
+    if call["refit"] and isinstance(call["valid"], dict):
+        raise ParameterError("--refit takes one validation set: leave the names of --valid out.")
     out = Path(call["out"] or "model.rankwood")
     refuse_unwritable("--out", out)
     call["out"] = out
@@ -569,6 +593,9 @@ class TrainingFile:
                 self._add_parameter(path, name.replace("-", "_"), one)
         else:
             known = (*_OWN_KEYS, *_READING_KEYS, "parameters", *_PARAMETER_KEYS)
+            ours = parameters.called_here(key)
+            if ours is not None:
+                raise ParameterError(f"{path} has an unknown key {key}: it is called {ours} here.")
             raise UnknownName(f"key of {path}", key, known)
 
     def _add_parameter(self, path: Path | None, name: str, value: Any) -> None:
@@ -587,6 +614,8 @@ def _parsed_toml(path: Path) -> dict[str, Any]:
 
 def _checked(path: Path | None, key: str, value: Any, kind: str) -> Any:
     """A value of a TOML file as the option of this name would give it."""
+    if key == "valid" and isinstance(value, dict):
+        return {name: _checked(path, f"valid.{name}", one, kind) for name, one in value.items()}
     is_text, is_list = isinstance(value, str), isinstance(value, list)
     if kind == "list" and (is_text or (is_list and all(isinstance(one, str) for one in value))):
         return [value] if is_text else value
@@ -702,6 +731,7 @@ def _facts(fitted: Any, call: dict[str, Any]) -> list[tuple[str, str]]:
         rounds = getattr(fitted, "best_iteration_", len(history))
         last = history[rounds - 1] if rounds else fitted.forest_measure_  # boosting added nothing
         facts += _figures(fitted, last, rounds)
+        facts += _other_figures(fitted.history_, rounds)
     return [*facts, ("file", f"{call['out']} ({call['out'].stat().st_size / 2**10:,.0f} KiB)")]
 
 
@@ -714,6 +744,18 @@ def _figures(fitted: Any, last: Any, rounds: int) -> list[tuple[str, str]]:
     if last["valid"] is not None:
         facts.append((f"validation {measure}", f"{last['valid']:.4f}{after}"))
     return facts
+
+
+def _other_figures(history: Any, rounds: int) -> list[tuple[str, str]]:
+    """The figures that were recorded besides the one that decides, after the rounds that were kept."""
+    if not isinstance(history, dict) or not rounds:
+        return []
+    figures = [
+        (f"{'validation' if name == 'valid' else name} {measure}", f"{values[rounds - 1]:.4f}")
+        for name, by_measure in history.items()
+        for measure, values in by_measure.items()
+    ]
+    return figures[1:]
 
 
 def _size(model: Any) -> tuple[str, str]:

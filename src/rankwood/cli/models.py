@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -521,7 +522,7 @@ def serve_command(
     )
     listening = running.listen(host, port)
     signal.signal(signal.SIGTERM, _end)
-    _announce(store, host, listening)
+    _announce(store, host, listening, as_json)
     most = running.most_connections(max_connections)
     figures = figures_of(store, workers)
     service = running.Service(
@@ -532,13 +533,18 @@ def serve_command(
     raise typer.Exit(0)
 
 
-def _announce(store: ModelStore, host: str, listening: socket.socket) -> None:
+def _announce(store: ModelStore, host: str, listening: socket.socket, as_json: bool) -> None:
+    """Say where the service is, as a line of the log where that is JSON."""
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
     names = ", ".join(entry.served.name for entry in store.entries())
-    printing.notice(
-        f"serving {names} at {address}   ({address}/docs explains requests; Ctrl-C stops)"
-    )
+    line = f"serving {names} at {address}   ({address}/docs explains requests; Ctrl-C stops)"
+    if as_json:
+        logger = logging.getLogger("rankwood.serve.running")
+        logger.setLevel(logging.INFO)
+        logger.info(line)
+    else:
+        printing.notice(line)
 
 
 def _end(_number: int, _frame: Any) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import csv
 import functools
+import glob
 import inspect
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,7 +32,11 @@ class Command(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, once every option was found to be given once, or to take several values."""
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        try:
+            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        except Exception as error:
+            self._name_ours(ctx, getattr(error, "option_name", None), args)
+            raise
         for parameter in set(given):
             is_switch = getattr(parameter, "is_flag", False) and not parameter.secondary_opts
             may_repeat = getattr(parameter, "multiple", True) or is_switch
@@ -39,6 +45,18 @@ class Command(typer.core.TyperCommand):
                     f"{parameter.opts[0]} is given {given.count(parameter)} times, and takes one value."
                 )
         return super().parse_args(ctx, args)
+
+    def _name_ours(self, ctx: Any, name: str | None, args: Sequence[str]) -> None:
+        """Fail with our name of an unknown option that is the parameter of another library."""
+        takes_parameters = any(parameter.name == "learning_rate" for parameter in self.params)
+        if name is None or not takes_parameters:
+            return
+        from rankwood.cli.parameters import called_here
+
+        kind = next((args[at + 1] for at, word in enumerate(args[:-1]) if word == "--model"), None)
+        ours = called_here(name.removeprefix("--"), kind)
+        if ours is not None:
+            ctx.fail(f"There is no {name}: it is called --{ours.replace('_', '-')} here.")
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -513,6 +531,26 @@ def _read_folds(folder: str, reading: Reading) -> Any:
         for paths in files.values()
     ]
     return Folds(list(files), makers)
+
+
+def named_sets(given: Any) -> Any:
+    """Validation sets by name, of texts NAME=DATA; as they are where no text has a name.
+
+    A text that is the name, or the pattern, of a file or folder is no pair: partitions are called ``day=3``.
+    """
+    if not isinstance(given, list):
+        return given
+    sets: dict[str, list[str]] = {}
+    for text in given:
+        match = re.fullmatch(r"([\w.-]+)=(.+)", text)
+        if match is not None and not Path(text).exists() and not glob.glob(text):
+            sets.setdefault(match[1], []).append(match[2])
+    n_named = sum(map(len, sets.values()))
+    if 0 < n_named < len(given):
+        raise ParameterError(
+            f"--valid names some sets ({', '.join(sets)}) and others not: write NAME=DATA for each."
+        )
+    return sets or given
 
 
 def read_alike(parts: Sequence[str | Sequence[str]], reading: Reading, **changes: Any) -> list[Any]:

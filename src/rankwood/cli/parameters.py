@@ -16,7 +16,7 @@ from rankwood.cli.options import split_outside_brackets
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.models.blend import names_of_parts
 from rankwood.rankers.base import BuiltOnBase, Ranker
-from rankwood.rankers.parameters import Parameter, declared_parameters
+from rankwood.rankers.parameters import Parameter, declared_parameters, names_here
 from rankwood.rankers.save import estimators
 from rankwood.training.rounds import OF_THE_RUN
 
@@ -43,6 +43,7 @@ _RANKERS = (*_SEVERAL, "gate")  # parameters that are written as calls of ranker
 _RANGE = re.compile(
     r"(?P<low>-?[\d.]+(?:e-?\d+)?)\.\.(?P<high>-?[\d.]+(?:e-?\d+)?)(?P<log>:log)?", re.IGNORECASE
 )
+_REPEATED = "measure"  # may be given several times, for a list
 _NUMBERS = "weights"  # a name, or numbers with commas between them
 
 
@@ -107,11 +108,23 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in known:
             owners = [other for other, each in estimators().items() if name in _parameters(each)]
+            ours = called_here(name, kind)
+            if not owners and ours is not None:
+                raise ParameterError(f"{kind} has no {name}: it is called {ours} here.")
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
             raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
-        values[name] = _read_text(name, value) if isinstance(value, str) else value
+        is_one = name == _REPEATED and isinstance(value, list) and len(value) == 1
+        one = value[0] if is_one else value
+        values[name] = _read_text(name, one) if isinstance(one, str) else one
     return values
+
+
+def called_here(name: str, kind: str | None = None) -> str | None:
+    """The parameter, of estimator ``kind`` if that is known, which another library calls ``name``."""
+    of_any = kind not in estimators()
+    known = {one.name for one in options()} if of_any else {*_parameters(estimators()[str(kind)])}
+    return next((one for one in names_here(name.replace("-", "_")) if one in known), None)
 
 
 def _read_text(name: str, text: str) -> Any:
@@ -242,10 +255,11 @@ def _option(
     is_usual = 2 * count > len(defaults)  # then the others are named
     others = [f"{kind} {one}" for kind, one in defaults.items() if not is_usual or one != usual]
     shown = "; ".join([usual, *others] if is_usual else others)
+    repeated = name == _REPEATED
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         metavar="VALUE",
-        help=f"{text} (default: {shown})".strip(),
+        help=f"{text}{' May be repeated.' if repeated else ''} (default: {shown})".strip(),
         rich_help_panel=panel,
         hidden=is_hidden,
     )
@@ -253,7 +267,7 @@ def _option(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[str | None, option],
+        annotation=Annotated[list[str] | None if repeated else str | None, option],
     )
 
 

@@ -65,7 +65,7 @@ _WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"  # as Python writes it; 007 is text
 def from_frame(
     frame: Any,
     *,
-    label: str = "label",
+    label: str | None = "label",
     query: str | None = "qid",
     doc: str | None = None,
     row_weight: str | None = None,
@@ -78,7 +78,8 @@ def from_frame(
 
     ``label``, ``query``, ``doc``, ``row_weight``, ``query_weight`` and ``position`` name columns. The last four
     default to the columns ``doc_id``, ``row_weight``, ``query_weight`` and ``position`` where the table has
-    them; ``query=None`` means data without queries. ``features`` defaults to all other columns but
+    them; ``query=None`` means data without queries, and ``label=None`` data without labels, which are
+    then all 0. ``features`` defaults to all other columns but
     those in ``drop``; each must hold numbers. Columns with the names ``label``, ``qid``,
     ``doc_id``, ``row_weight``, ``query_weight`` and ``position`` are features only when ``features`` lists them.
     A query's weight must be the same in all its rows. Rows in messages are counted from 0.
@@ -98,8 +99,6 @@ def roles_of_frame(
     drop: Sequence[str],
 ) -> Roles:
     """The role of each column of a frame with these columns."""
-    if given["label"] is None:
-        raise ParameterError("label must name a column; ranking data need labels.")
     roles = choose_roles(where, names, given, features, drop)
     _report_weights(where, roles)
     return roles
@@ -321,9 +320,12 @@ def choose_roles(
     if features is None:
         features = [name for name in names if name not in taken and name not in RESERVED]
         if n_features is not None and len(features) != n_features:
+            more = ""
+            if len(features) > n_features:
+                more = f" If the model was imported, import it again with {named('n_features')} {len(features)}."
             raise ParameterError(
                 f"{where} has {counted(len(features), 'column')} that may be features, but the model knows "
-                f"{n_features:,}. Say which with {named('features')}, or leave others out with {named('drop')}."
+                f"{n_features:,}. Say which with {named('features')}, or leave others out with {named('drop')}.{more}"
             )
     if not features:
         raise DataError("no columns are left to be features.")

@@ -24,7 +24,7 @@ from rankwood._core.jit import kernel
 from rankwood.data.dataset import RankingData, group_rows
 from rankwood.data.frames import as_frame, fill_matrix, to_matrix
 from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array, Features, Rows
-from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.errors import DataError, ModelError, ParameterError, worded
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -539,10 +539,11 @@ def _refuse_other_names(names: tuple[str, ...], known: tuple[str, ...]) -> None:
         parts.append(f"the data lack {some_names(missing)}")
     if unknown:
         parts.append(f"the model does not know {some_names(unknown)}")
-    raise DataError(
-        f"the data's feature names are not the model's: {'; '.join(parts)}. "
-        "Rename the columns, or pass a bare array in the model's order."
+    remedy = worded(
+        "Rename the columns, or pass a bare array in the model's order.",
+        "Rename the columns; without --features and --drop the model takes its own.",
     )
+    raise DataError(f"the data's feature names are not the model's: {'; '.join(parts)}. {remedy}")
 
 
 def _column(feature: int, values: Any, n_rows: int) -> Features:

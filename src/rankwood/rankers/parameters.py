@@ -518,6 +518,12 @@ def explains_names(function: Callable[_Given, _Answer]) -> Callable[_Given, _Ans
     return checked
 
 
+def names_here(name: str) -> tuple[str, ...]:
+    """What a parameter of another library may be called here; none where a sentence answers it."""
+    ours = _FOREIGN.get(name, ())
+    return ours if isinstance(ours, tuple) else ()
+
+
 def _of_unknown(kind: type, method: str, signature: inspect.Signature, name: str) -> str:
     """The message for an argument that a method does not have."""
     whole = kind.__name__ if method == "__init__" else f"{kind.__name__}.{method}"

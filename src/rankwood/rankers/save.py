@@ -57,6 +57,7 @@ _RECORDED: dict[str, tuple[type, ...]] = {
     "held_out_": (dict,),
 }
 _EPOCH = "SOURCE_DATE_EPOCH"  # https://reproducible-builds.org/specs/source-date-epoch
+_HISTORY_ORDER = "history_order"  # sets and measures as they were given: the first of each decided
 _CHOSEN_LEAVES = "max_leaves"  # recorded where the parameter is "auto"; None is no limit
 # Settings of fits of version 0.1 that are parameters since, and whose defaults are others. A file names every parameter
 # that there was when it was written, so one that does not name these is of that version.
@@ -116,6 +117,9 @@ def save(
     for name in _RECORDED:
         if hasattr(model, name):
             training[name.rstrip("_")] = _without_nan(getattr(model, name))
+    history = training.get("history")
+    if isinstance(history, dict) and history:  # a file has its keys sorted
+        training[_HISTORY_ORDER] = [list(history), list(next(iter(history.values())))]
     if getattr(model, "max_leaves", None) == AUTO and hasattr(model, "max_leaves_"):
         training[_CHOSEN_LEAVES] = model.max_leaves_
     measures = {}
@@ -237,6 +241,9 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
     if stored.feature_names is not None:
         model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
     record = dict(training)
+    order = record.pop(_HISTORY_ORDER, None)
+    if order is not None:
+        record["history"] = _in_order(record.get("history"), order)
     for name, kinds in _RECORDED.items():
         value = record.pop(name.rstrip("_"), None)
         if value is not None and not isinstance(value, kinds):
@@ -251,6 +258,17 @@ def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
     if _CHOSEN_LEAVES in record:
         model.max_leaves_ = record.pop(_CHOSEN_LEAVES)
     model.training_ = record
+
+
+def _in_order(history: Any, order: Any) -> dict[str, Any]:
+    """The history by set and measure, in the order of the fit."""
+    try:
+        sets, measures = order
+        return {name: {measure: history[name][measure] for measure in measures} for name in sets}
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ModelError(
+            "its record of the training has a history_order of other sets or measures than its history."
+        ) from None
 
 
 def _without_nan(value: Any) -> Any:
@@ -278,6 +296,11 @@ def refit(estimator: Ranker, train: RankingData, valid: RankingData) -> Any:
     if not is_fitted(estimator):
         raise ParameterError(
             f"this {type(estimator).__name__} is not fitted yet: refit needs to know what was chosen."
+        )
+    if isinstance(valid, Mapping):
+        raise ParameterError(
+            f"refit joins the training data and one validation set, got {len(valid):,} by name: "
+            f"{', '.join(map(repr, valid))}. Pass the one to join."
         )
     estimator = estimator._standing_for()
     model = clone(estimator)
