@@ -44,6 +44,7 @@ BYTES_PER_ROW = {  # on the disk
     "XGBoost's cache": N_FEATURES + 16,
 }
 SHARE_FOR_FILES = 0.3  # of the time limit that may go into files
+SHARE_FOR_SMALL_XGBOOST = 0.25  # of the time that is left, at most
 RESERVE = 0.85  # of the time that is left may be planned for
 
 
@@ -328,9 +329,9 @@ class Run:
             )
         return found
 
-    def xgboost(self, n_rows: int) -> dict[str, Any]:
+    def xgboost(self, n_rows: int, seconds: float) -> dict[str, Any]:
         """XGBoost's external memory at one size."""
-        other = step("xgboost", self.folder, n_rows, seconds=self.left)
+        other = step("xgboost", self.folder, n_rows, seconds=seconds)
         found = {f"xgboost {n_rows}": other}
         if "failed" in other:
             self.note(f"  XGBoost at {n_rows:,} rows failed: {other['failed']}", **found)
@@ -403,31 +404,35 @@ def compare(asked: Any, folder: Path) -> dict[str, Any]:
     n_rows = this.generate(rows_for_disk(folder, asked.rows))
     if asked.only_files:
         return this.result
-    small = min(SMALL, max(FILE_ROWS, n_rows // 3))
+    small = min(SMALL, max(FILE_ROWS, n_rows // 3 // FILE_ROWS * FILE_ROWS))
     begun = time.monotonic()
     few = this.measure(small)
-    many_rows = this.that_fits(n_rows, small, time.monotonic() - begun, small)
-    if many_rows < n_rows:
-        this.note(f"the time suffices for {many_rows:,} rows of {n_rows:,}")
-    many = this.measure(many_rows) if many_rows > small else few
-    for ranker in RANKERS:
-        if "ns" in few.get(ranker, {}) and "ns" in many.get(ranker, {}):
-            ratio = many[ranker]["ns"] / few[ranker]["ns"]
-            this.note(
-                f"{ranker}: {ratio:.2f}× the time per tree and row of {small:,} rows (bar 1.5)",
-                **{f"ratio_{ranker}": ratio},
-            )
-    sizes = [small, many_rows]
+    ours = time.monotonic() - begun
+    theirs = 0.0
     if not asked.no_xgboost:
         begun = time.monotonic()
-        other = this.xgboost(small)
-        if "failed" not in other:
-            fitting = this.that_fits(many_rows, small, time.monotonic() - begun, 0)
-            if fitting > small:
-                this.xgboost(fitting)
-                sizes += [fitting] if fitting not in sizes else []
-            else:
-                this.note("XGBoost: no time for more rows")
+        is_done = "failed" not in this.xgboost(small, SHARE_FOR_SMALL_XGBOOST * this.left)
+        theirs = time.monotonic() - begun if is_done else 0.0
+    many_rows = this.that_fits(n_rows, small, ours, small)
+    if many_rows < n_rows:
+        this.note(f"the time suffices for {many_rows:,} rows of {n_rows:,}")
+    sizes = [small, many_rows]
+    if many_rows > small:
+        many = this.measure(many_rows)
+        for ranker in RANKERS:
+            if "ns" in few.get(ranker, {}) and "ns" in many.get(ranker, {}):
+                ratio = many[ranker]["ns"] / few[ranker]["ns"]
+                this.note(
+                    f"{ranker}: {ratio:.2f}× the time per tree and row of {small:,} rows (bar 1.5)",
+                    **{f"ratio_{ranker}": ratio},
+                )
+    if theirs:
+        fitting = this.that_fits(many_rows, small, theirs, 0)
+        if fitting > small:
+            this.xgboost(fitting, this.left)
+            sizes.append(fitting)
+        else:
+            this.note(f"XGBoost: no time for more than {small:,} rows")
     this.note("", rows=many_rows, small=small)
     print(table(this.result, sorted(set(sizes))), flush=True)
     return this.result

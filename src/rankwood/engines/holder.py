@@ -446,7 +446,9 @@ class Holder:
         """The best candidates of the trees ``asks`` among those of all holders, and their rows that are here."""
         trees = self._trees(session)
         return [
-            None if best[0][place] is None else trees[index].count_best([own[place] for own in best])
+            None
+            if best[0][place] is None
+            else trees[index].count_best([own[place] for own in best])
             for place, index in enumerate(asks)
         ]
 

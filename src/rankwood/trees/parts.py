@@ -80,7 +80,9 @@ SPLIT = ("node", "feature", "code", "side", "left_sum", "left_rows", "missing_su
 TOLD = ("distinct rows", "target", "weight", "whether others differ", "packed sum", "rows drawn")
 DISTINCT, TARGET, WEIGHT, DIFFERS, PACKED, DRAWN = range(len(TOLD))
 _FIRST_ROOM = 64  # nodes
-_MOST_AT_FIRST = 1024  # nodes whose histograms have room at first; memory is taken when they are written
+_MOST_AT_FIRST = (
+    1024  # nodes whose histograms have room at first; memory is taken when they are written
+)
 ROOT = 0
 
 
