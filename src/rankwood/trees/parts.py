@@ -12,8 +12,8 @@ Growth goes in steps, and a step treats many nodes. In each step
    (``PartTree.search``), so that the work of searching, too, is dealt out,
 4. where weights are not row counts, the parts find the best candidate of each child among the slices of all, and count
    its rows (``PartTree.count_best``),
-5. the leader takes the best candidate of each child (``TreeLeader.receive``). Where the counts forbid its cut, it has the
-   rows of the next best counted (``counts_wanted``).
+5. the leader takes the best candidate of each child (``TreeLeader.receive``). Where the counts forbid its cut, it has
+   the rows of the next best counted (``counts_wanted``).
 
 The order of best-first growth is known only in the end. A step therefore splits all nodes that would be split if the
 children that are still unknown were leaves: the nodes of a level that may be split, at first. When all that are chosen
