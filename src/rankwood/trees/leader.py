@@ -315,6 +315,10 @@ def grow_together(leader: TreeLeader, parts: Sequence[PartTree], *, reaches_all:
                 for index, part in enumerate(parts)
             ]
         leader.receive(told, found)
+        of_slices = [part.best_of_slice(own) for part, own in zip(parts, found, strict=False)]
+        best = [own for own in of_slices if own is not None]
+        if best:
+            leader.receive_best_counts([part.count_best(best) for part in parts])
         while len(wanted := leader.counts_wanted()):
             leader.receive_counts(wanted, [part.count(wanted) for part in parts])
         while (asked := leader.ranges_wanted()) is not None:
