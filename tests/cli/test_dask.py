@@ -106,6 +106,21 @@ def test_local_is_a_cluster_of_this_machine(rankwood, files, tmp_path):
     assert rw.open_binned(tmp_path / "binned").n_rows == one[0].n_documents
 
 
+@pytest.mark.slow
+def test_two_local_clusters_do_not_want_the_same_port():
+    import warnings
+
+    from rankwood.experiments.workers import dask_client
+
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        dask_client("local", 1),
+        dask_client("local", 1) as second,
+    ):
+        assert len(second.scheduler_info(n_workers=-1)["workers"]) == 1
+    assert not [one for one in caught if "already in use" in str(one.message)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
