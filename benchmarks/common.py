@@ -27,6 +27,8 @@ _PACKAGES = (
     "pytrec-eval-terrier",
     "lightgbm",
     "xgboost-cpu",
+    "dask",
+    "distributed",
 )
 
 

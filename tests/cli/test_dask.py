@@ -89,6 +89,38 @@ def test_a_worker_bins(rankwood, files, tmp_path, address):
     assert np.array_equal(one.columns, other.columns)
 
 
+@pytest.mark.slow
+def test_local_is_a_cluster_of_this_machine(rankwood, files, tmp_path):
+    local = ("--dask", "local", "-q")
+    data = ("--data", "day-*.parquet", "--valid", "vali.parquet", "--min-leaf", "3")
+    train = ("train", "--model", "LambdaMART", "--n-trees", "4", *data, *local)
+    assert rankwood(*train, "--out", "there.rankwood").code == 0
+    one = files.take_queries(np.arange(20)), files.take_queries(np.arange(20, 30))
+    here = rw.LambdaMART(4, min_leaf=3).fit(one[0], valid=one[1])
+    assert rw.load(tmp_path / "there.rankwood").forest_ == here.forest_
+    score = ("score", "there.rankwood", "vali.parquet", "--out")
+    assert rankwood(*score, "a.tsv", *local).code == 0
+    assert rankwood(*score, "b.tsv", "-q").code == 0
+    assert (tmp_path / "a.tsv").read_bytes() == (tmp_path / "b.tsv").read_bytes()
+    assert rankwood("bin", "day-*.parquet", "--out", "binned", *local).code == 0
+    assert rw.open_binned(tmp_path / "binned").n_rows == one[0].n_documents
+
+
+@pytest.mark.slow
+def test_two_local_clusters_do_not_want_the_same_port():
+    import warnings
+
+    from rankwood.experiments.workers import dask_client
+
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        dask_client("local", 1),
+        dask_client("local", 1) as second,
+    ):
+        assert len(second.scheduler_info(n_workers=-1)["workers"]) == 1
+    assert not [one for one in caught if "already in use" in str(one.message)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

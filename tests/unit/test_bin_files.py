@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import shutil
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -447,6 +448,26 @@ def test_progress_rises_to_the_whole(tmp_path, data):
         done = [news[0] for news in told]
         assert done == sorted(done)
         assert done[-1] == told[-1][1]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.parquet", "a.csv", "a.arrow"])
+def test_memory_does_not_grow_with_rows(tmp_path, name, monkeypatch):
+    """A block, a part and the sample are held at a time; rows more cost neither their features nor their codes."""
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 1 << 13)
+    rows, peaks = [], []
+    for n_queries in (50, 250):
+        made = rw.make_ranking(n_queries, 12, 40, seed=3)
+        folder = tmp_path / str(n_queries)
+        folder.mkdir()
+        path = files_for(folder, made, name)
+        tracemalloc.start()
+        rw.bin_files(path, folder / "binned", sample=100, n_threads=1)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        rows.append(made.n_documents)
+    n_more = rows[1] - rows[0]
+    assert n_more > 2000
+    assert peaks[1] - peaks[0] < n_more * 40  # a byte per code
 
 
 def test_a_stream_can_begin_anywhere(tmp_path, data):

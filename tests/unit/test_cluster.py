@@ -830,7 +830,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_client_that_is_killed_leaves_nothing_on_the_workers(files, tmp_path):
+@pytest.mark.parametrize("by", ["rows", "trees"])
+def test_a_client_that_is_killed_leaves_nothing_on_the_workers(by, files, tmp_path):
     import distributed
 
     program = tmp_path / "client.py"
@@ -842,7 +843,7 @@ def test_a_client_that_is_killed_leaves_nothing_on_the_workers(files, tmp_path):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         started = subprocess.Popen(
-            [sys.executable, program, cluster.scheduler_address, files[0][0], "rows"],
+            [sys.executable, program, cluster.scheduler_address, files[0][0], by],
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(Path(rw.__file__).parents[1])},
         )

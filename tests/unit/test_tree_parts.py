@@ -15,9 +15,18 @@ from tests.unit.test_trees import assert_same_tree, limited_problem, matrix_of, 
 
 
 class Counting(TreeLeader):
-    """A leader that counts its steps."""
+    """A leader that counts its steps, and how often it has rows of next best candidates counted."""
 
     n_steps = -1  # the last call finds the tree complete
+    n_counted = 0
+
+    def receive_best_counts(self, answers):
+        wanted = {tuple(pair) for pair in self.counts_wanted().tolist()}
+        assert wanted <= {tuple(pair) for pair in answers[0][0].tolist()}
+        super().receive_best_counts(answers)
+        left = {tuple(pair) for pair in self.counts_wanted().tolist()}
+        assert not left & wanted
+        self.n_counted += len(left) > 0
 
     def next_splits(self):
         self.n_steps += 1
@@ -39,7 +48,7 @@ def grown_in_parts(parts, held, policies, counts, stream, reaches_all=True):
     leaf_of_row = np.empty(counts.size, np.int32)
     for part, grown in zip(parts, trees, strict=True):
         leaf_of_row[part.numbers] = grown.leaf_of_source
-    return type(whole)(**{**vars(whole), "leaf_of_row": leaf_of_row}), leader.n_steps
+    return type(whole)(**{**vars(whole), "leaf_of_row": leaf_of_row}), leader
 
 
 def same_in_parts(matrix, targets, policies, counts, weights, stream, n_parts_tried, **options):
@@ -49,9 +58,9 @@ def same_in_parts(matrix, targets, policies, counts, weights, stream, n_parts_tr
     for n_parts in n_parts_tried:
         parts = deal(matrix, rng.integers(0, n_parts, targets.size), n_parts, stream)
         held = hold_in_parts(parts, targets, weights, counts > 0, int(counts.sum()), centre)
-        tree, n_steps = grown_in_parts(parts, held, policies, counts, stream, **options)
+        tree, leader = grown_in_parts(parts, held, policies, counts, stream, **options)
         assert_same_tree(tree, whole)
-    return whole, n_steps
+    return whole, leader
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -93,6 +102,7 @@ def test_a_tree_takes_few_steps(rng):
     for weights in (None, rng.random(n_rows)):
         policies = Policies(growth)
         given = (matrix, targets, policies, everything, weights, 0)
-        tree, n_steps = same_in_parts(*given, (2,))
+        tree, leader = same_in_parts(*given, (2,))
         assert tree.n_leaves == 31
-        assert n_steps <= 15
+        assert leader.n_steps <= 15
+        assert leader.n_counted < leader.n_steps  # mostly the first counts suffice

@@ -553,6 +553,9 @@ class ClusterEngine(Engine):
             told = [part[index][0] for part in answers]
             found = [part[index][1] for part in answers if part[index][1] is not None]
             leaders[index].receive(told, [Found(*each) for each in found])
+            counted = [part[index][2] for part in answers]
+            if counted[0] is not None:
+                leaders[index].receive_best_counts(counted)
         self._count_rows(placement, session, leaders, growing)
         self._draw_features(placement, session, leaders, growing)
 

@@ -134,9 +134,11 @@ class Holder:
         self._kept.clear()
         self._growing.clear()
 
-    async def deliver(self, tag: Any, sender: int, content: Any) -> None:
-        """Take what another holder sends."""
-        self._letters(tag).put(sender, content)
+    async def swap(self, tag: Any, sender: int, content: Any) -> Any:
+        """Take what another holder sends, and answer with what this one has for it, once that is made."""
+        letters = self._letters(tag)
+        letters.put(sender, content)
+        return (await letters.outgoing())[sender]
 
     async def step(
         self,
@@ -147,41 +149,54 @@ class Holder:
     ) -> Any:
         """One step of the trees of a session, of which the first brings their plans.
 
-        Gives, by tree, what is told of nodes and the best cuts found.
+        Gives, by tree, what is told of nodes, the best cuts found, and, where weights are not row counts, the rows of
+        the best candidate of each node.
         """
         shares = await self.call("advance", session, splits, plans)
-        answers: list[tuple[Any, Any]] = [(told, None) for told, _ in shares]
+        answers: list[tuple[Any, Any, Any]] = [(told, None, None) for told, _ in shares]
         asks = [index for index, (_, own) in enumerate(shares) if own]
         if not asks:
             return answers
-        layout = self._known_layout()
+        n_peers = len(self._known_layout().peers)
         outgoing = [
             [(shares[index][0], shares[index][1][peer]) for index in asks]
-            for peer in range(len(layout.peers))
+            for peer in range(n_peers)
         ]
         incoming = await self._exchange((session, number), outgoing)
-        found = await self.call("search", session, asks, incoming)
-        for index, one in zip(asks, found, strict=True):
-            answers[index] = (answers[index][0], tuple(one))
+        del shares, outgoing
+        found, best = await self.call("search", session, asks, incoming)
+        del incoming
+        counted = [None] * len(asks)
+        if any(own is not None for own in best):
+            of_all = await self._exchange((session, number, "best"), [best] * n_peers)
+            counted = await self.call("count_best", session, asks, of_all)
+        for index, one, counts in zip(asks, found, counted, strict=True):
+            answers[index] = (answers[index][0], tuple(one), counts)
         return answers
 
     async def _exchange(self, tag: Any, outgoing: list[Any]) -> list[Any]:
-        """What every holder has for this one, in their order; this one's content goes to them."""
+        """What every holder has for this one, in their order; this one's content goes to them.
+
+        Of two holders the later one calls the earlier, whose answer is its own content: one message each way.
+        """
         layout = self._known_layout()
-        others = [peer for peer in range(len(layout.peers)) if peer != layout.index]
         letters = self._letters(tag)
+        letters.offer(outgoing)
         letters.put(layout.index, outgoing[layout.index])
         try:
-            await asyncio.gather(*(self._send(peer, tag, outgoing[peer]) for peer in others))
+            earlier = range(layout.index)
+            await asyncio.gather(*(self._swap(peer, tag, letters) for peer in earlier))
             return await letters.all(len(layout.peers))
         finally:
             self._inbox.pop(tag, None)
 
-    async def _send(self, peer: int, tag: Any, content: Any) -> None:
+    async def _swap(self, peer: int, tag: Any, letters: _Letters) -> None:
         layout = self._known_layout()
         address, key = layout.peers[peer]
+        content = (await letters.outgoing())[peer]
         try:
-            await ask(self._worker.rpc(address), key, "deliver", tag, layout.index, content)
+            asked = ("swap", tag, layout.index, content)
+            letters.put(peer, await ask(self._worker.rpc(address), key, *asked))
         except (OSError, RuntimeError, KeyError) as error:  # it is gone, closing, or has no holder
             raise PeerLost(f"{address}: {error}") from None
 
@@ -409,14 +424,31 @@ class Holder:
             for tree, own in zip(self._trees(session), splits, strict=True)
         ]
 
-    def search(self, session: str, asks: list[int], incoming: list[list[Any]]) -> list[Any]:
-        """Search the own slice of the candidates of the trees ``asks``, from what all holders have sent."""
+    def search(
+        self, session: str, asks: list[int], incoming: list[list[Any]]
+    ) -> tuple[list[Any], list[Any]]:
+        """Search the own slice of the candidates of the trees ``asks``, from what all holders have sent.
+
+        Gives the cuts found, and the best candidates of trees whose rows have to be counted.
+        """
         trees = self._trees(session)
-        return [
+        found = [
             trees[index].search(
                 [content[place][0] for content in incoming],
                 [content[place][1] for content in incoming],
             )
+            for place, index in enumerate(asks)
+        ]
+        pairs = zip(asks, found, strict=True)
+        return found, [trees[index].best_of_slice(own) for index, own in pairs]
+
+    def count_best(self, session: str, asks: list[int], best: list[list[Any]]) -> list[Any]:
+        """The best candidates of the trees ``asks`` among those of all holders, and their rows that are here."""
+        trees = self._trees(session)
+        return [
+            None
+            if best[0][place] is None
+            else trees[index].count_best([own[place] for own in best])
             for place, index in enumerate(asks)
         ]
 
@@ -571,8 +603,14 @@ class _Letters:
 
     def __init__(self) -> None:
         self._content: dict[int, Any] = {}
+        self._outgoing: list[Any] | None = None
         self._news = asyncio.Event()
         self._is_cancelled = False
+
+    def offer(self, outgoing: list[Any]) -> None:
+        """What the others get, by their number."""
+        self._outgoing = outgoing
+        self._news.set()
 
     def put(self, sender: int, content: Any) -> None:
         self._content[sender] = content
@@ -584,12 +622,21 @@ class _Letters:
 
     async def all(self, n_senders: int) -> list[Any]:
         """The contents by sender, once all have arrived."""
-        while len(self._content) < n_senders:
+        await self._until(lambda: len(self._content) == n_senders)
+        return [self._content[sender] for sender in range(n_senders)]
+
+    async def outgoing(self) -> list[Any]:
+        """What the others get, once it is made."""
+        await self._until(lambda: self._outgoing is not None)
+        assert self._outgoing is not None
+        return self._outgoing
+
+    async def _until(self, is_there: Callable[[], bool]) -> None:
+        while not is_there():
             if self._is_cancelled:
                 raise PeerLost("another worker is lost.")
             self._news.clear()
             await self._news.wait()
-        return [self._content[sender] for sender in range(n_senders)]
 
 
 async def ask(rpc: Any, key: str, method: str, *arguments: Any) -> Any:

@@ -378,7 +378,7 @@ def dask_client(address: str, jobs: int | None = None, threads: int | None = Non
                     n_workers=jobs or usable_cores(),
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",  # None takes port 8787, of which there is one
                     memory_limit=0,  # a cell may take what the machine has
                     env=environment,
                 )

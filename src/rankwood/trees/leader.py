@@ -30,6 +30,7 @@ from rankwood.trees.parts import (
     NodeTable,
     PartTree,
     TreePlan,
+    best_candidates,
     scratch,
 )
 from rankwood.trees.random_trees import (
@@ -150,7 +151,7 @@ class TreeLeader(NodeTable):
         if self.asked.size == 0 or self._found.codes.shape[1] == 0:
             return
         found, nodes, asked = self._found, self.nodes, self.asked
-        best = self._best()
+        best = best_candidates(found)
         at = (np.arange(asked.size), best)
         is_split = found.codes[at] != NO_SPLIT
         chosen, _ = self.candidates_of(asked)
@@ -174,26 +175,26 @@ class TreeLeader(NodeTable):
                 node = asked[index]
                 nodes.left_rows[node], nodes.missing_rows[node] = self._counted_rows[key]
 
-    def _best(self) -> Array:
-        """The index of the candidate of greatest gain of each node."""
-        assert self._found is not None
-        gains = np.where(self._found.codes == NO_SPLIT, -np.inf, self._found.gains)
-        best: Array = gains.argmax(axis=1)
-        # A gain may be -inf itself where features cost: then a candidate that has a split comes first.
-        has_split = (self._found.codes != NO_SPLIT).any(axis=1)
-        is_lost = has_split & (self._found.codes[np.arange(best.size), best] == NO_SPLIT)
-        best[is_lost] = (self._found.codes[is_lost] != NO_SPLIT).argmax(axis=1)
-        return best
-
     def counts_wanted(self) -> Array:
         """Pairs of node and candidate whose rows have to be counted before the best candidates are known."""
         none = np.zeros((0, 2), np.int64)
         if self._found is None or self.asked.size == 0 or self._found.codes.shape[1] == 0:
             return none
-        best = self._best()
+        best = best_candidates(self._found)
         at = (np.arange(best.size), best)
         is_open = (self._found.codes[at] != NO_SPLIT) & ~self._is_counted[at]
         return np.stack([self.asked[is_open], best[is_open]], axis=1)
+
+    def receive_best_counts(self, answers: Sequence[tuple[Array, Array, Array]]) -> None:
+        """Take the counts of best candidates that parts found among themselves, of nodes that may be split."""
+        wanted = self.counts_wanted()
+        place_of = {pair: place for place, pair in enumerate(map(tuple, answers[0][0].tolist()))}
+        pairs = list(map(tuple, wanted.tolist()))
+        places = [place_of[pair] for pair in pairs if pair in place_of]
+        if places:
+            is_known = [pair in place_of for pair in pairs]
+            told = [(counts[places], sums[places]) for _, counts, sums in answers]
+            self.receive_counts(wanted[is_known], told)
 
     def receive_counts(self, wanted: Array, answers: Sequence[tuple[Array, Array]]) -> None:
         """Search the candidates whose rows are counted again, with the least number of rows in a leaf."""
@@ -314,6 +315,10 @@ def grow_together(leader: TreeLeader, parts: Sequence[PartTree], *, reaches_all:
                 for index, part in enumerate(parts)
             ]
         leader.receive(told, found)
+        of_slices = [part.best_of_slice(own) for part, own in zip(parts, found, strict=False)]
+        best = [own for own in of_slices if own is not None]
+        if best:
+            leader.receive_best_counts([part.count_best(best) for part in parts])
         while len(wanted := leader.counts_wanted()):
             leader.receive_counts(wanted, [part.count(wanted) for part in parts])
         while (asked := leader.ranges_wanted()) is not None:

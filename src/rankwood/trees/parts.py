@@ -10,8 +10,10 @@ Growth goes in steps, and a step treats many nodes. In each step
 2. every part splits them and adds up the histograms of their children (``PartTree.advance``),
 3. every part gets from the others the histograms of *its* candidates, merges them and finds the best cut of each
    (``PartTree.search``), so that the work of searching, too, is dealt out,
-4. the leader takes the best candidate of each child (``TreeLeader.receive``). Where weights are not row counts it has
-   the rows of the best candidates counted first (``counts_wanted``).
+4. where weights are not row counts, the parts find the best candidate of each child among the slices of all, and count
+   its rows (``PartTree.count_best``),
+5. the leader takes the best candidate of each child (``TreeLeader.receive``). Where the counts forbid its cut, it has
+   the rows of the next best counted (``counts_wanted``).
 
 The order of best-first growth is known only in the end. A step therefore splits all nodes that would be split if the
 children that are still unknown were leaves: the nodes of a level that may be split, at first. When all that are chosen
@@ -80,6 +82,9 @@ SPLIT = ("node", "feature", "code", "side", "left_sum", "left_rows", "missing_su
 TOLD = ("distinct rows", "target", "weight", "whether others differ", "packed sum", "rows drawn")
 DISTINCT, TARGET, WEIGHT, DIFFERS, PACKED, DRAWN = range(len(TOLD))
 _FIRST_ROOM = 64  # nodes
+_MOST_AT_FIRST = (
+    1024  # nodes whose histograms have room at first; memory is taken when they are written
+)
 ROOT = 0
 
 
@@ -101,6 +106,17 @@ class TreePlan:
     stream: int
     units: Units
     scales: Scales
+
+
+def best_candidates(found: Found) -> Array:
+    """The index of the candidate of greatest gain of each node; of equal ones the first."""
+    gains = np.where(found.codes == NO_SPLIT, -np.inf, found.gains)
+    best: Array = gains.argmax(axis=1)
+    # A gain may be -inf itself where features cost: then a candidate that has a split comes first.
+    has_split = (found.codes != NO_SPLIT).any(axis=1)
+    is_lost = has_split & (found.codes[np.arange(best.size), best] == NO_SPLIT)
+    best[is_lost] = (found.codes[is_lost] != NO_SPLIT).argmax(axis=1)
+    return best
 
 
 def slice_of(part: int, n_parts: int, n_candidates: int) -> tuple[int, int]:
@@ -286,7 +302,7 @@ class PartTree(NodeTable):
         if self.n_nodes == 1:
             sums = merged(told)[ROOT]
             self.add_root_sums(int(sums[PACKED]), int(sums[DRAWN]))
-        self._store(_added(shares))
+        self._store(shares)
         shape = (self.asked.size, self._last - self._first)
         found = Found(np.zeros(shape), *(np.zeros(shape, np.int64) for _ in Found._fields[1:]))
         chosen, n_chosen = self.candidates_of(self.asked)
@@ -307,30 +323,29 @@ class PartTree(NodeTable):
         )
         return found
 
-    def _store(self, sums: Array) -> None:
-        """Keep merged histograms, from which those of larger siblings follow."""
+    def _store(self, shares: Sequence[Array]) -> None:
+        """Merge histograms and keep them; those of larger siblings follow."""
         if not self.rules.can_subtract:
-            self.work = self.work._replace(histograms=sums)
+            self.work = self.work._replace(histograms=_added(shares))
             self.nodes.slot[self.filled] = np.arange(self.filled.size)
             return
         needed = self._n_slots + self.filled.size
         pool = self.work.histograms
         if needed > len(pool):
-            longer = np.empty((max(needed, 2 * len(pool)), *pool.shape[1:]), np.int64)
-            longer[: len(pool)] = pool
+            n_likely = min(_MOST_AT_FIRST, self.rules.max_leaves * 5 // 4)
+            longer = np.empty((max(needed, 2 * len(pool), n_likely), *pool.shape[1:]), np.int64)
+            longer[: self._n_slots] = pool[: self._n_slots]
             pool = longer
             self.work = self.work._replace(histograms=pool)
+        _added(shares, out=pool[self._n_slots : needed])
         parents = self._parents()
-        for node, sibling, own in zip(
-            self.filled.tolist(), self.siblings.tolist(), sums, strict=True
-        ):
-            pool[self._n_slots] = own
+        for node, sibling in zip(self.filled.tolist(), self.siblings.tolist(), strict=True):
             self.nodes.slot[node] = self._n_slots
-            self._n_slots += 1
             if sibling != NO_NODE:
                 slot = self.nodes.slot[parents[sibling]]
-                pool[slot] -= own
+                pool[slot] -= pool[self._n_slots]
                 self.nodes.slot[sibling] = slot
+            self._n_slots += 1
 
     def _parents(self) -> dict[int, int]:
         """The parent of each sibling."""
@@ -338,6 +353,29 @@ class PartTree(NodeTable):
         inner = np.flatnonzero(nodes.left > 0)
         parents = dict(zip(nodes.left[inner].tolist(), inner.tolist(), strict=True))
         return parents | dict(zip(nodes.right[inner].tolist(), inner.tolist(), strict=True))
+
+    def best_of_slice(self, found: Found) -> tuple[Array, Array] | None:
+        """For each node the best candidate of the own slice, and its gain, if rows have to be counted; -1: none."""
+        if not self.rules.has_counts:
+            return None
+        best, gains = np.full(self.asked.size, -1), np.full(self.asked.size, -np.inf)
+        if found.codes.size:
+            chosen = best_candidates(found)
+            at = (np.arange(chosen.size), chosen)
+            has_split = found.codes[at] != NO_SPLIT
+            best[has_split] = self._first + chosen[has_split]
+            gains[has_split] = found.gains[at][has_split]
+        return best, gains
+
+    def count_best(self, of_parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array, Array]:
+        """Pairs of node and best candidate, from the best ones of all slices, and what ``count`` says of them."""
+        best, gains = (np.array(part) for part in of_parts[0])
+        for other, gain in of_parts[1:]:
+            is_better = (other >= 0) & ((best < 0) | (gain > gains))
+            best[is_better], gains[is_better] = other[is_better], gain[is_better]
+        has_split = best >= 0
+        wanted = np.stack([self.asked[has_split], best[has_split]], axis=1)
+        return wanted, *self.count(wanted)
 
     def count(self, wanted: Array) -> tuple[Array, Array]:
         """For pairs of node and candidate: the rows drawn by bin, and, in the own slice, the merged sums by bin."""
@@ -378,11 +416,14 @@ class PartTree(NodeTable):
         return self.drawn.sum_leaves(read_only(self.leaf_of_source), tree.n_nodes)
 
 
-def _added(shares: Sequence[Array]) -> Array:
+def _added(shares: Sequence[Array], out: Array | None = None) -> Array:
     """The sum of large arrays, of which the parts may be read-only, without a copy of all of them."""
     if len(shares) == 1:
-        return shares[0]
-    total: Array = shares[0] + shares[1]
+        if out is None:
+            return shares[0]
+        out[:] = shares[0]
+        return out
+    total: Array = np.add(shares[0], shares[1], out=out)
     for share in shares[2:]:
         total += share
     return total
