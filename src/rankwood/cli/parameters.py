@@ -109,7 +109,10 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
             owners = [other for other, each in estimators().items() if name in _parameters(each)]
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
-            raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
+            hint = " Validation data are given by --valid." if name == "validation" else ""
+            raise ParameterError(
+                f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.{hint}"
+            )
         values[name] = _read_text(name, value) if isinstance(value, str) else value
     return values
 

@@ -518,6 +518,12 @@ def explains_names(function: Callable[_Given, _Answer]) -> Callable[_Given, _Ans
     return checked
 
 
+def names_here(name: str) -> tuple[str, ...]:
+    """What a parameter of another library may be called here; nothing where that takes a sentence."""
+    ours = _FOREIGN.get(name, ())
+    return () if isinstance(ours, str) else ours
+
+
 def _of_unknown(kind: type, method: str, signature: inspect.Signature, name: str) -> str:
     """The message for an argument that a method does not have."""
     whole = kind.__name__ if method == "__init__" else f"{kind.__name__}.{method}"
