@@ -180,8 +180,8 @@ LAZY_COMMANDS = {
 
 app = typer.Typer(
     name="rankwood",
-    help="Tree ensembles that learn to rank: train rankers, measure and explain them, and take them into use.",
-    epilog="Start with: rankwood demo, or rankwood inspect DATA. Each command explains itself: rankwood COMMAND --help.",
+    help="Tree ensembles that learn to rank: train, measure, explain, export and serve them.",
+    epilog="Start with rankwood demo, or rankwood inspect DATA. A command explains itself: rankwood COMMAND --help.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
