@@ -30,6 +30,18 @@ def folder(tmp_path_factory):
     table.assign(relevance=table.relevance.where(table.index != 5)).to_parquet(
         place / "nan.parquet"
     )
+    lines = (
+        "[data]",
+        'folds = "folds"',
+        "[[algorithm]]",
+        'name = "RF"',
+        'kind = "RandomForest"',
+        "n_estimators = 5",
+    )
+    (place / "other.toml").write_text("\n".join(lines))
+    (place / "folds").mkdir()
+    for part in ("train", "vali", "test"):
+        rw.write_letor(data, place / "folds" / f"{part}.txt")
     rw.write_table(data, place / "data.parquet")
     rw.bin_files(place / "data.parquet", place / "binned")
     rw.save(rw.GBRT(n_trees=2, max_leaves=3).fit(data), place / "m.rankwood")
@@ -94,6 +106,11 @@ OWN = "--label relevance --query query_id"
             "export m.rankwood --to opensearch model.json",
             ["format 'opensearch' is not known", "ranklib (RankLib; OpenSearch and Elasticsearch"],
         ),
+        (
+            "experiment other.toml",
+            ["n_estimators: RandomForest has no such parameter. It is called n_trees here."],
+        ),
+        ("experiment other.tml", ["other.tml does not exist. Did you mean other.toml?"]),
         ("experiment .", ["is a folder", "a TOML file, which names the folder of its folds"]),
     ],
 )
