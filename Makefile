@@ -12,7 +12,7 @@ COVER = $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
 export COVERAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-neural coverage coverage-kernels coverage-report check format bench docs map clean
+.PHONY: help demo test test-slow test-neural coverage coverage-kernels coverage-report check format bench docs dist map clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,10 @@ $(VENV)/.neural: pyproject.toml | $(BIN)/python
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[bench]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.release: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[release]'
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core  ## the main job end to end: rank the moves of chess positions
@@ -83,6 +87,12 @@ bench: $(VENV)/.bench  ## every figure we claim, as ratios measured side by side
 docs: $(VENV)/.dev  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: site/index.html"
+
+dist: $(VENV)/.release  ## wheel and source distribution, checked, and tried in an empty environment (PYTHONS="…" for several)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.wheel dist/*.whl $(PYTHONS)
 
 map: $(VENV)/.core  ## draw the import graph of the packages again, for docs/tour.md
 	$(BIN)/python -m tests.architecture.import_map

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from rankwood.training.bin_files import bin_files
     from rankwood.training.distribute import distribute
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name is defined; after a colon, what it is called there.
 _MODULE_OF = {
@@ -253,7 +254,10 @@ def __getattr__(name: str) -> Any:
     if name == "datasets":  # a module of its own: rankwood.datasets.chess()
         return importlib.import_module("rankwood.datasets")
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'rankwood' has no attribute '{name}'")
+        said = f"module 'rankwood' has no attribute '{name}'"
+        raise AttributeError(
+            said, name=name, obj=sys.modules[__name__]
+        )  # Python suggests the nearest
     module, _, name_there = _MODULE_OF[name].partition(":")
     value = getattr(importlib.import_module(module), name_there or name)
     globals()[name] = value  # the next access is a plain look-up

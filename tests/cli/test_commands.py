@@ -407,7 +407,7 @@ def test_a_closed_stream_is_no_traceback(letor, stream):
 def test_scores_are_looked_for_before_the_data_are_read(rankwood):
     outcome = rankwood("evaluate", "nowhere.txt", "not-there-either.txt")
     assert outcome.code == 2
-    assert "nowhere.txt cannot be read: No such file" in outcome.err
+    assert "nowhere.txt does not exist" in outcome.err
 
 
 def test_scores_and_data_cannot_both_be_standard_input(rankwood):

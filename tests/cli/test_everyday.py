@@ -642,9 +642,9 @@ def test_a_model_that_is_gone_on_with_takes_its_columns(lying_around):
 def test_names_of_other_libraries_are_answered_with_ours(lying_around):
     data = ("--data", "clean.parquet")
     for arguments, message in (
-        (("train", "--model", "GBRT", *data, "--n-estimators", 3), "called --n-trees here"),
-        (("train", *data, "--model", "AdaBoost", "--n-estimators", 3), "called --n-rounds here"),
-        (("train", *data, "--num-leaves", 3), "no --num-leaves: it is called --max-leaves here"),
+        (("train", "--model", "GBRT", *data, "--n-estimators", 3), "It is called --n-trees here"),
+        (("train", *data, "--model", "AdaBoost", "--n-estimators", 3), "It is called --n-rounds here"),
+        (("train", *data, "--num-leaves", 3), "It is called --max-leaves here"),
         (("train", *data, "--nonsense", 3), "No such option: --nonsense"),
         (("score", "--num-leaves", 3), "No such option: --num-leaves"),
         (("learning-curve", "--model", "GBRT:eta=0.1", *data, "--test", "clean.parquet"),

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwood.models.format import read_model, write_model
+from rankwood import __version__
+from rankwood.models import archive
+from rankwood.models.format import read_model
 from rankwood.training.record import DIGEST, STATISTICS
 
 ROUNDED_TO = 10  # significant digits, of what depends on the processor in the last bits
@@ -31,15 +33,40 @@ def digest_of(value: Any, digits: int | None = None) -> str:
     return digest.hexdigest()
 
 
+# What digests name as the version of Rankwood, so that a release moves none of them: the first that they were made with.
+WRITTEN_AS = "0.1.0"
+
+
 def without_record(path: Path) -> bytes:
-    """The bytes of a model file without what it says of the content of its training data."""
-    stored = read_model(path)
-    training = stored.meta.get("training") or {}
+    """The bytes of a model file without what it says of its training data, as version ``WRITTEN_AS`` would write it."""
+    read_model(path)  # refuses what is no model file
+    document, arrays = archive.read_archive(path, lambda _: None)
+    training = document.get("training") or {}
     for name in (DIGEST, STATISTICS):
         training.pop(name, None)
+    return _written_as_then(path, document, arrays)
+
+
+def of_first_version(path: Path) -> bytes:
+    """The bytes of a checkpoint as version ``WRITTEN_AS`` would write it."""
+    return _written_as_then(path, *archive.read_archive(path, lambda _: None))
+
+
+def _written_as_then(path: Path, document: dict[str, Any], arrays: Mapping[str, Any]) -> bytes:
     bare = path.with_name(f"{path.name}-bare")
-    write_model(bare, stored.kind, stored.meta, stored.arrays)
+    archive.write_archive(bare, _with_version_then(document), arrays)
     return bare.read_bytes()
+
+
+def _with_version_then(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: WRITTEN_AS
+            if key in ("version", "rankwood_version") and each == __version__
+            else _with_version_then(each)
+            for key, each in value.items()
+        }
+    return [_with_version_then(each) for each in value] if isinstance(value, list) else value
 
 
 def _parts(value: Any, digits: int | None) -> Iterator[bytes]:

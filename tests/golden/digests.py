@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_name
 
 import rankwood as rw
-from tests.golden.digesting import ROUNDED_TO, digest_of, without_record
+from tests.golden.digesting import ROUNDED_TO, WRITTEN_AS, digest_of, without_record
 from tests.golden.golden_models import CASES, fitted, found, test_scores
 from tests.golden.golden_results import ENTRIES
 
@@ -102,7 +102,7 @@ def stored() -> dict[str, Any]:
 @functools.cache
 def made_with() -> dict[str, str]:
     """The versions and the processor that may show in digests and snapshots."""
-    versions = {"rankwood": rw.__version__, "python": platform.python_version()}
+    versions = {"rankwood": WRITTEN_AS, "python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)

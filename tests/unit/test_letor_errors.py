@@ -165,7 +165,7 @@ def test_no_documents(path):
 def test_a_binary_file(path):
     assert message(path, GOOD.encode() + b"1 qid:1 1:1 # \0\n") == (
         ", line 2, column 15: a NUL byte: this is a binary file. "
-        "Text is expected, one document per line."
+        "Text is expected, one document per line. A table is told by the ending of its name, and read_table reads it."
     )
     assert "binary file" in message(path, bytes(range(256)) * 10)
 

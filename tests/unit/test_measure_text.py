@@ -1,5 +1,7 @@
 """Measures as text: what parses, how it prints, and what the errors say."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -173,3 +175,8 @@ def test_errors_are_input_errors():
 def test_a_cut_off_may_come_from_numpy():
     assert Measure("ndcg", np.int64(10)) == Measure("ndcg", 10)
     assert str(Measure("ndcg", np.int64(10))) == "ndcg@10"
+
+
+def test_the_docstring_names_every_measure():
+    (names,) = re.findall(r"One of ([\w, ]+)\.", Measure.__doc__)
+    assert sorted(names.split(", ")) == sorted(FORMS)

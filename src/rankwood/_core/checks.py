@@ -118,7 +118,8 @@ def vector(name: str, values: Any, length: int | None = None) -> Floats:
     finite = np.isfinite(array)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise DataError(f"{name}[{row}] is {float(array[row])}; {name} must be finite.")
+        remedy = " Leave such rows out, or label them." if name == "labels" else ""
+        raise DataError(f"{name}[{row}] is {float(array[row])}; {name} must be finite.{remedy}")
     return array
 
 
@@ -283,7 +284,7 @@ class Narrowing:
                 warnings.warn(
                     f"{column(feature)} looks like an identifier or a timestamp: "
                     f"{n_before:,} distinct values become {n_after:,} in float32. "
-                    "Drop it, or subtract an offset.",
+                    "Leave it out, take it as the documents' ids if it names them, or subtract an offset.",
                     DataWarning,
                     stacklevel=2,
                 )

@@ -48,6 +48,7 @@ from rankwood.cli.options import (
     tell_of_overlap,
     with_reading_options,
 )
+from rankwood.data.sources import TEXT_SUFFIXES, is_table, uncompressed_name
 from rankwood.errors import (
     DataError,
     ParameterError,
@@ -605,6 +606,8 @@ class TrainingFile:
 
 
 def _parsed_toml(path: Path) -> dict[str, Any]:
+    if is_table(path) or uncompressed_name(path).endswith(TEXT_SUFFIXES):
+        raise DataError(f"CONFIG is a TOML file, and {path} holds data: write --data {path}.")
     try:
         return tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -158,6 +158,18 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "warm-up": warm_up_command,
     "versions": versions_command,
 }
+# How the help groups them; "Begin" has the rest.
+PANELS = {
+    "Data": ("convert", "bin", "check", "data", "clicks"),
+    "Train": ("train", "auto", "tune", "compare-missing", "transfer"),
+    "Measure and explain": (
+        *("evaluate", "compare", "explain", "best-sizes", "front", "cost-curve"),
+        *("learning-curve", "convergence", "factorial", "bias-variance"),
+    ),
+    "Use a model": ("score", "export", "import", "serve"),
+    "Experiments": ("experiment", "report", "measure", "bundle"),
+}
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 # Stand-ins above: these commands are in ``lazy_commands``, which takes a second to import.
 LAZY_COMMANDS = {
     "train": "train_command",
@@ -168,18 +180,18 @@ LAZY_COMMANDS = {
 
 app = typer.Typer(
     name="rankwood",
-    help="Tree ensembles that learn to rank: look at ranking data, convert it, measure rankings.",
-    epilog="Start with: rankwood demo. Each command explains itself: rankwood COMMAND --help.",
+    help="Tree ensembles that learn to rank: train, measure, explain, export and serve them.",
+    epilog="Start with rankwood demo, or rankwood inspect DATA. A command explains itself: rankwood COMMAND --help.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data.app, name="data")
-app.add_typer(clicks.app, name="clicks")
+app.add_typer(data.app, name="data", rich_help_panel=_PANEL_OF["data"])
+app.add_typer(clicks.app, name="clicks", rich_help_panel=_PANEL_OF["clicks"])
 for _name, _command in COMMANDS.items():
-    app.command(_name)(reports_errors(_command))
+    app.command(_name, rich_help_panel=_PANEL_OF.get(_name, "Begin"))(reports_errors(_command))
 for _app in (app, data.app, clicks.app):
     for _entry in _app.registered_commands:
         _entry.cls = Command

@@ -26,17 +26,46 @@ from rankwood._core.files import PLOTS
 from rankwood.cli import printing
 from rankwood.errors import DataError, ParameterError, UnknownName
 
+_VALIDATION = ("vali", "validation", "validation_data", "eval_set", "dev", "val")
+
 
 class Command(typer.core.TyperCommand):
-    """A command that refuses an option which is given twice although only one value would be used."""
+    """A command that refuses an option given twice, and says of a wrong call what a right one looks like."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, once every option was found to be given once, or to take several values."""
+        """Parse the arguments; an error names our option for that of another library, and ends in the first example."""
         try:
-            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            return self._parse_args(ctx, args)
         except Exception as error:
-            self._name_ours(ctx, getattr(error, "option_name", None), args)
+            explain: Callable[[], str] | None = getattr(error, "format_message", None)
+            if explain is None:  # not an error of the parser, whose class typer keeps to itself
+                raise
+            said, unknown = explain(), getattr(error, "option_name", None)
+            if ours := self._option_here(unknown, args):
+                said = f"No such option: {unknown}. {ours}"
+            if example := re.search(r"Example: (rankwood .+)", self.help or ""):
+                end = "" if said.endswith((".", "?")) else "."
+                said = f"{said}{end} For example: {example[1]}"
+            ctx.fail(said)
             raise
+
+    def _option_here(self, given: str | None, args: Sequence[str]) -> str | None:
+        """What an option of another library, or of another command, is called in this one; None where it is nothing."""
+        name = (given or "").lstrip("-").replace("-", "_")
+        known = {option: option for each in self.params for option in each.opts}
+        if name in _VALIDATION and "--valid" in known:
+            return "It is called --valid here."
+        if name == "data" and any("DATA" in str(each.metavar) for each in self.params):
+            return "DATA is given without an option here."
+        from rankwood.cli.parameters import called_here  # other libraries' words for parameters
+
+        kind = next((args[at + 1] for at, word in enumerate(args[:-1]) if word == "--model"), None)
+        ours = called_here(name, kind) or ""
+        found = known.get(f"--{ours.replace('_', '-')}")
+        return f"It is called {found} here." if found else None
+
+    def _parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in set(given):
             is_switch = getattr(parameter, "is_flag", False) and not parameter.secondary_opts
             may_repeat = getattr(parameter, "multiple", True) or is_switch
@@ -45,18 +74,6 @@ class Command(typer.core.TyperCommand):
                     f"{parameter.opts[0]} is given {given.count(parameter)} times, and takes one value."
                 )
         return super().parse_args(ctx, args)
-
-    def _name_ours(self, ctx: Any, name: str | None, args: Sequence[str]) -> None:
-        """Fail with our name of an unknown option that is the parameter of another library."""
-        takes_parameters = any(parameter.name == "learning_rate" for parameter in self.params)
-        if name is None or not takes_parameters:
-            return
-        from rankwood.cli.parameters import called_here
-
-        kind = next((args[at + 1] for at, word in enumerate(args[:-1]) if word == "--model"), None)
-        ours = called_here(name.removeprefix("--"), kind)
-        if ours is not None:
-            ctx.fail(f"There is no {name}: it is called --{ours.replace('_', '-')} here.")
 
 
 def argument(metavar: str, text: str) -> Any:

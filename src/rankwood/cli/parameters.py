@@ -113,7 +113,10 @@ def read(kind: str, given: dict[str, Any]) -> dict[str, Any]:
                 raise ParameterError(f"{kind} has no {name}: it is called {ours} here.")
             if not owners:
                 raise UnknownName(f"parameter of {kind}", name, known)
-            raise ParameterError(f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.")
+            hint = " Validation data are given by --valid." if name == "validation" else ""
+            raise ParameterError(
+                f"{kind} has no {name}; it is a parameter of {', '.join(owners)}.{hint}"
+            )
         is_one = name == _REPEATED and isinstance(value, list) and len(value) == 1
         one = value[0] if is_one else value
         values[name] = _read_text(name, one) if isinstance(one, str) else one

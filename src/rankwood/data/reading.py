@@ -26,6 +26,7 @@ from rankwood.data.sources import (
     is_regular_file,
     is_table,
     open_source,
+    refuse_foreign_format,
 )
 from rankwood.data.tables import TableFiles, given_roles, read_files, write_table
 from rankwood.dtypes import FEATURE, Features
@@ -113,6 +114,8 @@ def read_data(paths: Paths, options: ReadOptions = ReadOptions()) -> RankingData
     inputs = find_inputs(paths)
     if is_table(inputs[0].path):
         return read_files(tables_of(inputs, options), options.strict)
+    for each in inputs:
+        refuse_foreign_format(each.path)
     columns = LetorColumns(inputs, without_position(inputs, options))
     data = read_letor(inputs, **options.chosen(_LETOR_OPTIONS))
     columns.check(data.n_features)
@@ -281,6 +284,7 @@ def write_data(
     if is_table(path):
         write_table(data, path)
     else:
+        refuse_foreign_format(path)
         write_letor(data, path, skip_zeros=skip_zeros)
 
 

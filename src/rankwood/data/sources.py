@@ -37,6 +37,10 @@ PathLike = str | os.PathLike[str]
 STANDARD_STREAM = "-"
 TABLE_SUFFIXES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 TEXT_SUFFIXES = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
+FOREIGN_SUFFIXES = (  # of files that hold neither LETOR text nor a table that can be read
+    *(".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".ods", ".orc", ".avro"),
+    *(".npy", ".npz", ".pkl", ".pickle", ".h5", ".hdf5", ".xml"),
+)
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".bz2")
 PART_NAMES = {  # what files of the parts of a collection are called, in lower case and without suffixes
     "train": ("train", "training", "trainset", "trainingset"),
@@ -305,6 +309,14 @@ def _data_files(
     tables = [file for file in found if is_table(file.path)]
     texts = [file for file in found if uncompressed_name(file.path).endswith(TEXT_SUFFIXES)]
     if not tables and not texts:
+        if {path.name for path, _ in files if isinstance(path, Path)} >= {
+            "manifest.json",
+            "codes.npy",
+        }:
+            raise DataError(
+                f"{folder} is a folder of binned data, which only training takes (train --data, open_binned). It keeps "
+                "no raw features: name the files that it was made from."
+            )
         known = ", ".join((*TABLE_SUFFIXES, *TEXT_SUFFIXES))
         raise DataError(
             f"{folder} has no data files: their names end in {known}, or in one of these and "
@@ -332,6 +344,20 @@ def is_table(path: PathLike) -> bool:
     return uncompressed_name(path).endswith(TABLE_SUFFIXES)
 
 
+def refuse_foreign_format(path: PathLike) -> None:
+    """Raise for a name whose ending says that the file is neither LETOR text nor a table."""
+    name = uncompressed_name(path)
+    if name.endswith(".rankwood"):
+        raise DataError(
+            f"{path} is a model file, and data are expected here: the model comes first, then the data."
+        )
+    if name.endswith(FOREIGN_SUFFIXES):
+        raise DataError(
+            f"{path}: data with the ending '{PurePosixPath(name).suffix}' cannot be read or written. Known: "
+            f"{', '.join(TABLE_SUFFIXES)}; any other name is LETOR text."
+        )
+
+
 def uncompressed_name(path: PathLike) -> str:
     """The name of a file in lower case, without the suffix of a compression."""
     name = file_name(path).lower()
@@ -355,6 +381,8 @@ def refuse_what_is_no_file(path: PathLike) -> None:
         return
     try:
         status = located.stat()
+    except FileNotFoundError:
+        raise DataError(missing_file(Path(path))) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     if stat.S_ISDIR(status.st_mode):
@@ -641,7 +669,7 @@ def _why_not_opened(name: str, error: Exception) -> str:
     if not name:
         return "the name of a file is empty."
     if isinstance(error, FileNotFoundError):
-        return f"{name} does not exist.{_nearest_name(Path(name))}"
+        return missing_file(Path(name))
     if isinstance(error, IsADirectoryError):
         return f"{name} is a directory. Pass a file in it."
     if isinstance(error, PermissionError):
@@ -649,8 +677,12 @@ def _why_not_opened(name: str, error: Exception) -> str:
     return f"{name!r} cannot be opened: {_reason(error)}."
 
 
+def missing_file(path: Path) -> str:
+    """That a file does not exist, and the most similar name in the same folder."""
+    return f"{path} does not exist.{_nearest_name(path)}"
+
+
 def _nearest_name(path: Path) -> str:
-    """A hint with the most similar name in the same folder."""
     try:
         names = [entry.name for entry in os.scandir(path.parent)]
     except OSError:

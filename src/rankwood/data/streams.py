@@ -40,6 +40,7 @@ from rankwood.data.sources import (
     is_seekable,
     is_table,
     open_source,
+    refuse_foreign_format,
     size_and_time,
 )
 from rankwood.data.table_files import TableSource
@@ -434,7 +435,11 @@ class Stream:
 
 def open_stream(inputs: Sequence[InputFile], options: ReadOptions) -> Stream:
     """The stream of files of one kind."""
-    return (TableStream if is_table(inputs[0].path) else LetorStream)(inputs, options)
+    if is_table(inputs[0].path):
+        return TableStream(inputs, options)
+    for each in inputs:
+        refuse_foreign_format(each.path)
+    return LetorStream(inputs, options)
 
 
 class LetorStream(Stream):

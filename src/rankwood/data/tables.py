@@ -342,10 +342,22 @@ def _refuse_missing(
     are_of_model: bool,
 ) -> None:
     """Raise for columns that are asked for and that the table lacks."""
-    for role, name in given.items():
-        if name is not None and name not in names:
-            remedy = f"Say which column holds the {_WORDS[role]}: {named(role)}."
-            raise UnknownName(f"{where}: column", str(name), names, remedy)
+    absent = {role: name for role, name in given.items() if name is not None and name not in names}
+    for role, name in absent.items():
+        if separator := _separator_in(names):
+            raise ParameterError(
+                f"{where} has a single column '{names[0]}': its fields seem to be separated by {separator}. Separate "
+                "them by commas (.csv) or tabs (.tsv)."
+            )
+        remedy = f"Say which column holds the {_WORDS[role]}: {named(role)}."
+        if len(absent) > 1:
+            others = (
+                f"the {_WORDS[other]} ('{absent[other]}'): {named(other)}"
+                for other in absent
+                if other != role
+            )
+            remedy += f" It also lacks the column of {' and of '.join(others)}."
+        raise UnknownName(f"{where}: column", str(name), names, remedy)
     lacking = [name for name in features if name not in names]
     if len(lacking) > 1 or (lacking and are_of_model):
         owner = " of the model" if are_of_model else ""
@@ -356,6 +368,13 @@ def _refuse_missing(
     for name in (*lacking, *drop):
         if name not in names:
             raise UnknownName(f"{where}: column", str(name), names)
+
+
+def _separator_in(names: Sequence[str]) -> str | None:
+    """What separates the fields of a header that was read as a single name, in words; None where nothing does."""
+    words = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    found = (word for mark, word in words.items() if len(names) == 1 and mark in names[0])
+    return next(found, None)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -666,8 +685,8 @@ def assemble(
             value = float(column[row])
             what = "empty" if np.isnan(value) else f"{value:g}"
             raise DataError(
-                f"row {row + first_row}: column '{name}' is {what}. "
-                "Labels and weights are finite and not negative."
+                f"row {row + first_row}: column '{name}' is {what}. Labels and weights are finite and not negative: "
+                "leave such rows out, or give them a value."
             )
     query_ids = (
         None if roles.query is None else checks.ids(roles.query, ids[roles.query], len(matrix))

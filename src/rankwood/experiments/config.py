@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rankwood.data.sources import missing_file
 from rankwood.errors import (
     DataError,
     ParameterError,
@@ -317,6 +318,13 @@ def _text_of(path: pathlib.Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{path} cannot be read as TOML: it is not UTF-8 text.") from None
+    except FileNotFoundError:
+        raise DataError(missing_file(path)) from None
+    except IsADirectoryError:
+        raise DataError(
+            f"{path} is a folder. An experiment is described by a TOML file, which names the folder of its folds: "
+            "folds = … in [data]."
+        ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 

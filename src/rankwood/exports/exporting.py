@@ -27,7 +27,7 @@ from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Features, Floats
-from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.exports import (
     c_source,
     lightgbm,
@@ -105,7 +105,10 @@ def export(
         The name of the function in C, with which all other names of the file begin.
     """
     present = FORMER_NAMES.get(format, format)
-    target = FORMATS[checks.one_of("format", present, FORMATS)]
+    if present not in FORMATS:
+        readers = (f"{known} ({each.meaning})" for known, each in FORMATS.items())
+        raise UnknownName("format", present, FORMATS, f"Who reads what: {'; '.join(readers)}.")
+    target = FORMATS[present]
     header = header_path(path, format)
     whole = forest_inside(model)
     forest = whole if target.has_third_children else binary_splits(whole)

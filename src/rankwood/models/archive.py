@@ -26,6 +26,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
+from rankwood.data.sources import missing_file
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.models import validate
@@ -279,6 +280,8 @@ def _refuse(path: Path, what: str) -> NoReturn:
 def _size_of_file(path: Path) -> int:
     try:
         status = path.stat()
+    except FileNotFoundError:
+        raise ModelError(f"{missing_file(path)} Pass the path of a model file.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"{path}: {reason}. Pass the path of a model file.") from None

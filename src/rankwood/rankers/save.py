@@ -105,7 +105,14 @@ def save(
         save_model(model, path, {"training": record} if record else None)
         return
     if not isinstance(model, Ranker) or type(model).__name__ not in _MODULE_OF:
-        raise ModelError(f"{type(model).__name__} cannot be saved: it is not an estimator of ours.")
+        hint = (
+            " The model comes first: save(model, path)."
+            if isinstance(model, str | os.PathLike)
+            else ""
+        )
+        raise ModelError(
+            f"{type(model).__name__} cannot be saved: it is not an estimator of ours.{hint}"
+        )
     if not is_fitted(model):
         raise ModelError(
             f"this {type(model).__name__} is not fitted yet: there is nothing to save."

@@ -35,7 +35,10 @@ _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # this and larger numbers round to infi
 _LONGEST_EXCERPT = 40
 _EXPECTED = "Expected: label qid:ID id:value …"
 
-BINARY = "a NUL byte: this is a binary file. Text is expected, one document per line."
+BINARY = (
+    "a NUL byte: this is a binary file. Text is expected, one document per line. A table is told by the ending of its "
+    "name, and read_table reads it."
+)
 
 
 @dataclass(frozen=True)
