@@ -587,6 +587,19 @@ def test_cells_of_other_queries_are_refused(tmp_path):
         rw.read_run(folder)
 
 
+def test_a_record_with_another_name_is_refused(tmp_path):
+    """Its cells have the old name: without a checksum they would be left out, and figures with them."""
+    rw.run_experiment(tables(), out=tmp_path / "run")
+    path = tmp_path / "run" / "record.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"name": "RF"', '"name": "RG"'))
+    with pytest.raises(DataError, match=r"record.json is damaged: it is not what was written"):
+        rw.read_run(tmp_path / "run")
+    path.write_text(json.dumps(json.loads(whole)))  # other spaces, the same record
+    assert rw.read_run(tmp_path / "run").algorithms == ["RF", "tuned"]
+    rw.run_experiment(tables(), out=tmp_path / "run")
+
+
 LIES = {
     "no mapping": lambda r: r.update(seconds=3),
     "text for a number": lambda r: r["seconds"].update(fit="x"),
@@ -718,7 +731,7 @@ def test_a_run_remembers_how_its_algorithms_are_compared(tmp_path):
     assert find(results).comparison.test == "randomization"
     path = tmp_path / "run" / "record.json"
     record = json.loads(path.read_text())
-    del record["configuration"]["compare"]  # as version 0.1 wrote it
+    del record["checksum"], record["configuration"]["compare"]  # as version 0.1 wrote it
     record["configuration"]["tests"] = ["wilcoxon", "t"]
     path.write_text(json.dumps(record))
     before = rw.read_run(tmp_path / "run")

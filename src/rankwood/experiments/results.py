@@ -31,6 +31,7 @@ from rankwood.experiments.store import (
     FORMAT,
     RECORD,
     RunFolder,
+    has_its_checksum,
     has_shape,
     refuse_damaged,
     scored_documents,
@@ -370,6 +371,10 @@ def _record(run: RunFolder) -> dict[str, Any]:
         version = record["format"]
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{path} is damaged: it cannot be read as the record of a run.") from None
+    if not has_its_checksum(record):
+        raise DataError(
+            f"{path} is damaged: it is not what was written. Run the experiment again: finished cells are kept."
+        )
     if version != FORMAT:
         raise DataError(
             f"{path} has format {version}, and this version of Rankwood reads format {FORMAT}."

@@ -77,6 +77,7 @@ _SHAPES: dict[str, Any] = {
 _AGAIN = "rankwood experiment fits its cell again"
 _GREATEST = 2.0**63  # of a number in a record
 _IN_EVERY_RECORD = tuple(_SHAPES)[:7]
+_CHECKSUM = "checksum"  # in the record of a run: of the record without it
 _HAS_IDS = "document ids"  # of a file of scores: whether its documents have ids of the data
 _PACKAGES = ("numpy", "numba", "pyarrow", "scipy", "scikit-learn", "optuna", "distributed", "torch")
 
@@ -139,11 +140,12 @@ class RunFolder:
             record = json.loads((self.path / RECORD).read_text())
         except (OSError, ValueError):
             return {}
-        return record if isinstance(record, dict) else {}
+        return record if isinstance(record, dict) and has_its_checksum(record) else {}
 
     def write_record(self, record: Mapping[str, Any], text: str) -> None:
         """Replace the record, and the copy of the experiment's file if there is one."""
-        self._write_json(self.path / RECORD, record)
+        whole = {name: part for name, part in record.items() if name != _CHECKSUM}
+        self._write_json(self.path / RECORD, {**whole, _CHECKSUM: _sum(_text_of(whole).encode())})
         if text:
             path = self.path / FILE
             with explained_writing(path), atomic_path(path) as temporary:
@@ -301,8 +303,20 @@ class RunFolder:
 
     def _write_json(self, path: Path, value: Mapping[str, Any]) -> None:
         with explained_writing(path), atomic_path(path) as temporary:
-            text = json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text + "\n")
+            temporary.write_text(_text_of(value) + "\n")
+
+
+def _text_of(value: Mapping[str, Any]) -> str:
+    return json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def has_its_checksum(record: dict[str, Any]) -> bool:
+    """Whether a run's record is as it was written; takes the checksum out. Earlier versions wrote none."""
+    kept = record.pop(_CHECKSUM, None)
+    try:
+        return kept is None or kept == _sum(_text_of(record).encode())
+    except ValueError:  # a number that no record has, or half a character
+        return False
 
 
 def plain(value: Any) -> Any:
@@ -329,7 +343,7 @@ def _record_in(path: Path) -> dict[str, Any] | None:
         else:
             metadata = pq.read_schema(path).metadata or {}
             text = metadata[_METADATA]
-            if metadata.get(_SUM_OF_RECORD, known := _sum(text)) != known:
+            if metadata.get(_SUM_OF_RECORD, known := _sum(text).encode()) != known:
                 return None
             record = json.loads(text)
     except (pa.ArrowException, OSError, ValueError, KeyError):
@@ -413,7 +427,7 @@ def _write_table(path: Path, columns: Mapping[str, Any], record: Mapping[str, An
     metadata = {_SUM_OF_VALUES: _sum_of_values(table)}
     if record:
         text = json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode()
-        metadata |= {_METADATA: text, _SUM_OF_RECORD: _sum(text)}
+        metadata |= {_METADATA: text, _SUM_OF_RECORD: _sum(text).encode()}
     table = table.replace_schema_metadata(metadata)
     of_floats = [name for name in table.column_names if pa.types.is_float32(table[name].type)]
     with atomic_path(path, durable=True) as temporary:
@@ -441,7 +455,7 @@ def checked_table(path: Path, remedy: str = _AGAIN) -> Any:
         metadata = table.schema.metadata or {}
         sums = [(_SUM_OF_VALUES, _sum_of_values(table))]
         if _METADATA in metadata:
-            sums.append((_SUM_OF_RECORD, _sum(metadata[_METADATA])))
+            sums.append((_SUM_OF_RECORD, _sum(metadata[_METADATA]).encode()))
         is_whole = all(metadata.get(name, found) == found for name, found in sums)
     except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError):
         is_whole = False
@@ -455,8 +469,8 @@ def refuse_damaged(path: Path, reason: str = "", remedy: str = _AGAIN) -> DataEr
     return DataError(f"{path} is damaged{reason and f': {reason}'}. Remove it, and {remedy}.")
 
 
-def _sum(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _sum_of_values(table: Any) -> bytes:
