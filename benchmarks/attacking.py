@@ -88,9 +88,16 @@ class Attack:
         for seeds in self.seeds(name, count, chunk):
             self.add(name, in_children(seeds, attempt, seconds)["outcomes"])
 
-    def here(self, name: str, count: int, attempt: Callable[[int], str], per_try: int = 1) -> None:
+    def here(
+        self,
+        name: str,
+        count: int,
+        attempt: Callable[[int], str],
+        per_try: int = 1,
+        chunk: int = CHUNK,
+    ) -> None:
         """Count what ``attempt`` gives for each seed in this process; a try may count for several."""
-        for seeds in self.seeds(name, count):
+        for seeds in self.seeds(name, count, chunk):
             outcomes = collections.Counter(attempt(seed) for seed in seeds[::per_try])
             self.add(name, {told: per_try * n for told, n in outcomes.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import threading
 import time
@@ -16,6 +17,7 @@ import pytest
 import rankwood as rw
 from benchmarks import attacking, robustness  # noqa: F401 - the second adds the rows
 from rankwood._core.threads import lazy
+from rankwood.experiments.store import RunFolder
 from rankwood.rankers.save import estimators
 
 pytestmark = pytest.mark.jit_only
@@ -98,6 +100,19 @@ def in_child(work):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return -signal.SIGKILL
+
+
+def test_a_disk_that_is_full_when_a_run_is_locked_is_named(tmp_path):
+    def work():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        try:
+            with RunFolder(tmp_path).locked():
+                os._exit(1)
+        except rw.errors.RunError as error:
+            os._exit(0 if str(error).startswith(f"{tmp_path}/lock cannot be written") else 2)
+
+    assert in_child(work) == 0
 
 
 class Slow:
