@@ -89,7 +89,7 @@ def in_this_thread() -> Iterator[None]:
         future: Future[Any] = Future()
         try:
             future.set_result(work(*arguments))
-        except RankwoodError as error:
+        except Exception as error:  # whatever it is, it goes to the one who waits for it
             future.set_exception(error)
         return future
 
