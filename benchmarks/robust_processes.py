@@ -16,6 +16,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,13 +116,20 @@ def _started(task: Task, errors: str = os.devnull) -> int:
     if child == 0:
         code = 99
         try:
-            for number, name in ((1, os.devnull), (2, errors)):
-                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+            _write_to(errors)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             code = main(list(task.arguments))
         finally:
             os._exit(code)
     return child
+
+
+def _write_to(errors: str) -> None:
+    """Standard output goes nowhere and errors to a file, whatever a test has put in their place."""
+    for number, name in ((1, os.devnull), (2, errors)):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as long as the child
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
 
 
 def _code(child: int) -> int:
@@ -392,12 +400,23 @@ def commands(attack: Attack) -> None:
                   "--out", name])  # fmt: skip
         main(["export", "m.rankwood", "model.txt", "--to", "lightgbm"])
         main(["experiment", "run.toml", "--out", "run", "--quiet"])
-        kinds = {"an honest folder": "", "a full disk": "size=16k", "a read-only folder": "ro"}
+        kinds = {"an honest folder": ""}
+        if _can_mount(place):  # root can
+            kinds |= {"a full disk": "size=16k", "a read-only folder": "ro"}
         for kind, options in kinds.items():
             for name, line in WRITERS.items():
                 part = f"{name}, {kind}"
                 if not attack.part(part)["tries"]:
                     attack.add(part, {_in_a_place(line, place, options): 1})
+
+
+def _can_mount(place: Path) -> bool:
+    child = os.fork()
+    if child == 0:
+        _unshare()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]
+        os._exit(subprocess.run(mount, check=False, capture_output=True).returncode)
+    return _code(child) == 0
 
 
 def _in_a_place(line: str, place: Path, options: str) -> str:
@@ -414,8 +433,7 @@ def _in_a_place(line: str, place: Path, options: str) -> str:
     if child == 0:
         code = 99
         try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT), 2)
+            _write_to(str(errors))
             _unshare()
             mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]
             if subprocess.run(mount, check=False).returncode:

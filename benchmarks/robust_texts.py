@@ -22,7 +22,9 @@ from rankwood._core import threads
 from rankwood.data.scores import read_qrels, read_run
 from rankwood.errors import RankwoodError
 
-_PLACED = re.compile(r"line \d+|row \d+|header|no rows|no lines|no features|there is no|column|UTF-|BOM")
+_PLACED = re.compile(
+    r"line \d+|row \d+|header|no rows|no lines|no features|there is no|column|UTF-|BOM"
+)
 
 
 def with_characters_changed(rng: np.random.Generator, text: bytes, alphabet: bytes) -> bytes:
