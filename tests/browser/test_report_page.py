@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import rankwood as rw
+from rankwood.cli.main import main
 from rankwood.experiments.report import write_report
 from tests import report_runs
 
@@ -223,3 +229,64 @@ def test_many_queries_stay_quick_to_look_at(show, run, tmp_path):
     page.locator("#explorer-filter").fill("2999")
     assert "2999" in shown_queries(page)
     assert len(shown_queries(page)) == 13  # 2999, 12999, 22999, and 29990 to 29999
+
+
+ATTACK = "<img src=x onerror='window.attacked=1'>"  # no slash: it may be the name of a file
+ATTACKS = [f"{ATTACK}{number}" for number in range(5)]
+
+
+@pytest.fixture
+def attacked(monkeypatch, tmp_path):
+    """A folder with data, models and an experiment in whose names there is markup; it is the current one."""
+    monkeypatch.chdir(tmp_path)
+    plain = rw.make_ranking(12, 8, 5, seed=1, doc_ids=True)
+    ids = np.array([f"{ATTACK}{query}" for query in plain.query_ids.tolist()], object)
+    docs = np.array([f"{ATTACK}{document}" for document in plain.doc_ids.tolist()], object)
+    data = rw.RankingData(
+        plain.features, plain.labels, ids, doc_ids=docs, feature_names=tuple(ATTACKS)
+    )
+    rw.write_table(data, f"{ATTACK}.parquet")
+    for seed in (1, 2):
+        rw.save(rw.RandomForest(2, max_leaves=4, seed=seed).fit(data), f"{ATTACK}{seed}.rankwood")
+    kinds = "".join(
+        f'[[algorithm]]\nname = "{ATTACK}{seed}"\nkind = "GBRT"\nn_trees = {seed}\n'
+        for seed in (1, 2)
+    )
+    Path("run.toml").write_text(
+        f'[data]\ndata = "{ATTACK}.parquet"\nfolds = 3\n[run]\nname = "{ATTACK}"\njobs = 0\n'
+        f'[measures]\nprimary = "ndcg@5"\n{kinds}'
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", ["report", "compare", "check", "docs"])
+def test_names_with_markup_are_shown_as_text_and_run_nothing(show, attacked, page):
+    path = attacked / "page.html"
+    models = [f"{ATTACK}1.rankwood", f"{ATTACK}2.rankwood"]
+    if page == "report":
+        assert main(["experiment", "run.toml", "--out", "run", "--quiet"]) == 0
+        write_report(rw.read_run("run"), path)
+    elif page == "compare":
+        assert main(["compare", *models, "--data", f"{ATTACK}.parquet", "--html", str(path)]) == 0
+    elif page == "check":
+        call = ["check", f"{ATTACK}.parquet", "--model", models[0], "--html", str(path)]
+        assert main(call) in (0, 1)
+    else:
+        with ThreadPoolExecutor(1) as other:  # Playwright has a loop on this thread
+            path.write_text(other.submit(asyncio.run, documentation(models)).result())
+    shown = show(path)
+    shown.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    for button in shown.locator("button.open").all()[:2]:
+        button.click()
+    assert shown.evaluate("window.attacked") is None
+    assert shown.locator("img").count() == 0
+    assert ATTACK in shown.locator("body").inner_text()
+
+
+async def documentation(models):
+    httpx, app = pytest.importorskip("httpx"), pytest.importorskip("rankwood.serve.app")
+    from rankwood.serve.store import ModelStore
+
+    transport = httpx.ASGITransport(app=app.make_app(ModelStore(models), None, reload_seconds=0))
+    async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+        return (await client.get("/docs")).text

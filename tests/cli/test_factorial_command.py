@@ -276,6 +276,7 @@ def test_an_algorithm_that_is_not_random_lacks_no_repetitions(rankwood, run):
     record = json.loads(Path("run/record.json").read_text())
     for one in record["configuration"]["algorithms"]:
         one["is_random"] = one["name"] != "gradient oob"
+    del record["checksum"]
     Path("run/record.json").write_text(json.dumps(record))
     found = rw.factorial_of_run("run", ["loss", "validation"])
     assert found.values.shape == (2, 2, 3)

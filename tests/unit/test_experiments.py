@@ -7,10 +7,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import rankwood as rw
 from rankwood.errors import DataError, FormerNameWarning, ParameterError, RunError, UnknownName
+from rankwood.experiments import store
 from rankwood.experiments.cells import FoldCache
 from rankwood.experiments.config import read_experiment
 from rankwood.experiments.runner import carry_out, make_plan, share_cores
@@ -525,6 +527,10 @@ def test_a_flipped_bit_of_a_cell_is_an_error_never_another_figure(tmp_path, rng)
         (lambda c: c["algorithms"][0].update(name=3), "must be texts"),
         (lambda c: c.pop("algorithms"), "does not name algorithms, folds, measures"),
         (lambda c: c.update(algorithms=7), "does not name algorithms, folds, measures"),
+        (lambda c: c["data"].update(measure_on=[]), "its part 'measure_on' is not what"),
+        (lambda c: c.update(compare={"x": 1}), "its part 'compare' is not what"),
+        (lambda c: c["data"]["folds"][0].update(files=3), "its part 'files' is not what"),
+        (lambda _: None, "its part 'name' is missing"),
         (
             lambda c: c["data"].update(folds=c["data"]["folds"] * (10**6 + 1)),
             "more than 1,000,000 cells",
@@ -570,9 +576,83 @@ def test_folders_that_hold_no_run(tmp_path):
 def test_cells_of_other_queries_are_refused(tmp_path):
     folder = tmp_path / "run"
     rw.run_experiment(tables(), out=folder)
-    shutil.copy(folder / "cells" / "RF~Fold1~1.parquet", folder / "cells" / "RF~Fold2~2.parquet")
+    table = pq.read_table(folder / "cells" / "RF~Fold2~2.parquet").slice(1)
+    record = json.loads(table.schema.metadata[b"rankwood"])
+    columns = {name: table.column(name).to_numpy() for name in table.column_names}
+    store._write_table(folder / "cells" / "RF~Fold2~2.parquet", columns, record)
     with pytest.raises(DataError, match="has other queries than the cells before it on Fold2"):
         rw.read_run(folder)
+    shutil.copy(folder / "cells" / "RF~Fold1~1.parquet", folder / "cells" / "RF~Fold2~2.parquet")
+    with pytest.raises(DataError, match=r"RF~Fold2~2.parquet is damaged: it is of another cell"):
+        rw.read_run(folder)
+
+
+def test_a_record_with_another_name_is_refused(tmp_path):
+    """Its cells have the old name: without a checksum they would be left out, and figures with them."""
+    rw.run_experiment(tables(), out=tmp_path / "run")
+    path = tmp_path / "run" / "record.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"name": "RF"', '"name": "RG"'))
+    with pytest.raises(DataError, match=r"record.json is damaged: it is not what was written"):
+        rw.read_run(tmp_path / "run")
+    path.write_text(json.dumps(json.loads(whole)))  # other spaces, the same record
+    assert rw.read_run(tmp_path / "run").algorithms == ["RF", "tuned"]
+    rw.run_experiment(tables(), out=tmp_path / "run")
+
+
+LIES = {
+    "no mapping": lambda r: r.update(seconds=3),
+    "text for a number": lambda r: r["seconds"].update(fit="x"),
+    "beyond float64": lambda r: r.update(peak_memory=10**400),
+    "no list": lambda r: r.update(history={"ndcg@10": 0.5}),
+    "means": lambda r: r.update(means=[1]),
+    "conventions": lambda r: r["conventions"].pop("map"),
+    "no status": lambda r: r.pop("status"),
+    "tuned": lambda r: r.update(tuned=[None]),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_cell_whose_record_lies_is_refused_where_it_is_read(tmp_path, lie):
+    """Its checksum is right: what is impossible in it must be found by what it is."""
+    rw.run_experiment(tables(), out=tmp_path / "run")
+    path = tmp_path / "run" / "cells" / "RF~Fold1~1.parquet"
+    table = pq.read_table(path)
+    record = json.loads(table.schema.metadata[b"rankwood"])
+    LIES[lie](record)
+    columns = {name: table.column(name).to_numpy() for name in table.column_names}
+    store._write_table(path, columns, record)
+    with pytest.raises(DataError, match=r"RF~Fold1~1.parquet is damaged.* fits its cell again"):
+        rw.read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("score", lambda column: np.array(["x"] * len(column))),
+        ("label", lambda column: np.where(column > 0, column, np.nan)),
+        ("document", lambda column: np.arange(len(column))),
+    ],
+)
+def test_a_file_of_scores_that_lies_is_refused_where_it_is_read(tmp_path, name, change):
+    rw.run_experiment(tables(), out=tmp_path / "run")
+    path = tmp_path / "run" / "scores" / "RF~Fold1~1.parquet"
+    table = pq.read_table(path)
+    columns = {each: table.column(each).to_numpy() for each in table.column_names}
+    columns[name] = change(columns[name])
+    store._write_table(path, columns, {})
+    with pytest.raises(DataError, match="damaged: it has no scores of documents"):
+        rw.write_report(rw.read_run(tmp_path / "run"), tmp_path / "page.html")
+
+
+def test_scores_of_other_documents_than_those_of_another_ranker_are_refused(tmp_path):
+    rw.run_experiment(tables(), out=tmp_path / "run")
+    path = tmp_path / "run" / "scores" / "RF~Fold1~1.parquet"
+    table = pq.read_table(path).slice(1)
+    columns = {name: table.column(name).to_numpy() for name in table.column_names}
+    store._write_table(path, columns, {})
+    with pytest.raises(DataError, match="RF and tuned are of other documents of a query"):
+        rw.write_report(rw.read_run(tmp_path / "run"), tmp_path / "page.html")
 
 
 def test_cores_are_shared(monkeypatch):
@@ -651,7 +731,7 @@ def test_a_run_remembers_how_its_algorithms_are_compared(tmp_path):
     assert find(results).comparison.test == "randomization"
     path = tmp_path / "run" / "record.json"
     record = json.loads(path.read_text())
-    del record["configuration"]["compare"]  # as version 0.1 wrote it
+    del record["checksum"], record["configuration"]["compare"]  # as version 0.1 wrote it
     record["configuration"]["tests"] = ["wilcoxon", "t"]
     path.write_text(json.dumps(record))
     before = rw.read_run(tmp_path / "run")

@@ -18,95 +18,17 @@ import rankwood as rw
 from rankwood.errors import ModelError, RankwoodError
 from rankwood.exports import exporting
 from rankwood.exports.exporting import FORMATS, READERS, _read
-from rankwood.exports.writing import WriteOptions
-from tests.reference import awkward, engines
+from tests.reference import engines
+from tests.reference.hostile import (
+    TOKENS,
+    lightgbm_json,
+    mutated,
+    saved_as_ubjson,
+    saved_by_xgboost,
+    valid_file,
+)
 
 pytestmark = pytest.mark.jit_only  # no kernels of its own
-
-WRITTEN_AS = {"xgboost": "xgboost-dump"}
-
-
-def valid_file(name, rng):
-    forest = awkward.forest(rng, awkward.SOLR_THRESHOLDS, n_trees=4, zero=True)
-    return FORMATS[WRITTEN_AS.get(name, name)].write(forest, WriteOptions())
-
-
-def saved_by_xgboost():
-    """The shape of what ``Booster.save_model`` writes: one tree of one split."""
-    tree = {
-        "left_children": [1, -1, -1],
-        "right_children": [2, -1, -1],
-        "split_indices": [0, 0, 0],
-        "split_conditions": [0.5, -1.0, 1.0],
-        "default_left": [1, 0, 0],
-        "split_type": [0, 0, 0],
-    }
-    booster = {"name": "gbtree", "model": {"trees": [tree]}}
-    about = {"num_feature": "1", "num_class": "0", "num_target": "1", "base_score": "[5E-1]"}
-    learner = {
-        "learner_model_param": about,
-        "gradient_booster": booster,
-        "objective": {"name": "rank:ndcg"},
-        "feature_names": [],
-    }
-    return {"learner": learner, "version": [3, 1, 0]}
-
-
-def as_ubjson(value) -> bytes:
-    """A value in the binary form, with lists of whole numbers and of others in arrays of one type."""
-
-    def length(number):
-        return b"L" + number.to_bytes(8, "big")
-
-    if isinstance(value, dict):
-        items = (length(len(k.encode())) + k.encode() + as_ubjson(v) for k, v in value.items())
-        return b"{" + b"".join(items) + b"}"
-    if isinstance(value, list):
-        kinds = {type(item) for item in value}
-        if kinds == {int}:
-            return b"[$l#" + length(len(value)) + np.array(value, ">i4").tobytes()
-        if kinds == {float}:
-            return b"[$d#" + length(len(value)) + np.array(value, ">f4").tobytes()
-        return b"[#" + length(len(value)) + b"".join(map(as_ubjson, value))
-    if isinstance(value, str):
-        return b"S" + length(len(value.encode())) + value.encode()
-    return b"l" + value.to_bytes(4, "big", signed=True)
-
-
-def saved_as_ubjson(**changes) -> bytes:
-    document = saved_by_xgboost()
-    document["learner"].update(changes)
-    return as_ubjson(document)
-
-
-def mutated(content: bytes, rng, tokens) -> bytes:
-    """A file with one to four small things changed: bits, bytes, pieces cut out, doubled, or another token put in."""
-    changed = bytearray(content)
-    for _ in range(int(rng.integers(1, 5))):
-        if not changed:
-            break
-        at = int(rng.integers(len(changed)))
-        end = min(len(changed), at + int(rng.integers(1, 40)))
-        kind = int(rng.integers(6))
-        if kind == 0:
-            changed[at] ^= 1 << int(rng.integers(8))
-        elif kind == 1:
-            del changed[at:end]
-        elif kind == 2:
-            changed[at:at] = changed[at:end]
-        elif kind == 3:
-            changed[at:end] = tokens[int(rng.integers(len(tokens)))]
-        elif kind == 4:
-            del changed[at:]
-        else:
-            changed[at : at + 1] = b"%d" % int(rng.integers(-3, 12))
-    return bytes(changed)
-
-
-TOKENS = [
-    b"nan", b"1e999", b"-1", b"99999999999999999999", b"null", b"[]", b"{}", b'"x"', b"<split>", b"</split>", b"true",
-    b"\xff\xfe", b"=", b"Tree=0\n", b"<tree id='1' weight='1'>", b"4294967296", b"\x00", b"1.5", b"f0", b"9" * 5000,
-]  # fmt: skip
 
 
 def fuzz(name, rng, n_cases):
@@ -114,8 +36,7 @@ def fuzz(name, rng, n_cases):
     saved = json.dumps(saved_by_xgboost()).encode()
     others = {"xgboost": [saved, saved_as_ubjson()]}
     if name == "lightgbm":
-        forest = awkward.forest(rng, n_trees=3)
-        others[name] = [FORMATS["lightgbm-json"].write(forest, WriteOptions())]
+        others[name] = [lightgbm_json(rng)]
     sources = [content, *others.get(name, ())]
     outcomes = {"read": 0, "refused": 0}
     for case in range(n_cases):

@@ -461,6 +461,9 @@ def test_a_record_of_the_training_with_values_of_another_kind(tmp_path):
     edit_document(path, lambda document: document["training"].update(history=0.5))
     with pytest.raises(ModelError, match="has a float as history, not a list"):
         rw.load(path)
+    edit_document(path, lambda document: document["training"].update(history={"map": 3}))
+    with pytest.raises(ModelError, match="has a int in place of a list of figures"):
+        rw.load(path)
 
 
 def test_scores_beyond_floating_point_are_an_error(rng):

@@ -5,17 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rankwood as rw
-from benchmarks import robustness
+from benchmarks import attacking, robustness  # noqa: F401 - the second adds the rows
 from rankwood._core.threads import lazy
+from rankwood.experiments.store import RunFolder
 from rankwood.rankers.save import estimators
 
 pytestmark = pytest.mark.jit_only
@@ -24,11 +27,45 @@ QUICK = {"files": 40, "lines": 2000, "kills": 2, "signals": 1, "threads": 64, "f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", robustness.ROWS)
+@pytest.mark.parametrize("name", attacking.ROWS)
 def test_an_attack_leaves_nothing_bad(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(robustness.rounds, "SECONDS_BETWEEN", 0.0)
-    figures = robustness.ROWS[name](QUICK, tmp_path)
-    assert robustness.n_bad(figures) == 0, figures
+    attack = attacking.Attack(QUICK, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in the benchmark: a warning is no outcome
+        attacking.ROWS[name](attack)
+    assert attack.figures
+    assert attacking.n_bad(attack.figures) == 0, attack.figures
+
+
+def test_an_attack_goes_on_from_what_is_kept(tmp_path):
+    seen, path = [], tmp_path / "kept.json"
+
+    def attempt(seed):
+        seen.append(seed)
+        return "same" if seed < 300 else "other bytes"
+
+    for count in (250, 320):
+        kept = attacking.Kept(path)
+        figures = kept.rows.get("row", {})
+        attack = attacking.Attack(
+            {}, tmp_path, figures, lambda now, kept=kept: kept.keep("row", now)
+        )
+        attack.here("part", count, attempt)
+    assert seen == list(range(320))
+    part = attacking.Kept(path).rows["row"]["part"]
+    assert part["outcomes"] == {"same": 300, "other bytes": 20}
+    assert part["bad"] == {"other bytes": 20}
+    with pytest.raises(attacking.OutOfTime):
+        attacking.Attack({}, tmp_path, until=0.0).here("part", 1, attempt)
+
+
+def test_a_case_that_takes_much_memory_says_so():
+    def attempt(case):
+        return "same" if np.ones(case << 17).sum() else ""  # that many MiB
+
+    figures = attacking.in_children([1, 1, 100], attempt)
+    assert figures["outcomes"]["same"] == 2
+    assert [told.partition(":")[0] for told in figures["bad"]] == ["memory"]
 
 
 def test_a_row_that_finds_something_bad_says_so():
@@ -41,14 +78,14 @@ def test_a_row_that_finds_something_bad_says_so():
             raise ZeroDivisionError
         return "same"
 
-    figures = robustness.in_children(range(5), attempt, seconds=1.0)
+    figures = attacking.in_children(range(5), attempt, seconds=1.0)
     assert figures["outcomes"] == {
         "same": 2,
         f"signal {signal.SIGKILL}": 1,
         "hang": 1,
         "escaped: ZeroDivisionError": 1,
     }
-    assert robustness.n_bad({"part": figures}) == 3
+    assert attacking.n_bad({"part": figures}) == 3
 
 
 def in_child(work):
@@ -66,6 +103,19 @@ def in_child(work):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return -signal.SIGKILL
+
+
+def test_a_disk_that_is_full_when_a_run_is_locked_is_named(tmp_path):
+    def work():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        try:
+            with RunFolder(tmp_path).locked():
+                os._exit(1)
+        except rw.errors.RunError as error:
+            os._exit(0 if str(error).startswith(f"{tmp_path}/lock cannot be written") else 2)
+
+    assert in_child(work) == 0
 
 
 class Slow:

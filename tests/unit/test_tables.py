@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import stat
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -444,6 +446,8 @@ def test_grouped_queries_give_no_warning(write):
         ("label,qid,a\n1,1,1\n1,1\n", "row 2: 2 values, but the header names 3 columns: '1,1'"),
         ("label,qid,a\n1,1,1\n\n1,1,1,1\n", "d.csv: row 2: 4 values, but the header names 3"),
         ("label,qid,a\n1,1,1\n1,1,abc\n", r"row 2, column 'a': 'abc' is not .*drop=\['a'\]"),
+        ("label,qid,a,b\n1,1,x, +.25\n", r"row 1, column 'a': 'x' is not .*drop=\['a'\]"),
+        ("label,qid,a,b\n1,1,x,1_000\n", r"2 columns cannot be .*drop=\['a', 'b'\]"),
         ("label,qid,a\nhigh,1,1\n", "d.csv: row 1, column 'label': 'high' is not a number"),
         ("label,qid,a\n1,1,1\n,1,1\n", "d.csv: row 2: column 'label' is empty"),
         ("label,qid,a\n1,1,1\n-1,1,1\n", "d.csv: row 2: column 'label' is -1"),
@@ -582,3 +586,16 @@ def test_a_table_written_to_a_named_pipe_leaves_the_pipe(tmp_path):
     reader.join(timeout=10)
     assert found == [b"qid,label,1\n1,0,1\n"]
     assert pipe.is_fifo()
+
+
+@pytest.mark.slow  # another process: two seconds
+def test_a_process_that_refused_a_large_csv_file_ends(tmp_path):
+    """Threads of Arrow that read ahead in a file of Python's made one of four such processes hang, or abort, at its end."""
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"qid,label,a\n1,2\n" + b"1,2,0.5123456789\n" * 1_500_000)
+    code = "import sys, rankwood as rw\ntry: rw.read_table(sys.argv[1])\nexcept rw.errors.DataError: print('ours')"
+    for _ in range(6):
+        done = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, b"ours\n"), done.stderr

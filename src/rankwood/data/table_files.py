@@ -182,7 +182,7 @@ def text_columns(path: PathLike, names: Sequence[str]) -> dict[str, str]:
     with open_table(path) as source:
         for first_row, batch in source.pieces([], names):
             for name in names:
-                texts = batch.column(name)
+                texts = pc.utf8_trim_whitespace(batch.column(name))  # as the reader of numbers does
                 try:
                     texts.filter(pc.invert(pc.is_in(texts, pa.array(_MISSING)))).cast(pa.float64())
                 except pa.ArrowInvalid:
@@ -194,9 +194,12 @@ def text_columns(path: PathLike, names: Sequence[str]) -> dict[str, str]:
 
 
 def _is_number(text: str) -> bool:
+    """As Arrow reads numbers: Python takes more, such as +1 and 1_000."""
+    import pyarrow as pa
+
     try:
-        float(text)
-    except ValueError:
+        pa.array([text]).cast(pa.float64())
+    except pa.ArrowInvalid:
         return text in _MISSING
     return True
 
@@ -294,44 +297,60 @@ def _open_arrow(path: Located, stack: contextlib.ExitStack, after: int) -> Table
 
 
 def _open_csv(path: Located, form: TableFormat, stack: contextlib.ExitStack) -> TableSource:
+    import pyarrow as pa
+
     raw = stack.enter_context(open_file(path))
+    is_seekable = raw.seekable()
     file: Any = stack.enter_context(io.BufferedReader(raw))
     if form.compression is not None:
-        import pyarrow as pa
-
         file = stack.enter_context(pa.CompressedInputStream(file, form.compression))
         file = stack.enter_context(io.BufferedReader(file))
     delimiter = DELIMITERS[form.kind]
-    names = _csv_header(file, delimiter)
+    names, n_bytes = _csv_header(file, delimiter)
     refuse_twins(names)
+    n_read = raw.tell if is_seekable else None
+    if is_seekable and not isinstance(path, RemoteFile):
+        # Arrow reads ahead on threads of its own, also when the rows are not wanted any more. One that comes back to
+        # a file of Python's while the interpreter ends takes the process down with it.
+        rows = stack.enter_context(pa.OSFile(os.fspath(path)))
+        n_read = rows.tell
+        if form.compression is not None:
+            rows = stack.enter_context(pa.CompressedInputStream(rows, form.compression))
+        rows.read(n_bytes)
+    else:
+        rows = file
 
     def pieces(numbers: Sequence[str], identifiers: Sequence[str]) -> Iterator[Piece]:
         first_row = 0
-        for batch in _csv_batches(file, delimiter, names, numbers, identifiers):
+        for batch in _csv_batches(rows, delimiter, names, numbers, identifiers):
             yield first_row, batch
             first_row += batch.num_rows
 
-    n_read = raw.tell if raw.seekable() else None
     return TableSource(names, pieces, n_read=n_read)
 
 
-def _csv_header(file: BinaryIO, delimiter: str) -> tuple[str, ...]:
-    line = file.readline(_CSV_BLOCK).removeprefix(codecs.BOM_UTF8)
+def _csv_header(file: BinaryIO, delimiter: str) -> tuple[tuple[str, ...], int]:
+    """The names of the columns, and the number of bytes before the first row."""
+    line = file.readline(_CSV_BLOCK)
+    n_bytes = len(line)
+    line = line.removeprefix(codecs.BOM_UTF8)
     while line in (b"\n", b"\r\n"):
         line = file.readline(_CSV_BLOCK)
+        n_bytes += len(line)
     # A quoted name may contain a line break.
     while line.count(b'"') % 2 == 1 and len(line) < _CSV_BLOCK:
         more = file.readline(_CSV_BLOCK)
         if not more:
             break
         line += more
+        n_bytes += len(more)
     if not line.strip():
         raise DataError("there is no header line; the first line must name the columns.")
     if not line.endswith(b"\n") and len(line) >= _CSV_BLOCK:
         raise DataError(f"the header line is longer than {_CSV_BLOCK:,} bytes.")
     text = line.decode().rstrip("\r\n")
     try:
-        return tuple(next(csv.reader([text], delimiter=delimiter, strict=True)))
+        return tuple(next(csv.reader([text], delimiter=delimiter, strict=True))), n_bytes
     except (csv.Error, StopIteration) as error:
         raise DataError(f"the header line cannot be read ({error}).") from None
 

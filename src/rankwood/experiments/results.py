@@ -27,9 +27,33 @@ from rankwood.errors import DataError, InputError, ParameterError, UnknownName, 
 from rankwood.evaluation.compare import SystemComparison
 from rankwood.experiments.foreign import write_trec
 from rankwood.experiments.settings import MOST_REPETITIONS, Cell, CompareSettings
-from rankwood.experiments.store import FORMAT, RECORD, RunFolder, checked_table
+from rankwood.experiments.store import (
+    FORMAT,
+    RECORD,
+    RunFolder,
+    has_its_checksum,
+    has_shape,
+    refuse_damaged,
+    scored_documents,
+)
 
 _MOST_CELLS = 1_000_000
+# What the parts of a run's record are, besides its configuration.
+_SHAPES: dict[str, Any] = {
+    **{"name": str, "measures": {str: str}, "conventions": {str: {str: str}}, "repeat": dict},
+    **{
+        "data": dict,
+        "versions": {str: str},
+        "machine": dict,
+        "seeds": dict,
+        "started": str,
+        "status": str,
+    },
+    **{"left_out": dict, "lost_workers": list},
+}
+_SHAPES_OF_DATA: dict[str, Any] = {
+    **{"files": {str: dict}, "digests": {str: str}, "warnings": [str], "notes": [str]},
+}
 _ONLY_FOLD = "all"  # of a comparison that was no experiment
 
 
@@ -347,6 +371,10 @@ def _record(run: RunFolder) -> dict[str, Any]:
         version = record["format"]
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{path} is damaged: it cannot be read as the record of a run.") from None
+    if not has_its_checksum(record):
+        raise DataError(
+            f"{path} is damaged: it is not what was written. Run the experiment again: finished cells are kept."
+        )
     if version != FORMAT:
         raise DataError(
             f"{path} has format {version}, and this version of Rankwood reads format {FORMAT}."
@@ -374,7 +402,30 @@ def _problem_of(record: Mapping[str, Any]) -> str:
         return f"repetitions must be whole numbers from 1 to {MOST_REPETITIONS:,}"
     if len(folds) * sum(counts[1:]) > _MOST_CELLS:
         return f"it has more than {_MOST_CELLS:,} cells"
-    return ""
+    return _problem_of_kinds(record, folds)
+
+
+def _problem_of_kinds(record: Mapping[str, Any], folds: Sequence[Mapping[str, Any]]) -> str:
+    """Which part of a record is no text, list or table where it has to be one; empty where none is."""
+    configuration = record["configuration"]
+    parts: list[tuple[Any, Mapping[str, Any]]] = [
+        (record, _SHAPES),
+        (configuration, {"tests": [str], "correction": str}),
+        (configuration["data"], {"measure_on": str}),
+        (record.get("data", {}), _SHAPES_OF_DATA),
+        *((one, {"files": {str: (str, type(None))}}) for one in folds),
+    ]
+    for part, shapes in parts:
+        for name, shape in shapes.items():
+            if name in part and not has_shape(part[name], shape):
+                return f"its part '{name}' is not what Rankwood writes there"
+    try:
+        CompareSettings(**configuration.get("compare", {}))
+    except TypeError:
+        return "its part 'compare' is not what Rankwood writes there"
+    lacking = [name for name in ("name", "conventions") if name not in record]
+    lacking += [name for name in ("tests", "correction", "baseline") if name not in configuration]
+    return f"its part '{lacking[0]}' is missing" if lacking else ""
 
 
 def _cell_records(
@@ -389,11 +440,12 @@ def _cell_records(
                 cell = Cell(algorithm, fold, repetition)
                 record = run.cell_record(cell)
                 if record is not None:
+                    where = (record["algorithm"], record["fold"], record["repetition"])
+                    if where != (algorithm, fold, repetition):
+                        raise refuse_damaged(run.cell_path(cell), "it is of another cell")
                     records[cell] = record
                 elif (path := run.cell_path(cell)).exists():  # left out, other figures would follow
-                    raise DataError(
-                        f"{path} is damaged. Remove it, and rankwood experiment fits its cell again."
-                    )
+                    raise refuse_damaged(path)
     return records
 
 
@@ -415,18 +467,21 @@ def _values(
         first_of.setdefault(fold, number)
     values: dict[tuple[str, str, int], Floats] = {}
     for cell, (names, of_measure) in read.items():
+        if not names:
+            raise refuse_damaged(run.cell_path(cell), "it has no queries")
         if names != queries_of[cell.fold]:
             raise DataError(
                 f"{run.cell_path(cell)} has other queries than the cells before it on {cell.fold}: "
                 "remove it and run the experiment again."
             )
         first = first_of[cell.fold]
+        conventions = records[cell].get("conventions", {})
         for measure in measures:
+            if measure not in conventions or measure not in of_measure:
+                raise refuse_damaged(run.cell_path(cell), f"it lacks {measure}")
             key = (cell.algorithm, measure, cell.repetition)
             row = values.setdefault(key, np.full(len(queries), np.nan))
-            if (
-                "pooled" not in records[cell]["conventions"][measure]
-            ):  # else means over queries are other numbers
+            if "pooled" not in conventions[measure]:  # else means over queries are other numbers
                 row[first : first + len(names)] = of_measure[measure]
     return queries, values
 
@@ -547,15 +602,11 @@ def _rankings(
 
     @functools.lru_cache(maxsize=4)
     def scores_of(path: Path) -> Any:
-        table = checked_table(path)
-        labels, scores = (
-            table.column(name).to_numpy().astype(np.float64) for name in ("label", "score")
-        )
-        names = table.column("document")
+        found, _ = scored_documents(path)
         rows: dict[str, list[int]] = {}
-        for row, query in enumerate(table.column("query").to_pylist()):
+        for row, query in enumerate(found["query"].tolist()):
             rows.setdefault(query, []).append(row)
-        return rows, labels, scores, names
+        return rows, found["label"], found["score"], found["document"]
 
     def ranking(algorithm: str, number: int) -> RankedDocuments | None:
         if algorithm not in algorithms:
@@ -568,9 +619,7 @@ def _rankings(
         if query not in rows:
             return None
         chosen = np.asarray(rows[query])
-        return RankedDocuments(
-            labels[chosen], scores[chosen], names.take(chosen.tolist()).to_pylist()
-        )
+        return RankedDocuments(labels[chosen], scores[chosen], names[chosen].tolist())
 
     return ranking
 

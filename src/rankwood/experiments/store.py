@@ -38,6 +38,7 @@ import numpy as np
 from rankwood import __version__
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood._core.threads import usable_cores
+from rankwood.dtypes import Array, Floats
 from rankwood.errors import DataError, RunError
 from rankwood.experiments.cells import Outcome, StoredCell, Task
 from rankwood.experiments.config import repeat_command
@@ -62,6 +63,21 @@ FORMAT = 1  # of the record
 _METADATA = b"rankwood"
 _SUM_OF_RECORD, _SUM_OF_VALUES = b"rankwood.record", b"rankwood.values"  # checksums
 _QUERY = "query"
+_NUMBER = (int, float)
+_NUMBER_OR_NONE = (int, float, type(None))
+# What the parts of a cell's record are; those of the first line are in all of them.
+_SHAPES: dict[str, Any] = {
+    **{"algorithm": str, "fold": str, "repetition": int, "status": str, "parameters": dict},
+    **{"seconds": {str: _NUMBER}, "peak_memory": _NUMBER},
+    **{"means": {str: _NUMBER_OR_NONE}, "history": {str: [_NUMBER_OR_NONE]}, "tuned": [dict]},
+    **{"importance": {str: _NUMBER_OR_NONE}, "warnings": [str], "error": str, "message": str},
+    **{"measures": {str: str}, "conventions": {str: {str: str}}, "fingerprint": str},
+    **{"chosen": dict, "sizes": dict, "weights": dict, "empty_queries": dict},
+}
+_AGAIN = "rankwood experiment fits its cell again"
+_GREATEST = 2.0**63  # of a number in a record
+_IN_EVERY_RECORD = tuple(_SHAPES)[:7]
+_CHECKSUM = "checksum"  # in the record of a run: of the record without it
 _HAS_IDS = "document ids"  # of a file of scores: whether its documents have ids of the data
 _PACKAGES = ("numpy", "numba", "pyarrow", "scipy", "scikit-learn", "optuna", "distributed", "torch")
 
@@ -101,20 +117,21 @@ class RunFolder:
         """Keep other processes from writing to this run; the lock ends with the process, however it ends."""
         import fcntl
 
-        with (self.path / LOCK).open("a+") as file:
+        with contextlib.ExitStack() as stack:
+            with explained_writing(self.path / LOCK):  # unbuffered: to close it writes nothing
+                file = stack.enter_context((self.path / LOCK).open("ab+", buffering=0))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 file.seek(0)
-                holder = file.read().strip() or "unknown"
+                holder = file.read().decode("utf-8", "replace").strip() or "unknown"
                 raise RunError(
                     f"another process ({holder}) is writing to {self.path}. Wait until it has ended, "
                     "or choose another folder with --out."
                 ) from None
-            file.seek(0)
-            file.truncate()
-            file.write(f"process {os.getpid()} on {os.uname().nodename}")
-            file.flush()
+            with explained_writing(self.path / LOCK):
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {os.uname().nodename}".encode())
             yield
 
     def record(self) -> dict[str, Any]:
@@ -123,13 +140,15 @@ class RunFolder:
             record = json.loads((self.path / RECORD).read_text())
         except (OSError, ValueError):
             return {}
-        return record if isinstance(record, dict) else {}
+        return record if isinstance(record, dict) and has_its_checksum(record) else {}
 
     def write_record(self, record: Mapping[str, Any], text: str) -> None:
         """Replace the record, and the copy of the experiment's file if there is one."""
-        self._write_json(self.path / RECORD, record)
+        whole = {name: part for name, part in record.items() if name != _CHECKSUM}
+        self._write_json(self.path / RECORD, {**whole, _CHECKSUM: _sum(_text_of(whole).encode())})
         if text:
-            with atomic_path(self.path / FILE) as temporary:
+            path = self.path / FILE
+            with explained_writing(path), atomic_path(path) as temporary:
                 temporary.write_text(text)
 
     def write_contents(self, contents: Mapping[str, Mapping[str, int]]) -> None:
@@ -139,15 +158,20 @@ class RunFolder:
         ]
         folds, queries, hashes = zip(*rows, strict=True) if rows else ((), (), ())
         columns = {"fold": folds, _QUERY: queries, "content": np.array(hashes, np.uint64)}
-        _write_table(self.path / CONTENTS, columns, {})
+        with explained_writing(self.path / CONTENTS):
+            _write_table(self.path / CONTENTS, columns, {})
 
     def contents(self) -> dict[str, dict[str, int]]:
         """The hash of each measured query, by fold; nothing of runs of earlier versions."""
         contents: dict[str, dict[str, int]] = {}
         if not (self.path / CONTENTS).is_file():
             return contents
-        table = checked_table(self.path / CONTENTS, "the survey of the data is made again")
-        columns = (table.column(name).to_pylist() for name in ("fold", _QUERY, "content"))
+        remedy = "the survey of the data is made again"
+        table = checked_table(self.path / CONTENTS, remedy)
+        try:
+            columns = [table.column(name).to_pylist() for name in ("fold", _QUERY, "content")]
+        except KeyError:
+            raise refuse_damaged(self.path / CONTENTS, remedy=remedy) from None
         for fold, query, hashed in zip(*columns, strict=True):
             contents.setdefault(fold, {})[query] = hashed
         return contents
@@ -222,11 +246,18 @@ class RunFolder:
 
     def cell_values(self, cell: Cell) -> tuple[list[str], dict[str, Any]]:
         """The queries of a finished cell, and each measure's values."""
-        table = checked_table(self.cell_path(cell))
-        values = {
-            name: table.column(name).to_numpy() for name in table.column_names if name != _QUERY
-        }
-        return table.column(_QUERY).to_pylist(), values
+        path = self.cell_path(cell)
+        table = checked_table(path)
+        try:
+            values = {
+                name: table.column(name).to_numpy() for name in table.column_names if name != _QUERY
+            }
+            queries = _texts(table.column(_QUERY)).tolist()
+        except (ValueError, KeyError):
+            raise refuse_damaged(path, "it has no values by query") from None
+        if any(of.dtype.kind not in "fiu" for of in values.values()):
+            raise refuse_damaged(path, "its values are no numbers")
+        return queries, values
 
     def stored(self, cell: Cell, record: Mapping[str, Any], *, with_model: bool) -> StoredCell:
         """A finished cell with its values, and with its model or the scores of its documents."""
@@ -272,8 +303,20 @@ class RunFolder:
 
     def _write_json(self, path: Path, value: Mapping[str, Any]) -> None:
         with explained_writing(path), atomic_path(path) as temporary:
-            text = json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text + "\n")
+            temporary.write_text(_text_of(value) + "\n")
+
+
+def _text_of(value: Mapping[str, Any]) -> str:
+    return json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def has_its_checksum(record: dict[str, Any]) -> bool:
+    """Whether a run's record is as it was written; takes the checksum out. Earlier versions wrote none."""
+    kept = record.pop(_CHECKSUM, None)
+    try:
+        return kept is None or kept == _sum(_text_of(record).encode())
+    except ValueError:  # a number that no record has, or half a character
+        return False
 
 
 def plain(value: Any) -> Any:
@@ -291,6 +334,7 @@ def plain(value: Any) -> Any:
 
 def _record_in(path: Path) -> dict[str, Any] | None:
     """The record in the file of a cell, finished or failed; None where there is none that can be read."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
@@ -299,32 +343,64 @@ def _record_in(path: Path) -> dict[str, Any] | None:
         else:
             metadata = pq.read_schema(path).metadata or {}
             text = metadata[_METADATA]
-            if metadata.get(_SUM_OF_RECORD, known := _sum(text)) != known:
+            if metadata.get(_SUM_OF_RECORD, known := _sum(text).encode()) != known:
                 return None
             record = json.loads(text)
-    except (OSError, ValueError, KeyError):  # pyarrow's errors are ValueErrors and OSErrors
+    except (pa.ArrowException, OSError, ValueError, KeyError):
         return None
-    return record if isinstance(record, dict) else None
+    if not isinstance(record, dict) or any(name not in record for name in _IN_EVERY_RECORD):
+        return None
+    fit = (has_shape(record[name], shape) for name, shape in _SHAPES.items() if name in record)
+    return record if all(fit) else None
+
+
+def has_shape(value: Any, shape: Any) -> bool:
+    """Whether a value of JSON has the types of ``shape``; ``[shape]`` is of items, ``{str: shape}`` of values."""
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(has_shape(one, shape[0]) for one in value)
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(has_shape(one, shape[str]) for one in value.values())
+    if isinstance(value, int | float) and not abs(value) < _GREATEST:  # NaN neither
+        return False
+    return isinstance(value, shape)
+
+
+def scored_documents(path: Path) -> tuple[dict[str, Any], Any]:
+    """The columns query, document, label and score of a file of scores, and the record in it."""
+    table = checked_table(path)
+    try:
+        about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        found = {name: _numbers(table.column(name)) for name in ("label", "score")}
+        found |= {name: _texts(table.column(name)) for name in ("query", "document")}
+        if "query_weight" in table.column_names:
+            found["query_weight"] = _numbers(table.column("query_weight"))
+    except (ValueError, KeyError):
+        raise refuse_damaged(path, "it has no scores of documents") from None
+    return found, about if isinstance(about, dict) else {}
 
 
 def documents_in(path: Path) -> dict[str, Any]:
     """A file of scores: query, label, score and, where the data have ids, document, by document in the data's order."""
-    table = checked_table(path)
-    try:
-        about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        columns = {name: table.column(name) for name in ("query", "document", "label", "score")}
-    except (ValueError, KeyError):
-        raise DataError(
-            f"{path} cannot be read as scores of documents. Remove it, and rankwood experiment fits its cell again."
-        ) from None
-    found = {name: columns[name].to_numpy() for name in ("label", "score")}
-    found["score"] = found["score"].astype(np.float64)
-    found |= {name: np.array(columns[name].to_pylist(), object) for name in ("query", "document")}
+    found, about = scored_documents(path)
     if not about.get(_HAS_IDS, _HAS_IDS not in about and not _are_lines(found)):
         del found["document"]
-    if "query_weight" in table.column_names:
-        found["query_weight"] = table.column("query_weight").to_numpy()
     return found
+
+
+def _numbers(column: Any) -> Floats:
+    """A column of numbers, none of them missing, or a ``ValueError``."""
+    values = column.to_numpy()
+    if values.dtype.kind not in "iuf" or np.isnan(values).any():
+        raise ValueError
+    return np.asarray(values, np.float64)
+
+
+def _texts(column: Any) -> Array:
+    """A column of texts, none of them missing, or a ``ValueError``."""
+    values = column.to_pylist()
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError
+    return np.array(values, object)
 
 
 def _are_lines(documents: Mapping[str, Any]) -> bool:
@@ -351,7 +427,7 @@ def _write_table(path: Path, columns: Mapping[str, Any], record: Mapping[str, An
     metadata = {_SUM_OF_VALUES: _sum_of_values(table)}
     if record:
         text = json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode()
-        metadata |= {_METADATA: text, _SUM_OF_RECORD: _sum(text)}
+        metadata |= {_METADATA: text, _SUM_OF_RECORD: _sum(text).encode()}
     table = table.replace_schema_metadata(metadata)
     of_floats = [name for name in table.column_names if pa.types.is_float32(table[name].type)]
     with atomic_path(path, durable=True) as temporary:
@@ -365,11 +441,12 @@ def _write_table(path: Path, columns: Mapping[str, Any], record: Mapping[str, An
         )
 
 
-def checked_table(path: Path, remedy: str = "rankwood experiment fits its cell again") -> Any:
+def checked_table(path: Path, remedy: str = _AGAIN) -> Any:
     """A table of a run, compared with its checksums: a flipped bit is an error, never another figure.
 
     Files of version 0.1 have none.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
@@ -378,17 +455,22 @@ def checked_table(path: Path, remedy: str = "rankwood experiment fits its cell a
         metadata = table.schema.metadata or {}
         sums = [(_SUM_OF_VALUES, _sum_of_values(table))]
         if _METADATA in metadata:
-            sums.append((_SUM_OF_RECORD, _sum(metadata[_METADATA])))
+            sums.append((_SUM_OF_RECORD, _sum(metadata[_METADATA]).encode()))
         is_whole = all(metadata.get(name, found) == found for name, found in sums)
-    except (OSError, ValueError, MemoryError):  # pyarrow's errors are ValueErrors and OSErrors
+    except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError):
         is_whole = False
     if not is_whole:
-        raise DataError(f"{path} is damaged. Remove it, and {remedy}.")
+        raise refuse_damaged(path, remedy=remedy)
     return table
 
 
-def _sum(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def refuse_damaged(path: Path, reason: str = "", remedy: str = _AGAIN) -> DataError:
+    """The error of a file of a run that cannot be what was written."""
+    return DataError(f"{path} is damaged{reason and f': {reason}'}. Remove it, and {remedy}.")
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _sum_of_values(table: Any) -> bytes:

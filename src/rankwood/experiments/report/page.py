@@ -23,6 +23,7 @@ import numpy as np
 
 from rankwood import __version__
 from rankwood.dtypes import Floats
+from rankwood.errors import DataError
 from rankwood.experiments.report import formatting
 from rankwood.experiments.report.charts import NARROW, WIDE, Chart, charts_of
 from rankwood.experiments.report.drawing import shorten
@@ -531,6 +532,11 @@ def _rankings(findings: Findings, queries: Any) -> dict[int, dict[str, Any]]:
 def _ranking_entry(algorithms: Sequence[str], by_name: dict[str, Any]) -> dict[str, Any]:
     """The documents that any algorithm ranks high, with the rank (from 1) that each algorithm gives them."""
     some = next(iter(by_name.values()))
+    if any(len(ranked.scores) != len(some.scores) for ranked in by_name.values()):
+        raise DataError(
+            f"the scores that the run keeps of {' and '.join(by_name)} are of other documents of a query: a file of "
+            "scores was changed. Remove the run's cells and scores, and rankwood experiment fits them again."
+        )
     ranks = {name: ranks_of(ranked.scores) for name, ranked in by_name.items()}
     is_high = np.any([rank <= DEPTH for rank in ranks.values()], axis=0)
     documents = np.flatnonzero(is_high)
