@@ -193,6 +193,7 @@ class RoundRanker(Ranker):
             earlier=earlier,
             base=base if earlier is None else earlier.base,
             factor=self._tree_weight(plan),
+            categorical=data.categorical,
         )
         measure = deciding_measure(self.measure)
         stopping = EarlyStopping(patience_of(self.early_stopping), is_minimised(measure))

@@ -181,6 +181,7 @@ class ForestRanker(Ranker):
             average=True,
             earlier=earlier,
             n_expected=plan.n_trees,
+            categorical=data.categorical,
         )
         out_of_bag = None if plan.bags is None else plan.engine.out_of_bag()
         history: list[float] = []

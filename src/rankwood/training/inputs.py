@@ -32,7 +32,7 @@ from rankwood._core.checks import read_only
 from rankwood._core.sums import exact_sum
 from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import Bins, fit_bins
+from rankwood.binning.bins import Bins, fit_bins, with_categories
 from rankwood.binning.folder import BinnedFolder, CodedFeatures, coded_features, same_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.features import feature_costs
@@ -44,7 +44,7 @@ from rankwood.losses.loss import Targets
 from rankwood.measures.compute import RepeatedMeasure
 from rankwood.measures.measure import Measure, OwnMeasure, parse_measure
 from rankwood.measures.ranking import check_scores
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_of
 from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 from rankwood.trees.workspace import Matrix
 
@@ -198,7 +198,8 @@ def bins_of(data: RankingData, max_bins: int, n_threads: int | None) -> Bins:
     """Bins fitted to the rows that count: cut points do not depend on rows without weight."""
     present = rows_that_count(weights_of_rows(data))
     features = data.features if present is None else data.features[present]
-    return fit_bins(features, max_bins=max_bins, n_threads=n_threads)
+    bins = fit_bins(features, max_bins=max_bins, n_threads=n_threads)
+    return with_categories(bins, data.categorical)
 
 
 def is_distributed(X: Any) -> bool:  # noqa: N803
@@ -285,7 +286,7 @@ def codes_of(valid: RankingData, train: TrainingSet, n_threads: int | None) -> B
     stored = coded_features(valid)
     if stored is not None:
         return checks.read_only(codes_by_same_bins(stored, valid, train.data, train.bins))
-    matrix = features_in_order(valid, train.data.n_features, train.data.feature_names)
+    matrix = features_of(valid, train.data)
     codes: Bytes = checks.read_only(train.bins.transform(matrix, n_threads))
     return codes
 
@@ -326,6 +327,11 @@ def directions(monotone: Any, data: RankingData) -> Array | None:
     wrong = [value for value in values if value not in (-1, 0, 1)]
     if wrong:
         raise ParameterError(f"monotone must be 1, -1 or 0 for each feature, got {wrong[0]!r}.")
+    for name, value, dictionary in zip(data.names, values, data.categorical or (), strict=False):
+        if value != 0 and dictionary is not None:
+            raise ParameterError(
+                f"monotone is {value} for '{name}', which is categorical: its categories have no order."
+            )
     return np.asarray(values, np.int64)
 
 
