@@ -29,7 +29,14 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.files import atomic_path
-from rankwood.binning.bins import CODE, MOST_BINS, Bins, checked_parameters, fit_bins, with_categories
+from rankwood.binning.bins import (
+    CODE,
+    MOST_BINS,
+    Bins,
+    checked_parameters,
+    fit_bins,
+    with_categories,
+)
 from rankwood.data.cache import checksum
 from rankwood.data.categories import refuse
 from rankwood.data.dataset import RankingData

@@ -1,11 +1,11 @@
 """Categorical features: categories as names, and as the numbers that features hold.
 
-A categorical feature holds codes: 0 for the most frequent category, 1 for the next, and so on, ties by name. At most 254
-categories have a code of their own. All others share the code after the last one, and so do categories that appear
+A categorical feature holds codes: 0 for the most frequent category, 1 for the next, and so on, ties by name. At most
+254 categories have a code of their own. All others share the code after the last one, and so do categories that appear
 only when documents are scored. A missing value stays missing, and an empty text is one.
 
-Which categories have which codes is the *dictionary* of a feature: their names, in the order of the codes. Training data
-make it; validation data, test data and documents to score get the codes of the model's (``recoded``).
+Which categories have which codes is the *dictionary* of a feature: their names, in the order of the codes. Training
+data make it; validation data, test data and documents to score get the codes of the model's (``recoded``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from rankwood._core import checks
 from rankwood.dtypes import FEATURE, Array, Features
 from rankwood.errors import DataError, ParameterError, UnknownName
 
-MOST_CATEGORIES = 254  # with a code of their own; with one for all others they fill the codes of bins
+MOST_CATEGORIES = (
+    254  # with a code of their own; with one for all others they fill the codes of bins
+)
 
 Dictionary = tuple[str, ...]
 Dictionaries = tuple[Dictionary | None, ...]  # by feature; None for one of numbers
@@ -77,9 +79,7 @@ def by_feature(
             f"categorical names {listed}, but features without a table hold numbers. Pass a frame, or codes with the "
             "names of their categories: categorical={column: names}."
         )
-    found = tuple(
-        None if given.get(name) is None else checked(name, given[name]) for name in names
-    )
+    found = tuple(None if given.get(name) is None else checked(name, given[name]) for name in names)
     if all(one is None for one in found):
         return None
     check_codes(matrix, found, names)
@@ -160,13 +160,13 @@ def _indices(name: str, column: Any) -> tuple[Array, list[str]]:
             ) from None
     indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     texts = values.to_pylist()
-    is_text = np.array([*(bool(text) for text in texts), False])  # an index of -1 stands for the last
+    is_text = np.array(
+        [*(bool(text) for text in texts), False]
+    )  # an index of -1 stands for the last
     return np.where(is_text[indices], indices, -1), ["" if text is None else text for text in texts]
 
 
-def recoded(
-    matrix: Features, own: Dictionaries | None, wanted: Dictionaries | None
-) -> Features:
+def recoded(matrix: Features, own: Dictionaries | None, wanted: Dictionaries | None) -> Features:
     """The features with the codes of the ``wanted`` dictionaries; the matrix itself where these are its ``own``."""
     if own == wanted or wanted is None:
         return matrix

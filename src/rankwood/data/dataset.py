@@ -378,7 +378,7 @@ class RankingData:
         """
         chosen = _numbers("rows", rows, self.n_documents)
         parts = {name: _rows_of(getattr(self, name), chosen) for name in _OF_ROWS}
-        weights = None
+        weights: Any = None
         if self.query_weights is not None:
             weights = dict(zip(self.queries.tolist(), self.query_weights.tolist(), strict=True))
         taken = RankingData(

@@ -124,7 +124,8 @@ class Forest(TreeArrays):
         """A forest from the node arrays of each tree, given as a mapping by name or as attributes of an object.
 
         Each tree has ``feature``, ``threshold``, ``left``, ``right``, ``missing`` and ``value``, and may have
-        ``cover`` and ``gain`` (else 0), and ``subsets`` where it tests categories. Children are counted from the start of the tree. Other entries are ignored.
+        ``cover`` and ``gain`` (else 0), and ``subsets`` where it tests categories. Children are counted from the start
+        of the tree. Other entries are ignored.
         """
         weights = np.ones(len(trees)) if tree_weights is None else tree_weights
         return cls(
@@ -286,6 +287,11 @@ class ForestProperties:
     def feature_names(self) -> tuple[str, ...] | None:
         """One name per feature."""
         return self.scoring_trees.feature_names
+
+    @property
+    def categorical(self) -> Dictionaries | None:
+        """The categories of each categorical feature."""
+        return self.scoring_trees.categorical
 
     @property
     def n_trees(self) -> int:

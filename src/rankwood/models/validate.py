@@ -567,7 +567,7 @@ def _matrix(
     frame = None if wanted is None else as_frame(features)
     if frame is not None and wanted is not None and set(wanted) <= set(frame.names):
         given = zip(wanted, dictionaries or (), strict=False)
-        asked = {name: known for name, known in given if known is not None}
+        asked: dict[str, Any] = {name: known for name, known in given if known is not None}
         return fill_matrix(frame, wanted, asked), wanted, dictionaries
     return *to_matrix(features), dictionaries
 

@@ -290,6 +290,8 @@ def forest_plan(
 class SplittingForest(ForestRanker):
     """The base of forests whose nodes compare the splits of some features by their gain."""
 
+    _takes_categories = True
+
     min_gain: float = parameter(default=0.0, doc=_LIMITS)
     features_per_node: int | float | None = parameter(default=0.3)
     monotone: Any = parameter(default=None, kw_only=True)

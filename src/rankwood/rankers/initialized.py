@@ -56,6 +56,8 @@ class InitializedGBRT(CostAware):
         How many boosted trees are kept, 0 for the forest alone; all of them without validation data.
     """
 
+    _takes_categories = True
+
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
         "forest_trees forest_leaves forest_depth forest_min_leaf forest_features forest_bag residuals early_stopping "

@@ -29,8 +29,8 @@ import numpy as np
 from rankwood._core.checks import read_only
 from rankwood._core.sums import exact_mean
 from rankwood._core.threads import lazy, resolve_threads
-from rankwood.data.dataset import RankingData
 from rankwood.data.categories import Dictionaries
+from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.bags import Bags, Draws, OutOfBag, stream_number
 from rankwood.engines.engine import Engine, TreeRequest

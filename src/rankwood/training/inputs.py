@@ -36,6 +36,7 @@ from rankwood.binning.bins import Bins, fit_bins, with_categories
 from rankwood.binning.folder import BinnedFolder, CodedFeatures, coded_features, same_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.features import feature_costs
+from rankwood.data.frames import as_frame
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.engines.cluster import ClusterEngine, ClusterFeatures
 from rankwood.engines.engine import CPU, Engine, TreeRequest, engine_on
@@ -90,6 +91,7 @@ def ranking_data(
     qid: Any,
     sample_weight: Any = None,
     query_weight: Any = None,
+    categorical: Any = None,
 ) -> RankingData:
     """The arguments of ``fit`` as ranking data; labels and ids are part of ``X`` or passed beside it, never both."""
     if isinstance(X, BinnedData):
@@ -99,7 +101,7 @@ def ranking_data(
             # scikit-learn's estimator checks look for this wording.
             raise DataError("fit requires y to be passed, but the target y is None.")
         refuse_other_than_tables(X)
-        return RankingData(X, y, qid, None, sample_weight, query_weight)
+        return RankingData(X, y, qid, None, sample_weight, query_weight, categorical=categorical)
     for name, value in (("y", y), ("qid", qid)):
         if value is not None:
             raise DataError(
@@ -267,7 +269,12 @@ def validation_data(valid: Any, train: RankingData) -> RankingData | None:
     if isinstance(valid, BinnedData):
         valid = valid.on_host().data if is_distributed(valid) else valid.data  # type: ignore[attr-defined]
     if isinstance(valid, tuple | list) and len(valid) in (2, 3):
-        valid = ranking_data(*valid, *([None] * (3 - len(valid))))
+        given = zip(train.names, train.categorical or (), strict=False)
+        known = {name: one for name, one in given if one is not None}
+        is_coded = as_frame(valid[0]) is None or not known
+        labels, queries = (*valid[1:], None)[:2]
+        categorical = None if is_coded else known
+        valid = ranking_data(valid[0], labels, queries, categorical=categorical)
     if not isinstance(valid, RankingData):
         raise ParameterError(
             f"valid must be RankingData or (X, y, qid), got {type(valid).__name__}."

@@ -146,9 +146,8 @@ class Policies:
     """All that a tree depends on besides its rows and targets.
 
     ``costs``, by feature, are subtracted from the gains when splits are compared. ``direction`` is 1, -1 or 0 by
-    feature: the prediction must rise with it, must fall, or is free. Of a categorical feature, categories with fewer than
-    ``category_rows`` rows in a node are taken together, and means are smoothed by ``category_smoothing`` rows of the
-    node's.
+    feature: the prediction must rise with it, must fall, or is free. Categories with fewer than ``category_rows`` rows
+    in a node are taken together; the means of categories are smoothed by ``category_smoothing`` rows of the node's.
     """
 
     growth: Growth = Growth()
@@ -233,8 +232,8 @@ class Tree:
     """A tree as parallel arrays; the root is node 0, children have higher numbers than their parent.
 
     ``feature`` is -1 in a leaf. Where the feature is categorical, a row goes left if ``subsets`` hold its category, and
-    threshold and code are 0. Otherwise a row goes left if ``value <= threshold``, and to ``missing`` if the value is missing;
-    ``code`` is the same split for binned values.
+    threshold and code are 0. Otherwise a row goes left if ``value <= threshold``, and to ``missing`` if the value is
+    missing; ``code`` is the same split for binned values.
     """
 
     feature: Array  # int32
@@ -247,7 +246,9 @@ class Tree:
     cover: Floats
     gain: Floats
     leaf_of_row: Array  # int32, one per row of the data; -1 where it was not computed
-    subsets: Array = field(default_factory=no_subsets)  # uint64 (nodes, 4): categories that go left; empty without categories
+    subsets: Array = field(
+        default_factory=no_subsets
+    )  # uint64 (nodes, 4): categories that go left; empty without categories
 
     @classmethod
     def leaf(cls, value: float, cover: float, n_rows: int) -> Tree:

@@ -22,6 +22,8 @@ Terms
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rankwood._core.jit import borrowing, kernel
@@ -35,20 +37,20 @@ LAST = N_CODES - 1  # where categories of few rows are kept, which is no code of
 
 
 @kernel
-def is_of_categories(feature, matrix):
+def is_of_categories(feature: Any, matrix: Any) -> Any:
     """Whether a feature is categorical."""
     return matrix.is_categorical.size > 0 and matrix.is_categorical[feature]
 
 
 @kernel
-def holds(subset, category):
+def holds(subset: Any, category: Any) -> Any:
     """Whether a subset holds a category."""
     word = subset[(np.uint64(category) >> np.uint64(6)) & np.uint64(3)]
     return (word >> (np.uint64(category) & np.uint64(63))) & np.uint64(1) != np.uint64(0)
 
 
 @kernel
-def has_any(subset):
+def has_any(subset: Any) -> Any:
     """Whether a subset holds any category."""
     return (subset[0] | subset[1] | subset[2] | subset[3]) != np.uint64(0)
 
@@ -153,10 +155,7 @@ def step_down_by_subsets(codes, nodes, subsets, rows, reached, n_rows, leaf_of_r
         node = np.uint64(reached[index])
         value = codes[np.uint64(nodes[node, 0]) + row]
         subset = subsets[node]
-        if has_any(subset):
-            goes_left = holds(subset, value)
-        else:
-            goes_left = value <= nodes[node, 1]
+        goes_left = holds(subset, value) if has_any(subset) else value <= nodes[node, 1]
         child = nodes[node, 2] if goes_left else nodes[node, 3]
         node = np.uint64(nodes[node, 4] if value == MISSING_BIN else child)
         leaf_of_row[row] = node

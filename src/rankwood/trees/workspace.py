@@ -47,7 +47,9 @@ class Matrix(NamedTuple):
     n_bins: Array  # int64 (features): value bins
     thresholds: Array  # float32: cut points of all features end to end
     offsets: Array  # int64 (features + 1)
-    is_categorical: Array  # bool (features): codes are categories, without an order; empty: none are
+    is_categorical: (
+        Array  # bool (features): codes are categories, without an order; empty: none are
+    )
 
 
 class GrowthRules(NamedTuple):
