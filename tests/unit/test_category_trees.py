@@ -13,7 +13,10 @@ from numpy.testing import assert_allclose
 import rankwood as rw
 from rankwood.binning.bins import fit_bins, with_categories
 from rankwood.errors import DataError, ModelError, ParameterError
+from rankwood.exports.exporting import FORMATS, export, import_model
+from rankwood.exports.writing import without_categories
 from rankwood.models.forest import Forest, binary_subsets
+from rankwood.models.shapley import contributions
 from rankwood.trees.grower import Growth, Policies, grow_tree
 from rankwood.trees.row_order import as_matrix
 from tests.reference import categories as reference
@@ -22,7 +25,7 @@ RANKERS = {
     "GBRT": rw.GBRT(n_trees=4, max_leaves=8),
     "AveragedGBRT": rw.AveragedGBRT(n_runs=2, n_trees=3, max_leaves=8),
     "LambdaMART": rw.LambdaMART(n_trees=4, max_leaves=8),
-    "NDCGBoost": rw.NDCGBoost(n_trees=3),
+    "NDCGBoost": rw.NDCGBoost(n_rounds=3),
     "RandomForest": rw.RandomForest(n_trees=4, max_leaves=20),
     "ExtraTrees": rw.ExtraTrees(n_trees=4, max_leaves=20),
     "InitializedGBRT": rw.InitializedGBRT(n_trees=3, forest_trees=3),
@@ -236,7 +239,7 @@ def test_trees_are_taken_and_joined_with_their_categories(model, data):
 
 
 def test_contributions_sum_to_the_score_and_are_those_of_all_orders(model, data):
-    parts, base = rw.contributions(model, data)
+    parts, base = contributions(model.forest_, data)
     assert_allclose(parts.sum(axis=1) + base, model.predict(data), rtol=1e-9, atol=1e-9)
     assert np.abs(parts[:, 3]).mean() > np.abs(parts[:, 1]).mean()
 
@@ -262,12 +265,12 @@ def test_forest_refuses_sets_that_are_none(model, change, message):
 @pytest.mark.parametrize(
     "ranker",
     [
-        rw.AdaBoost(n_trees=2),
+        rw.AdaBoost(n_rounds=2),
         rw.RankBoost(n_rounds=2),
         rw.CompletelyRandomForest(n_trees=2),
         rw.DeepForest(n_forests=2, n_trees=2, max_layers=1),
         rw.RankSVM(),
-        rw.BoostingTree(n_rounds=2),
+        rw.BoostingTree(max_trees=2),
     ],
 )
 def test_rankers_that_cannot_split_by_categories_say_so(ranker, data):
@@ -283,4 +286,85 @@ def test_monotone_categories_are_refused(data):
 
 def test_early_exits_refuse_categories(model, data):
     with pytest.raises(DataError, match="'brand' is categorical, which an early exit"):
-        rw.EarlyExit(every=2, keep=5).predict(model, data)
+        rw.EarlyExit(every=2, drop=0.5).score(model, data)
+
+
+# Other formats.
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_every_format_scores_as_the_model(kind, model, data, tmp_path):
+    path = tmp_path / "model.c"
+    known = data if kind != "ranklib" else without_missing(data)
+    names = ["a", "b", "c", "brand"]
+    options = {"assume_no_missing": True} if kind == "ranklib" else {}
+    options |= {"nearest_thresholds": True} if kind == "solr" else {}
+    certificate = export(model, path, kind, verify=known, feature_names=names, **options)
+    assert certificate.largest_difference < 1e-5
+    assert any("code of its category" in note for note in certificate.notes)
+
+
+def without_missing(data):
+    """Rows whose category is known."""
+    return data.take_rows(~np.isnan(data.features).any(axis=1))
+
+
+@pytest.mark.parametrize("missing", ["learned", "left", "right", "own_child"])
+def test_thresholds_on_codes_decide_as_the_sets(missing, data):
+    forest = rw.RandomForest(n_trees=2, max_leaves=10, missing=missing).fit(data).forest_
+    chained = without_categories(forest)
+    assert chained.categorical is None
+    codes = np.append(np.arange(len(forest.categorical[3]) + 1), np.nan)
+    rows = np.repeat(data.features[:20], codes.size, axis=0)
+    rows[:, 3] = np.tile(codes, 20)
+    rows[::7, 0] = np.nan
+    assert (chained.predict(rows) == forest.predict(rows)).all()
+
+
+def test_trees_that_would_grow_too_large_are_refused(model, monkeypatch):
+    monkeypatch.setattr("rankwood.exports.writing.MOST_CHAINED", 100)
+    with pytest.raises(ModelError, match="nodes with thresholds on codes, and 100 are allowed"):
+        without_categories(model.forest_)
+
+
+def test_lightgbm_scores_our_categories_as_we_do(data, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    for missing in ("learned", "left", "right"):
+        ours = rw.LambdaMART(n_trees=4, max_leaves=8, missing=missing).fit(data)
+        export(ours, tmp_path / "model.txt", "lightgbm", verify=data)
+        booster = lightgbm.Booster(model_file=str(tmp_path / "model.txt"))
+        assert_allclose(booster.predict(data.features), ours.predict(data), rtol=1e-12)
+        back = import_model(tmp_path / "model.txt", "lightgbm")
+        assert_allclose(back.predict(data.features), ours.predict(data), rtol=1e-12)
+        dumped = import_model(booster.dump_model())
+        assert_allclose(dumped.predict(data.features), ours.predict(data), rtol=1e-12)
+
+
+def test_models_of_lightgbm_with_categories_are_imported(data, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    rows = lightgbm.Dataset(data.features, data.labels, categorical_feature=[3])
+    options = {"objective": "regression", "num_leaves": 8, "verbose": -1, "num_threads": 1}
+    options |= {"min_data_per_group": 5, "cat_smooth": 1, "min_data_in_leaf": 5}
+    booster = lightgbm.train(options, rows, 5)
+    forest = import_model(booster)
+    assert forest.subsets.any()
+    assert_allclose(forest.predict(data.features), booster.predict(data.features), rtol=1e-12)
+    rw.save(forest, tmp_path / "model.rankwood")
+    again = rw.load(tmp_path / "model.rankwood")
+    assert_allclose(again.predict(data.features), booster.predict(data.features), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("num_cat=", "num_cat=9", "num_cat|cat_boundaries"),
+        ("cat_boundaries=0 ", "cat_boundaries=1 ", "must ascend from 0"),
+        ("cat_threshold=", "cat_threshold=-1 ", "cat_boundaries must ascend|32 bits"),
+    ],
+)
+def test_damaged_sets_of_lightgbm_are_refused(old, new, message, model, tmp_path):
+    export(model, tmp_path / "model.txt", "lightgbm")
+    text = (tmp_path / "model.txt").read_text()
+    (tmp_path / "model.txt").write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match=message):
+        import_model(tmp_path / "model.txt", "lightgbm")
