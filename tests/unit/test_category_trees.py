@@ -91,7 +91,7 @@ def test_without_smoothing_no_division_of_the_categories_is_better(seed):
 @pytest.mark.parametrize("least_rows", [0, 4, 10])
 def test_split_is_that_of_the_slow_twin(n_codes, least_rows):
     draw = np.random.default_rng(n_codes)
-    codes = np.minimum(draw.geometric(3.0 / n_codes, 500) - 1, n_codes - 1).tolist()
+    codes = np.minimum(draw.geometric(min(1.0, 3.0 / n_codes), 500) - 1, n_codes - 1).tolist()
     targets = draw.integers(0, 5, 500).tolist()
     gain, left = stump(
         targets, codes, n_codes, category_rows=float(least_rows), category_smoothing=10.0
@@ -103,7 +103,10 @@ def test_split_is_that_of_the_slow_twin(n_codes, least_rows):
 
 def test_one_of_few_categories_is_split_off():
     codes, targets = [0, 0, 1, 1, 2, 2], [0, 0, 9, 9, 1, 1]
-    assert stump(targets, codes, 4) == (pytest.approx(9**2 * 2 + 2 / 4 - 20**2 / 6, rel=1e-9), {1})
+    assert stump(targets, codes, 4) == (
+        pytest.approx(18**2 / 2 + 2**2 / 4 - 20**2 / 6, rel=1e-9),
+        {1},
+    )
 
 
 def test_equal_means_and_a_single_category_give_no_split():
@@ -225,9 +228,16 @@ def test_file_has_the_second_format_and_gives_the_model_back(model, data, frame,
 
 def test_checkpoint_goes_on_to_the_same_bytes(data, tmp_path):
     path = tmp_path / "fit.checkpoint"
-    rw.GBRT(n_trees=2, max_leaves=8, checkpoint=path).fit(data)
-    resumed = rw.GBRT(n_trees=5, max_leaves=8, checkpoint=path).fit(data)
-    assert resumed.forest_ == rw.GBRT(n_trees=5, max_leaves=8).fit(data).forest_
+
+    def stop(state):
+        if state.iteration == 3:
+            raise KeyboardInterrupt
+
+    ranker = rw.GBRT(n_trees=6, max_leaves=8)
+    with pytest.raises(KeyboardInterrupt):
+        rw.GBRT(n_trees=6, max_leaves=8, checkpoint=path, callbacks=[stop]).fit(data)
+    resumed = rw.GBRT(n_trees=6, max_leaves=8, checkpoint=path).fit(data)
+    assert resumed.forest_ == ranker.fit(data).forest_
 
 
 def test_trees_are_taken_and_joined_with_their_categories(model, data):

@@ -158,7 +158,7 @@ def _indices(name: str, column: Any) -> tuple[Array, list[str]]:
             raise DataError(
                 f"column '{name}' has categories of {values.type}. Turn them into text."
             ) from None
-    indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     texts = values.to_pylist()
     is_text = np.array(
         [*(bool(text) for text in texts), False]
@@ -183,6 +183,19 @@ def recoded(matrix: Features, own: Dictionaries | None, wanted: Dictionaries | N
         is_known = ~np.isnan(values)
         values[is_known] = codes[values[is_known].astype(np.int64)]
     return matrix if changed is None else changed
+
+
+def within(matrix: Features, dictionaries: Dictionaries, names: Sequence[str] | None) -> Features:
+    """Features to score: codes beyond a dictionary become that of any other category; what is no code is refused."""
+    for feature, dictionary in enumerate(dictionaries):
+        if dictionary is None:
+            continue
+        is_beyond = matrix[:, feature] > len(dictionary)
+        if is_beyond.any():
+            matrix = np.array(matrix, FEATURE)
+            matrix[is_beyond, feature] = len(dictionary)
+    check_codes(matrix, dictionaries, names)
+    return matrix
 
 
 def refuse(dictionaries: Dictionaries | None, names: Sequence[str], what: str) -> None:

@@ -170,7 +170,8 @@ def _holds(subsets: Array, values: Array) -> Array:
     is_category = (values >= 0) & (values < 64 * N_WORDS)
     categories = np.where(is_category, values, 0).astype(np.uint64)
     words = subsets[np.arange(len(values)), (categories >> np.uint64(6)).astype(np.int64)]
-    return is_category & ((words >> (categories & np.uint64(63))) & np.uint64(1) != 0)
+    held: Array = is_category & ((words >> (categories & np.uint64(63))) & np.uint64(1) != 0)
+    return held
 
 
 # Thresholds moved so that another engine's comparison decides as ours does.

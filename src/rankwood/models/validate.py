@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.jit import kernel
-from rankwood.data.categories import Dictionaries, check_codes, checked, recoded
+from rankwood.data.categories import Dictionaries, checked, recoded, within
 from rankwood.data.dataset import RankingData, group_rows
 from rankwood.data.frames import as_frame, fill_matrix, to_matrix
 from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array, Features, Rows
@@ -473,7 +473,7 @@ def features_in_order(
         )
     if dictionaries is not None:
         matrix = recoded(matrix, own, dictionaries)
-        check_codes(matrix, dictionaries, feature_names)
+        matrix = within(matrix, dictionaries, feature_names)
     return np.require(matrix, requirements=["C", "ALIGNED"])
 
 
