@@ -848,5 +848,5 @@ def _remedy_of_features(names: Sequence[str], texts: Sequence[str], roles: Roles
     if roles.are_chosen:
         return ""
     is_id = f", or {named('doc', texts[0])} if it names the documents" if texts else ""
-    is_text = f", {named('categorical', texts)} if it is a category" if texts else ""
-    return f"Pass {named('drop', names)}{is_text}{is_id}."
+    is_text = f", or {named('categorical', texts)} if it holds categories" if texts else ""
+    return f"Pass {named('drop', names)}{is_id}{is_text}."

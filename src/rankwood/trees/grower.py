@@ -158,7 +158,7 @@ class Policies:
     costs: Array | None = None
     direction: Array | None = None
     l1: float = 0.0
-    category_rows: float = 10.0
+    category_rows: float = 20.0
     category_smoothing: float = 10.0
 
     def __post_init__(self) -> None:

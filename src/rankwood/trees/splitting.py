@@ -29,16 +29,15 @@ from rankwood.trees.subsets import (
     PLACES,
     ROWS,
     SUMS,
+    fill_subset,
     is_of_categories,
     put_in_order,
-    put_into,
 )
 from rankwood.trees.workspace import (
     BEST,
     GO_LEFT,
     GO_RIGHT,
     LEARNED,
-    N_WORDS,
     NO_SPLIT,
     OWN_CHILD,
     combine,
@@ -535,8 +534,6 @@ def split_categories(
 
     ``draws`` are the hash of the node and feature, for random orders, and a number that draws a cut.
     """
-    for word in range(N_WORDS):
-        subset[word] = 0
     bits = rules.bits
     mask = (np.int64(1) << bits) - 1
     entries, rows, places = cuts[SUMS], cuts[ROWS][: counts.size], cuts[PLACES]
@@ -568,10 +565,7 @@ def split_categories(
             left_weight += entries[index] & mask
     known_weight = (total - sums[MISSING_BIN]) & mask
     others_go_left = 2 * left_weight >= known_weight
-    for code in range(n_codes):
-        goes_left = others_go_left if places[code] == NOWHERE else places[code] <= place
-        if goes_left:
-            put_into(subset, code)
+    fill_subset(places, n_codes, place, others_go_left, subset)
     return gain, np.int64(0), side
 
 

@@ -28,11 +28,12 @@ import numpy as np
 
 from rankwood._core.jit import borrowing, kernel
 from rankwood.binning.bins import MISSING_BIN, N_CODES
-from rankwood.trees.workspace import BEST, GO_LEFT, OWN_CHILD, uniform
+from rankwood.trees.workspace import BEST, GO_LEFT, N_WORDS, OWN_CHILD, uniform
 
 FEW = 5  # codes: four categories, and one for all others
 SUMS, ROWS, PLACES = 3, 4, 5  # rows of the space for cuts: those before are of ``cut_after``
 NOWHERE = -1  # the place of a category that no row has
+WORD_BITS = 64
 LAST = N_CODES - 1  # where categories of few rows are kept, which is no code of a category
 
 
@@ -56,11 +57,14 @@ def has_any(subset: Any) -> Any:
 
 
 @kernel
-def put_into(subset, category):
-    """Add a category to a subset."""
-    subset[np.uint64(category) >> np.uint64(6)] |= np.uint64(1) << (
-        np.uint64(category) & np.uint64(63)
-    )
+def fill_subset(places, n_codes, place, others_go_left, subset):
+    """Let ``subset`` be the categories up to a place, and those without a place if ``others_go_left``."""
+    for word in range(N_WORDS):
+        bits = np.uint64(0)
+        for code in range(WORD_BITS * word, min(n_codes, WORD_BITS * (word + 1))):
+            goes_left = (places[code] <= place) & ((places[code] != NOWHERE) | others_go_left)
+            bits |= np.uint64(goes_left) << np.uint64(code - WORD_BITS * word)
+        subset[word] = bits
 
 
 @kernel
@@ -85,7 +89,7 @@ def put_in_order(sums, counts, n_codes, total, n_total, rules, draws, cuts):
         packed = sums[code]
         own = np.float64(packed & mask)
         if own > 0.0 and own >= least:
-            keys[n_entries] = (np.float64(packed >> bits) + prior * mean) / (own + prior)
+            entries[n_entries] = packed
             codes[n_entries] = code
             n_entries += 1
             places[code] = 0
@@ -94,6 +98,9 @@ def put_in_order(sums, counts, n_codes, total, n_total, rules, draws, cuts):
             if counts.size > 0:
                 few_rows += counts[code]
             places[code] = NOWHERE
+    for index in range(n_entries):  # without branches, so that it is vectorized
+        own = np.float64(entries[index] & mask)
+        keys[index] = (np.float64(entries[index] >> bits) + prior * mean) / (own + prior)
     if few != 0:
         own = np.float64(few & mask)
         keys[n_entries] = (np.float64(few >> bits) + prior * mean) / max(own + prior, 1.0)
