@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import rankwood as rw
 from rankwood.engines.bags import Bags, Draws
-from rankwood.engines.cuda import assembling, device, growing
+from rankwood.engines.cuda import device, growing
 from rankwood.engines.cuda import scores as scores_there
 from rankwood.engines.cuda.engine import CudaEngine
 from rankwood.engines.cuda.scores import CudaLambdas
@@ -79,7 +79,7 @@ def assert_grows_the_same(seed, change=lambda policies: policies):
 
 def test_records_are_as_long_as_those_of_the_kernels():
     """Every field of ``Node`` and ``Launch`` is aligned to its size, as C++ does it."""
-    assert assembling.NODE.itemsize == 88
+    assert growing.NODE.itemsize == 88
     assert growing.LAUNCH.itemsize == 176
 
 

@@ -126,7 +126,7 @@ def test_trees_too_large_to_pack_go_the_wide_way(rng, monkeypatch):
     forest = reference.random_forest(rng, n_trees=6)
     features = rng.choice(reference.nasty_values(), (20, 4))
     monkeypatch.setattr("rankwood.models.scoring._WORD_BITS", 4)
-    assert forest.packed.wide.shape == (forest.n_nodes, 5)
+    assert forest.packed.wide.shape == (forest.n_nodes, 6)
     assert_equals_the_slow_twin(forest, features)
 
 

@@ -159,7 +159,7 @@ def test_columns_that_cannot_be_features(kind, values, message):
     ids=["pandas", "polars", "polars Enum", "Arrow", "categories of numbers"],
 )
 def test_categories_are_refused_with_what_to_do(frame):
-    with pytest.raises(DataError, match=r"column 'bad' holds categories. Encode them as numbers"):
+    with pytest.raises(DataError, match=r"column 'bad' holds categories. Name it in categorical="):
         to_matrix(frame)
 
 

@@ -109,10 +109,10 @@ def test_places_that_are_no_files(tmp_path):
 
 def test_a_newer_format_says_upgrade(path):
     def make_newer(document):
-        document.update(format_version=2, arrays="elsewhere", comparison="<")
+        document.update(format_version=3, arrays="elsewhere", comparison="<")
 
     edit_document(path, make_newer)
-    message = r"written by a newer Rankwood \(format 2\); this one reads up to 1: upgrade"
+    message = r"written by a newer Rankwood \(format 3\); this one reads up to 2: upgrade"
     with pytest.raises(ModelError, match=message):
         load_model(path)
 

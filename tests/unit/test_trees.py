@@ -37,7 +37,10 @@ def matrix_of(codes, thresholds):
     offsets = np.concatenate([[0], np.cumsum([len(cuts) for cuts in thresholds])]).astype(np.int64)
     flat = np.concatenate([np.asarray(cuts, np.float32) for cuts in thresholds]).astype(np.float32)
     n_bins = np.array([len(cuts) + 1 for cuts in thresholds])
-    bins = SimpleNamespace(thresholds=flat, offsets=offsets, n_value_bins=n_bins)
+    none = np.zeros(0, bool)
+    bins = SimpleNamespace(
+        thresholds=flat, offsets=offsets, n_value_bins=n_bins, is_categorical=none
+    )
     return as_matrix(np.ascontiguousarray(codes, np.uint8), bins)
 
 

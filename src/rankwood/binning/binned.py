@@ -29,8 +29,16 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.files import atomic_path
-from rankwood.binning.bins import CODE, MOST_BINS, Bins, checked_parameters, fit_bins
+from rankwood.binning.bins import (
+    CODE,
+    MOST_BINS,
+    Bins,
+    checked_parameters,
+    fit_bins,
+    with_categories,
+)
 from rankwood.data.cache import checksum
+from rankwood.data.categories import refuse
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Bytes, Features, Rows
 from rankwood.errors import DataError, InputError, ParameterError
@@ -140,12 +148,14 @@ def bin_data(
     max_bins, sample, seed = checked_parameters(max_bins, sample, seed)
     kept = None
     if cache is not None:
+        refuse(data.categorical, data.names, "a folder of codes (cache=)")
         parameters = {"max_bins": max_bins, "sample": sample, "seed": seed}
         kept = CodeCache.of(Path(cache), data.features, parameters)
         stored = kept.open()
         if stored is not None:
             return BinnedData(*stored, data)
     bins = fit_bins(data.features, max_bins=max_bins, sample=sample, seed=seed, n_threads=n_threads)
+    bins = with_categories(bins, data.categorical)
     codes = None if kept is None else kept.write(bins, n_threads)
     if codes is None:
         codes = bins.transform(data.features, n_threads)

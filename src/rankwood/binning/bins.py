@@ -24,6 +24,7 @@ Terms
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -57,6 +58,8 @@ class Bins:
         The first threshold of each feature, and the number of all thresholds at the end.
     has_missing
         Whether each feature had missing values in the data that the bins were fitted on.
+    is_categorical
+        Whether the codes of each feature are categories, without an order; empty if none are.
 
     The arrays are read-only.
 
@@ -70,12 +73,14 @@ class Bins:
     thresholds: Features
     offsets: Rows
     has_missing: Array
+    is_categorical: Array = ()  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         given: dict[str, Array] = {
             "thresholds": np.array(self.thresholds, FEATURE),
             "offsets": np.array(self.offsets, OFFSET),
             "has_missing": np.array(self.has_missing, bool),
+            "is_categorical": np.array(self.is_categorical, bool),
         }
         for name, array in given.items():
             object.__setattr__(self, name, checks.read_only(array))
@@ -99,6 +104,11 @@ class Bins:
         if self.has_missing.size != sizes.size:
             raise DataError(
                 f"has_missing has {self.has_missing.size:,} values, "
+                f"but there are {sizes.size:,} features."
+            )
+        if self.is_categorical.size not in (0, sizes.size):
+            raise DataError(
+                f"is_categorical has {self.is_categorical.size:,} values, "
                 f"but there are {sizes.size:,} features."
             )
         feature_of = np.repeat(np.arange(sizes.size), sizes)
@@ -173,7 +183,7 @@ class Bins:
         return checks.read_only(tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Bins, (self.thresholds, self.offsets, self.has_missing)
+        return Bins, (self.thresholds, self.offsets, self.has_missing, self.is_categorical)
 
     def __repr__(self) -> str:
         return f"Bins({self.n_features:,} features, {self.thresholds.size:,} thresholds)"
@@ -256,6 +266,20 @@ def fit_bins(
     rows = sampled_rows(n_rows, sample, seed)
     special = find_specials(matrix, threads) if n_rows > sample else None
     return fit_sample(matrix, rows, special, max_bins, threads)
+
+
+def with_categories(bins: Bins, dictionaries: Sequence[Sequence[str] | None] | None) -> Bins:
+    """The bins with one for each category of the features that have categories, and one for all others."""
+    if dictionaries is None:
+        return bins
+    thresholds = [
+        bins.thresholds_of(feature) if known is None else np.arange(len(known), dtype=FEATURE) + 0.5
+        for feature, known in enumerate(dictionaries)
+    ]
+    offsets = np.zeros(len(thresholds) + 1, OFFSET)
+    np.cumsum([one.size for one in thresholds], out=offsets[1:])
+    is_categorical = [known is not None for known in dictionaries]
+    return Bins(np.concatenate(thresholds), offsets, bins.has_missing, is_categorical)  # type: ignore[arg-type]
 
 
 def sampled_rows(n_rows: int, sample: int, seed: int) -> Rows:

@@ -141,7 +141,9 @@ def _read(
         )
     roles = {options[role] for role in ("label", "query", "doc", *_OTHER_ROLES)} | RESERVED
     new = tuple(name for name in kept if name not in {*known.names, *roles})
-    return reading(paths, features=present, drop=(), **changes), new, has_labels
+    own = {name: one for name, one in known.categorical.items() if name in present}
+    data = reading(paths, features=present, drop=(), categorical=own, **changes)
+    return data, new, has_labels
 
 
 _OPTIONAL = {"label": "label", "query": "qid"}  # columns that a table may do without

@@ -22,6 +22,7 @@ from rankwood.cli.options import (
     argument,
     folder_option,
     option,
+    refuse_categories,
     switch,
     with_reading_options,
 )
@@ -144,6 +145,7 @@ def bin_command(
     from rankwood.training.bin_files import bin_files
 
     what = paths[0] if len(paths) == 1 else f"{len(paths)} paths"
+    refuse_categories(reading, "binned data in a folder")
     names = (*OF_EVERY_SOURCE, "n_threads")
     options = {name: value for name, value in reading.options.items() if name in names}
     options |= {

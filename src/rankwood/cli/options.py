@@ -192,6 +192,7 @@ class Reading:
             "position": options["position"],
             "features": _features(options["features"], options["features_from"]),
             "drop": names_in(options["drop"] or ()),
+            "categorical": names_in(options["categorical"] or ()),
             "absent": "missing" if options["absent_missing"] else "zero",
             "order": "any" if options["any_order"] else "ascending",
             "overflow": "missing" if options["overflow_missing"] else "error",
@@ -269,7 +270,12 @@ def features_of_all(models: Iterable[Any]) -> Any:
     names = [one.names for one in known if one.names is not None]
     if names and len(names) == len(known):
         union = tuple(dict.fromkeys(name for each in names for name in each))
-        return ModelFeatures(len(union), union)
+        categorical: dict[str, tuple[str, ...]] = {}
+        for one in known:
+            for name, categories in one.categorical.items():
+                if categorical.setdefault(name, categories) != categories:
+                    raise ParameterError(f"the models know other categories of '{name}': use one.")
+        return ModelFeatures(len(union), union, categorical=categorical)
     return max(known, key=lambda one: one.n_features) if known and not names else None
 
 
@@ -339,6 +345,7 @@ def distributed_data(
     from rankwood.data.sources import find_inputs, is_table
     from rankwood.training.distribute import distribute
 
+    refuse_categories(reading, "data on a Dask cluster (--dask)")
     options = {name: reading.options[name] for name in OF_EVERY_SOURCE} | changes
     if options["position"] is not None and (model is not None or "bins" in changes):
         read = ReadOptions(position=options["position"], drop=tuple(options["drop"]))
@@ -348,6 +355,16 @@ def distributed_data(
         is_named = model.names is not None and is_table(find_inputs(paths)[0].path)
         options |= {"features": model.names} if is_named else {"n_features": model.n_features}
     return distribute(client, paths[0] if len(paths) == 1 else list(paths), **options)
+
+
+def refuse_categories(reading: Reading, what: str) -> None:
+    """Raise where the options name categorical features, and ``what`` has none."""
+    if reading.options["categorical"]:
+        name = reading.options["categorical"][0]
+        raise ParameterError(
+            f"--categorical {name}: {what} cannot have categorical features. Train from files that are read into "
+            "memory, or leave it out with --drop."
+        )
 
 
 _reading_option = functools.partial(option, rich_help_panel="Reading")
@@ -385,6 +402,13 @@ def _reading_parameters(
     drop: Annotated[
         list[str] | None,
         _reading_option("Columns to leave out: a,b,c; may be repeated.", metavar="NAMES"),
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        _reading_option(
+            "Tables: features of text or of a category type: a,b,c; may be repeated. Data for a model have its own.",
+            metavar="NAMES",
+        ),
     ] = None,
     absent_missing: Annotated[
         bool,
@@ -581,7 +605,9 @@ def read_alike(parts: Sequence[str | Sequence[str]], reading: Reading, **changes
     from rankwood.data.splits import same_width
 
     first = reading(parts[0], is_log=True, **changes)
-    known = ModelFeatures(first.n_features, first.feature_names)
+    given = zip(first.names, first.categorical or (), strict=False)
+    categories = {name: one for name, one in given if one is not None}
+    known = ModelFeatures(first.n_features, first.feature_names, categorical=categories)
     read = [first]
     for paths in parts[1:]:
         takes_names = known.names is not None or is_table(find_inputs(paths)[0].path)

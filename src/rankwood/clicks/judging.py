@@ -95,6 +95,7 @@ def click_judgments(
         log.doc_ids[rows],
         (looks / looks.mean())[order] if weights else None,
         feature_names=log.feature_names,
+        categorical=log.categorical,
     )
 
 

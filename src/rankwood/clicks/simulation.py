@@ -124,6 +124,7 @@ class SimulatedLog:
             queries,
             rows,
             feature_names=self.source.feature_names,
+            categorical=self.source.categorical,
             positions=positions,
         )
 
@@ -145,6 +146,7 @@ class SimulatedLog:
             rows,
             n_shown[of_list],
             feature_names=self.source.feature_names,
+            categorical=self.source.categorical,
             positions=column + 1,
         )
 

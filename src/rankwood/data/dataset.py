@@ -21,7 +21,8 @@ import numpy as np
 from rankwood._core import checks
 from rankwood._core.checks import read_only
 from rankwood._core.threads import lazy
-from rankwood.data.frames import to_column, to_identifiers, to_matrix
+from rankwood.data import categories
+from rankwood.data.frames import as_frame, to_column, to_identifiers, to_matrix
 from rankwood.dtypes import FEATURE, OFFSET, ROW, Array, Features, Floats, Rows
 from rankwood.errors import DataError
 
@@ -220,6 +221,12 @@ class RankingData:
         For click logs: where each document stood in the list that was shown, 1 at the top. Gaps are
         allowed, repetitions within a list are not. A list is what has one query id. Positions are
         not features: models never see them.
+    categorical
+        The columns of a frame that hold categories, text or a category type. Their most frequent 254
+        categories get codes of their own, all others share one, and trees divide the codes as sets. A mapping from
+        columns to lists of categories says the codes: of other data, or of features that are codes
+        already. The object keeps the categories of each feature, in the order of the codes; None for
+        features of numbers.
 
     The object cannot be changed, and its arrays cannot be written to. Two of them are equal when
     all they hold is equal, missing values included. There may be no rows (a part of the data can
@@ -242,9 +249,10 @@ class RankingData:
     query_weights: Floats | None = None
     feature_names: tuple[str, ...] | None = None
     positions: Array | None = None
+    categorical: Any = None
 
     def __post_init__(self) -> None:
-        matrix, names = to_matrix(self.features)
+        matrix, names, dictionaries = _matrix(self.features, self.feature_names, self.categorical)
         n_rows = len(matrix)
         checked: dict[str, Any] = {
             "features": matrix,
@@ -259,6 +267,7 @@ class RankingData:
             _set(self, name, checks.read_only(value) if is_array else value)
         given = names if self.feature_names is None else self.feature_names
         _set(self, "feature_names", _names(given, matrix.shape[1]))
+        _set(self, "categorical", dictionaries)
         judgments = Judgments(
             self.labels,
             self.query_ids,
@@ -279,6 +288,7 @@ class RankingData:
         features: Features,
         judgments: Judgments,
         feature_names: tuple[str, ...] | None = None,
+        categorical: categories.Dictionaries | None = None,
     ) -> RankingData:
         """Data of parts that have been checked before: nothing is checked again, and arrays are shared.
 
@@ -289,6 +299,7 @@ class RankingData:
         for part in fields(Judgments):
             _set(data, part.name, getattr(judgments, part.name))
         _set(data, "feature_names", feature_names)
+        _set(data, "categorical", categorical)
         _set(data, "_judgments", judgments)
         return data
 
@@ -303,7 +314,9 @@ class RankingData:
 
     def with_absent(self, absent: str | None) -> RankingData:
         """The same data, of a source in which a feature that a row leaves out is ``absent``; arrays are shared."""
-        data = RankingData.from_judgments(self.features, self.judgments, self.feature_names)
+        data = RankingData.from_judgments(
+            self.features, self.judgments, self.feature_names, self.categorical
+        )
         _set(data, "_absent", absent)
         return data
 
@@ -365,10 +378,15 @@ class RankingData:
         """
         chosen = _numbers("rows", rows, self.n_documents)
         parts = {name: _rows_of(getattr(self, name), chosen) for name in _OF_ROWS}
-        weights = None
+        weights: Any = None
         if self.query_weights is not None:
             weights = dict(zip(self.queries.tolist(), self.query_weights.tolist(), strict=True))
-        taken = RankingData(**parts, query_weights=weights, feature_names=self.feature_names)  # type: ignore[arg-type]
+        taken = RankingData(
+            **parts,  # type: ignore[arg-type]
+            query_weights=weights,
+            feature_names=self.feature_names,
+            categorical=self.categorical,
+        )
         return taken.with_absent(self.absent)
 
     def take_queries(self, queries: Any) -> RankingData:
@@ -515,7 +533,26 @@ def _with_query_weights(data: RankingData, of_rows: Floats) -> RankingData:
         data.features,
         data.judgments.with_weights(query_weights=checks.read_only(of_query)),
         data.feature_names,
+        data.categorical,
     )
+
+
+def _matrix(
+    features: Any, names: Sequence[str] | None, categorical: Any
+) -> tuple[Features, tuple[str, ...] | None, categories.Dictionaries | None]:
+    """The features as a matrix, their own names, and the categories of each if there are any."""
+    if categorical is None:
+        return *to_matrix(features), None
+    if as_frame(features) is None:
+        matrix, own = to_matrix(features)
+        return matrix, own, categories.by_feature(categorical, matrix, names)
+    if isinstance(categorical, tuple) and any(one is None for one in categorical):
+        own_names = as_frame(features).names  # type: ignore[union-attr]
+        given = zip(own_names, categorical, strict=False)
+        categorical = {name: one for name, one in given if one is not None}
+    asked = categories.asked_for(categorical)
+    matrix, own = to_matrix(features, asked)
+    return matrix, own, tuple(asked.get(name) for name in own or ()) if asked else None
 
 
 def _set(data: RankingData, name: str, value: Any) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 
 from rankwood import dtypes
 from rankwood._core import checks
+from rankwood.data.categories import Dictionary, encode
 from rankwood.data.sources import memory_of_machine
 from rankwood.dtypes import Array, Features, Floats
-from rankwood.errors import DataError
+from rankwood.errors import DataError, UnknownName, named
 
 _PANDAS_INDEX = re.compile(
     r"__index_level_\d+__"
@@ -38,8 +39,12 @@ class RowsElsewhere(FeaturesElsewhere):
         raise NotImplementedError
 
 
-def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
+def to_matrix(
+    features: Any, categorical: dict[str, Dictionary | None] | None = None
+) -> tuple[Features, tuple[str, ...] | None]:
     """The features as a dense, row-major float32 matrix, and their names if they have any.
+
+    ``categorical`` is as for ``fill_matrix``; what is no frame has no such columns.
 
     Missing values (NaN, None, NA, Arrow nulls) become NaN, truth values 0 and 1. A float32 array
     that is already row-major is used without a copy.
@@ -49,7 +54,7 @@ def to_matrix(features: Any) -> tuple[Features, tuple[str, ...] | None]:
     if _comes_from(features, "scipy"):
         matrix, names = _from_sparse(features), None
     elif (frame := as_frame(features)) is not None:
-        matrix = fill_matrix(frame, frame.names)
+        matrix = fill_matrix(frame, frame.names, categorical)
         names = None if _are_positions(features) else frame.names
     else:
         matrix, names = checks.feature_matrix(features), None
@@ -90,8 +95,17 @@ def as_frame(table: Any) -> Frame | None:
     return None if arrow is None else ArrowFrame(arrow)
 
 
-def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
-    """The named columns of ``frame`` as a float32 matrix."""
+def fill_matrix(
+    frame: Frame, names: Sequence[str], categorical: dict[str, Dictionary | None] | None = None
+) -> Features:
+    """The named columns of ``frame`` as a float32 matrix.
+
+    Columns that are ``categorical`` become codes; those that have no dictionary yet get one, in place.
+    """
+    asked = {} if categorical is None else categorical
+    for name in asked:
+        if name not in names:
+            raise UnknownName("categorical: column", name, names)
     matrix = np.empty((frame.n_rows, len(names)), dtypes.FEATURE)
     narrowing = checks.Narrowing(lambda row, feature: f"column '{names[feature]}', row {row},")
     step = max(1024, _BLOCK_VALUES // max(1, len(names)))
@@ -100,6 +114,8 @@ def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
         last = min(first + step, frame.n_rows)
         unusable: list[UnusableColumn] = []
         for feature, name in enumerate(names):
+            if name in asked:
+                continue
             try:
                 piece = frame.numbers(name, first, last)
             except NotAFeatureError as error:
@@ -109,6 +125,8 @@ def fill_matrix(frame: Frame, names: Sequence[str]) -> Features:
         if unusable:
             raise NotAFeatureError(unusable)
     narrowing.warn(lambda feature: f"column '{names[feature]}'")
+    for name, known in asked.items():
+        matrix[:, names.index(name)], asked[name] = encode(name, frame.texts(name), known)
     return matrix
 
 
@@ -131,6 +149,10 @@ class Frame(Protocol):
 
     def identifiers(self, name: str) -> Array:
         """A column of ids: whole numbers or text, None where one is missing."""
+        ...
+
+    def texts(self, name: str) -> Any:
+        """A column of categories, as Arrow holds it."""
         ...
 
 
@@ -161,6 +183,10 @@ class ArrowFrame:
         """A column of ids: whole numbers or text, None where one is missing."""
         return identifiers(name, self.table.column(name))
 
+    def texts(self, name: str) -> Any:
+        """A column of categories, as Arrow holds it."""
+        return self.table.column(name)
+
 
 class PandasFrame:
     """A pandas frame; numpy columns are used directly, others are converted by Arrow."""
@@ -179,6 +205,10 @@ class PandasFrame:
     def identifiers(self, name: str) -> Array:
         """A column of ids: whole numbers or text, None where one is missing."""
         return series_identifiers(name, self._series[name])
+
+    def texts(self, name: str) -> Any:
+        """A column of categories, as Arrow holds it."""
+        return _series_to_arrow(name, self._series[name])
 
 
 def series_numbers(name: str, series: Any, first: int, last: int) -> Array:
@@ -438,7 +468,7 @@ def unusable_column(name: str, kind: Any) -> UnusableColumn | None:
         return None
     if types.is_dictionary(kind):
         content = "categories"
-        remedy = "Encode them as numbers (one 0/1 column each, or their mean label in other data)"
+        remedy = f"Name it in {named('categorical')}"
     elif types.is_temporal(kind):
         content = f"dates or times ({kind})"
         remedy = "Convert them to numbers that mean something, such as an age in days"

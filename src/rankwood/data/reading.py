@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from rankwood.data import table_files
+from rankwood.data.categories import Categorical, asked_for
 from rankwood.data.dataset import RankingData
 from rankwood.data.letor.text import read_letor, with_positions, write_letor
 from rankwood.data.sources import (
@@ -56,6 +57,7 @@ class ModelFeatures:
     n_features: int
     names: tuple[str, ...] | None = None
     may_have_more: bool = False
+    categorical: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # categories by name
 
     def hint(self, width: int) -> str:
         """What to do about data of more features, if the model was imported from a file that does not know them."""
@@ -88,6 +90,7 @@ class ReadOptions:
 
     features: Sequence[str] | None = None  # names of columns, or numbers of features of LETOR text
     drop: tuple[str, ...] = ()
+    categorical: Categorical = ()  # columns of tables; those of a model have its categories
     model: ModelFeatures | None = None  # takes its own features, unless ``features`` says which
     position: str | None = None  # a column of a table, or the number of a feature of LETOR text
     strict: bool = False
@@ -116,6 +119,11 @@ def read_data(paths: Paths, options: ReadOptions = ReadOptions()) -> RankingData
         return read_files(tables_of(inputs, options), options.strict)
     for each in inputs:
         refuse_foreign_format(each.path)
+    for name in asked_for(options.categorical):
+        raise ParameterError(
+            f"{display_name(inputs[0].path)} is LETOR text, whose features are numbers: {named('categorical', [name])} "
+            "is for tables."
+        )
     columns = LetorColumns(inputs, without_position(inputs, options))
     data = read_letor(inputs, **options.chosen(_LETOR_OPTIONS))
     columns.check(data.n_features)
@@ -144,12 +152,16 @@ def roles_in(options: ReadOptions) -> dict[str, str | None]:
 def tables_of(inputs: Sequence[InputFile], options: ReadOptions) -> TableFiles:
     """Table files, with the columns that the options say."""
     given = roles_in(options)
-    model = options.wanted_model
+    model, asked = options.wanted_model, asked_for(options.categorical)
+    if options.model is not None:
+        wanted = options.features
+        known = options.model.categorical.items()
+        asked |= {name: one for name, one in known if wanted is None or name in wanted}
     if model is None:
-        return TableFiles(inputs, given, options.features, options.drop)
+        return TableFiles(inputs, given, options.features, options.drop, None, asked)
     if model.names is None:
-        return TableFiles(inputs, given, None, options.drop, model.n_features)
-    return TableFiles(inputs, given, model.names, (), model.n_features)
+        return TableFiles(inputs, given, None, options.drop, model.n_features, asked)
+    return TableFiles(inputs, given, model.names, (), model.n_features, asked)
 
 
 class LetorColumns:

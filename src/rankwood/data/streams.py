@@ -46,7 +46,7 @@ from rankwood.data.sources import (
 from rankwood.data.table_files import TableSource
 from rankwood.data.tables import Collector, Roles, names_of_features, narrowing_of
 from rankwood.dtypes import ROW, Array, Features, Floats, Rows
-from rankwood.errors import DataError, DataWarning, ParameterError
+from rankwood.errors import DataError, DataWarning, ParameterError, named
 
 _ALL_LINES = 1 << 62
 _CHUNK_VALUES = 1 << 21  # of a table: values converted at a time
@@ -596,6 +596,11 @@ class TableStream(Stream):
     def _settle(self) -> None:
         """Set what the columns of the first file tell."""
         roles = self.roles
+        for name in [name for name, known in roles.categorical.items() if known is None]:
+            raise ParameterError(
+                f"column '{name}' is categorical, and its categories are known when all rows are read; these data are "
+                f"read in parts. Read them whole, or leave it out: {named('drop', [name])}."
+            )
         self.ids_have_types = self._tables.has_types
         self.n_features = len(roles.features)
         self.feature_names = names_of_features(roles)
@@ -650,7 +655,7 @@ class TableStream(Stream):
                     roles = Roles(None, None, None, None, None, None, roles.features)
                 if self._narrowing is None:
                     self._narrowing = narrowing_of(roles)
-                pieces = self._tables.pieces(number, source, roles.numbers, roles.identifiers)
+                pieces = self._tables.pieces(number, source, roles.numbers, roles.texts)
                 for first_row, batch in pieces:
                     n_passed = min(max(0, n_skipped - first_row), batch.num_rows)
                     rows = batch[n_passed:]

@@ -16,7 +16,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import numpy as np
 from rankwood import dtypes
 from rankwood._core import checks
 from rankwood.data import frames, table_files
+from rankwood.data.categories import Categorical, Dictionary, asked_for, encode, refuse
 from rankwood.data.dataset import (
     FilePart,
     Judgments,
@@ -73,6 +74,7 @@ def from_frame(
     position: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    categorical: Categorical = (),
 ) -> RankingData:
     """Ranking data from a pandas, polars or Arrow table.
 
@@ -80,7 +82,8 @@ def from_frame(
     default to the columns ``doc_id``, ``row_weight``, ``query_weight`` and ``position`` where the table has
     them; ``query=None`` means data without queries, and ``label=None`` data without labels, which are
     then all 0. ``features`` defaults to all other columns but
-    those in ``drop``; each must hold numbers. Columns with the names ``label``, ``qid``,
+    those in ``drop``; each must hold numbers, or text or categories if ``categorical`` names it, a list or, as for
+    ``RankingData``, a mapping from columns to their categories. Columns with the names ``label``, ``qid``,
     ``doc_id``, ``row_weight``, ``query_weight`` and ``position`` are features only when ``features`` lists them.
     A query's weight must be the same in all its rows. Rows in messages are counted from 0.
     """
@@ -88,7 +91,8 @@ def from_frame(
     if table is None:
         raise DataError(f"expected a pandas, polars or Arrow table, got {type(frame).__name__}.")
     given = given_roles(label, query, doc, row_weight, query_weight, position)
-    return frame_in_roles(table, roles_of_frame("the table", table.names, given, features, drop))
+    roles = roles_of_frame("the table", table.names, given, features, drop)
+    return frame_in_roles(table, with_categorical("the table", roles, asked_for(categorical)))
 
 
 def roles_of_frame(
@@ -107,14 +111,16 @@ def roles_of_frame(
 def frame_in_roles(table: frames.Frame, roles: Roles) -> RankingData:
     """Ranking data from a frame whose columns have these roles."""
     try:
-        matrix = fill_matrix(table, roles.features)
+        asked = dict(roles.categorical)
+        matrix = fill_matrix(table, roles.features, asked)
         values = {
             name: frames.floats(table.numbers(name, 0, table.n_rows)) for name in roles.others
         }
     except frames.NotAFeatureError as error:
         raise with_remedy(error, roles) from None
     ids = {name: table.identifiers(name) for name in roles.identifiers}
-    return assemble(roles, matrix, values, ids, first_row=0)
+    data = assemble(roles, matrix, values, ids, first_row=0)
+    return with_dictionaries(data, roles, asked)
 
 
 def read_table(
@@ -128,6 +134,7 @@ def read_table(
     position: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    categorical: Categorical = (),
     strict: bool = False,
 ) -> RankingData:
     """Ranking data from Parquet, Arrow (Feather) or CSV files, by the endings of their names.
@@ -146,12 +153,14 @@ def read_table(
     ``NULL`` is a missing number.
     """
     given = given_roles(label, query, doc, row_weight, query_weight, position)
-    return read_files(TableFiles(find_inputs(path), given, features, drop), strict)
+    asked = asked_for(categorical)
+    return read_files(TableFiles(find_inputs(path), given, features, drop, None, asked), strict)
 
 
 def read_files(tables: TableFiles, strict: bool) -> RankingData:
     """Table files as one; see ``read_table``."""
-    data = stacked(tables.read())
+    parts = tables.read()
+    data = with_texts(stacked(parts), tables.roles, tables.texts)
     more = f" and {len(tables.inputs) - 1:,} more" if len(tables.inputs) > 1 else ""
     _report_separated(f"{tables.inputs[0].path}{more}", data, strict)
     return data
@@ -177,6 +186,7 @@ def write_table(data: RankingData, path: str | os.PathLike[str]) -> None:
         )
     if data.n_documents == 0:
         raise DataError(f"{path}: there are no rows to write.")
+    refuse(data.categorical, data.names, "a table file")
     others = _other_columns(data)
     kinds = [(name, column.type) for name, column in others.items()]
     kinds += [(name, pa.float32()) for name in data.names]
@@ -230,6 +240,7 @@ class Roles:
     position: str | None
     features: tuple[str, ...]
     are_chosen: bool = False  # whether the features were named, rather than all that were left
+    categorical: Mapping[str, Dictionary | None] = field(default_factory=dict)  # of the features
 
     @property
     def others(self) -> list[str]:
@@ -240,12 +251,20 @@ class Roles:
     @property
     def numbers(self) -> list[str]:
         """The columns that hold numbers."""
-        return [*self.others, *self.features]
+        return [
+            *self.others,
+            *(name for name in self.features if name not in self.categorical),
+        ]
 
     @property
     def identifiers(self) -> list[str]:
         """The columns that hold identifiers."""
         return [name for name in (self.query, self.doc) if name is not None]
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns that are read as they are: identifiers and categories."""
+        return [*self.identifiers, *self.categorical]
 
     def column(self, feature: int) -> str:
         """How messages name a feature."""
@@ -302,7 +321,7 @@ def choose_roles(
                     f"column '{name}' holds the positions and cannot be anything else; a position is never a feature."
                 )
             raise ParameterError(f"column '{name}' is given more than one part; each has one.")
-    roles = dict(given)
+    roles: dict[str, Any] = dict(given)
     for role, usual in _USUAL_NAMES.items():
         if roles[role] is None and usual in names and usual not in taken:
             roles[role] = usual
@@ -330,6 +349,59 @@ def choose_roles(
     if not features:
         raise DataError("no columns are left to be features.")
     return Roles(**roles, features=tuple(features), are_chosen=are_chosen)
+
+
+def with_categorical(
+    where: str, roles: Roles, categorical: Mapping[str, Dictionary | None]
+) -> Roles:
+    """The roles, with the features that hold categories."""
+    for name in categorical:
+        if name not in roles.features:
+            remedy = f"{named('categorical')} is for features."
+            raise UnknownName(f"{where}: categorical feature", name, roles.features, remedy)
+    return dataclasses.replace(roles, categorical=categorical)
+
+
+def with_dictionaries(
+    data: RankingData, roles: Roles, dictionaries: Mapping[str, Dictionary | None]
+) -> RankingData:
+    """The data, whose features hold codes of these categories."""
+    if not dictionaries:
+        return data
+    of_features = tuple(dictionaries.get(name) for name in roles.features)
+    return RankingData.from_judgments(
+        data.features, data.judgments, data.feature_names, of_features
+    ).with_absent(data.absent)
+
+
+def with_texts(data: RankingData, roles: Roles, texts: Mapping[str, list[Any]]) -> RankingData:
+    """The data, with the codes of the columns of categories that were read as ``texts``."""
+    import pyarrow as pa
+
+    dictionaries = dict(roles.categorical)
+    matrix = data.features.view()
+    if texts:
+        matrix.flags.writeable = True  # nobody else has it yet
+    for name, pieces in texts.items():
+        kinds = {piece.type for piece in pieces}
+        if len(kinds) > 1:  # of files: a category type with other indices, or text
+            pieces = [_as_text_column(name, piece) for piece in pieces]  # noqa: PLW2901
+        column = pa.chunked_array(pieces)
+        feature = roles.features.index(name)
+        matrix[:, feature], dictionaries[name] = encode(name, column, dictionaries[name])
+    return with_dictionaries(data, roles, dictionaries)
+
+
+def _as_text_column(name: str, piece: Any) -> Any:
+    """A piece of a column of categories as text."""
+    import pyarrow as pa
+
+    try:
+        return piece.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            f"column '{name}' has other types in other files, of which one is {piece.type}. Make all of them text."
+        ) from None
 
 
 def _refuse_missing(
@@ -408,12 +480,14 @@ def roles_of_file(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     n_features: int | None = None,
+    categorical: Mapping[str, Dictionary | None] | None = None,
 ) -> Roles:
     """The role of each column of an open table file."""
     if given["query"] == "qid" and "qid" not in source.names and MARKER in source.metadata:
         given = {**given, "query": None}  # Rankwood wrote the file, from data without queries
     names = frames.without_index(source.names)
     roles = choose_roles(where, names, given, features, drop, n_features)
+    roles = with_categorical(where, roles, categorical or {})
     if source.schema is not None:
         kinds = dict(zip(source.schema.names, source.schema.types, strict=True))
         found = [
@@ -440,7 +514,10 @@ class TableFiles:
         features: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         n_features: int | None = None,
+        categorical: Mapping[str, Dictionary | None] | None = None,
     ) -> None:
+        self._categorical = categorical
+        self.texts: dict[str, list[Any]] = {}  # of categories, in the order of the rows
         self.inputs = list(inputs)
         self._given, self._features, self._drop = given, features, drop
         self._n_features = n_features
@@ -479,6 +556,7 @@ class TableFiles:
                     self._features,
                     self._drop,
                     self._n_features,
+                    self._categorical,
                 )
             elif number:
                 self._refuse_other_columns(frozenset(source.names))
@@ -523,12 +601,14 @@ class TableFiles:
                 roles = self.roles
                 narrowing = narrowing or narrowing_of(roles)
                 collector = Collector(roles, source.n_rows, narrowing=narrowing)
-                pieces = self.pieces(number, source, roles.numbers, roles.identifiers)
+                pieces = self.pieces(number, source, roles.numbers, roles.texts)
                 for first_row, batch in pieces:
                     collector.add(first_row, batch)
                 is_last_hope = number == len(self.inputs) - 1 and not parts
                 if collector.n_rows or is_last_hope:
                     data = collector.finish(ids_are_text=not source.has_types)
+                    for name, columns in collector.texts.items():
+                        self.texts.setdefault(name, []).extend(columns)
                     parts.append(FilePart(str(self.inputs[number].path), data, source.has_types))
         if narrowing is not None:
             narrowing.warn(self.roles.column)
@@ -537,7 +617,7 @@ class TableFiles:
     def _refuse_other_columns(self, names: frozenset[str]) -> None:
         wanted = self._names
         if self._features is not None:  # then further columns do not matter
-            wanted = frozenset((*self.roles.numbers, *self.roles.identifiers))
+            wanted = frozenset((*self.roles.numbers, *self.roles.texts))
             names &= wanted
         if names == wanted:
             return
@@ -592,6 +672,10 @@ class Collector:
         self._feature_of = {name: feature for feature, name in enumerate(roles.features)}
         self._values: dict[str, list[Array]] = {name: [] for name in roles.others}
         self._ids: dict[str, list[Any]] = {name: [] for name in roles.identifiers}
+        # Columns of categories whose codes are not known before all rows are.
+        self.texts: dict[str, list[Any]] = {
+            name: [] for name, known in roles.categorical.items() if known is None
+        }
         self.narrowing = narrowing_of(roles) if narrowing is None else narrowing
         self._first_row = first_row
         self._n_rows = 0
@@ -611,7 +695,13 @@ class Collector:
         block = self._matrix[first:last]
         try:
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                if name in self._feature_of:
+                if name in self.texts:
+                    self.texts[name].append(column)
+                    block[:, self._feature_of[name]] = 0.0
+                elif name in self._roles.categorical:
+                    known = self._roles.categorical[name]
+                    block[:, self._feature_of[name]] = encode(name, column, known)[0]
+                elif name in self._feature_of:
                     values = frames.numbers(name, column)
                     self.narrowing.write(values[:, None], first_row, self._feature_of[name], block)
                 elif name in self._values:
@@ -779,4 +869,5 @@ def _remedy_of_features(names: Sequence[str], texts: Sequence[str], roles: Roles
     if roles.are_chosen:
         return ""
     is_id = f", or {named('doc', texts[0])} if it names the documents" if texts else ""
-    return f"Pass {named('drop', names)}{is_id}."
+    is_text = f", or {named('categorical', texts)} if it holds categories" if texts else ""
+    return f"Pass {named('drop', names)}{is_id}{is_text}."

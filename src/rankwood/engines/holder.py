@@ -577,7 +577,7 @@ class Holder:
             is_wanted = np.zeros(n_rows, bool)
             is_wanted[first:last] = True if wanted is None else wanted
             leaf_of_row[~is_wanted[sources]] = 0
-        arrays = (tree.feature, tree.code, tree.left, tree.right, tree.missing)
+        arrays = tree.routing
         given = (matrix.columns, *map(np.array, arrays), leaf_of_row)
         run_blocks(route, n_rows, *given, n_threads=self.n_threads, least=_LEAST_ROUTED)
         leaf_of_source = np.empty(n_rows, np.int32)

@@ -154,8 +154,13 @@ def _features_for(model: Any, data: RankingData) -> RankingData:
     if len(wanted) == data.n_features or not set(wanted) <= set(data.feature_names):
         return data
     columns = [data.feature_names.index(name) for name in wanted]
+    own = data.categorical
     return RankingData(
-        data.features[:, columns], data.labels, data.query_ids, feature_names=tuple(wanted)
+        data.features[:, columns],
+        data.labels,
+        data.query_ids,
+        feature_names=tuple(wanted),
+        categorical=None if own is None else tuple(own[column] for column in columns),
     )
 
 

@@ -31,7 +31,7 @@ from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, is_minimised, parse_measure
 from rankwood.models.format import kind_of
 from rankwood.models.shapley import additive_form, contributions
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_of
 from rankwood.rankers.base import Ranker, learned_model
 
 _SHOWN = 10  # features or documents of a table or plot that says nothing else
@@ -261,7 +261,7 @@ def explain(
     stored = model_of(model)
     if isinstance(data, BinnedData):
         data = data.data
-    matrix = features_in_order(data, stored.n_features, stored.feature_names)
+    matrix = features_of(data, stored)
     parts, base = contributions(stored, matrix, background=background, n_threads=n_threads)
     names = names_of(stored, data)
     if not isinstance(data, RankingData):
@@ -535,7 +535,7 @@ def _counted(model: Any, by: str) -> Floats:
 
 
 def _by_contribution(model: Any, data: Any, background: Any, n_threads: int | None) -> Importance:
-    matrix = features_in_order(data, model.n_features, model.feature_names)
+    matrix = features_of(data, model)
     sizes = MeanSizes.of(model, background, n_threads)
     step = max(1, _VALUES_AT_ONCE // model.n_features)
     for first in range(0, len(matrix), step):
@@ -583,7 +583,7 @@ class _Permutation:
     n_threads: int | None
 
     def importance(self) -> Importance:
-        matrix = features_in_order(self.data, self.model.n_features, self.model.feature_names)
+        matrix = features_of(self.data, self.model)
         before = self._values(matrix)
         values, low, high = np.zeros((3, self.model.n_features))
         for feature in self._used():

@@ -37,6 +37,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from rankwood._core import checks
 from rankwood._core.files import atomic_path, explained_writing
+from rankwood.data.categories import refuse
 from rankwood.data.dataset import RankingData
 from rankwood.data.scores import distinct_scores, read_ranking
 from rankwood.dtypes import Array, Floats, Rows
@@ -191,6 +192,7 @@ class GroupedRows:
     @classmethod
     def of(cls, data: RankingData) -> GroupedRows:
         """The rows of ``data``; nothing is copied where the queries' rows stand together already."""
+        refuse(data.categorical, data.names, "a model of another package")
         order = data.row_order
         is_ordered = bool((order[1:] > order[:-1]).all())
         weights = None

@@ -52,7 +52,7 @@ _BESIDE = {  # what says more about an origin
     **dict.fromkeys(_CUT, ("split", "seed")),
 }
 _COLUMNS = ("label", "query", "doc", "row_weight", "query_weight", "position")
-_READING = (*_COLUMNS, "features", "drop", "absent", "order", "overflow", "strict")
+_READING = (*_COLUMNS, "features", "drop", "categorical", "absent", "order", "overflow", "strict")
 KEYS = (
     *_ORIGINS,
     "path",
@@ -462,7 +462,7 @@ def _refuse_what_does_not_apply(section: Section, origin: str) -> None:
 def _reading_options(section: Section) -> dict[str, Any]:
     """How files are read, as ``ReadOptions`` has it; only what was said."""
     options: dict[str, Any] = {name: section.text(name) for name in _COLUMNS if name in section}
-    for name in ("features", "drop"):
+    for name in ("features", "drop", "categorical"):
         if name in section:
             options[name] = tuple(section.texts(name))
     if "absent" in section:

@@ -41,13 +41,20 @@ from rankwood.exports import (
 )
 from rankwood.exports.reading import MOST_FEATURES, into_forest, renamed
 from rankwood.exports.rules import EngineRules, FileTrees
-from rankwood.exports.writing import WriteOptions, binary_splits, checked_names, names_for
+from rankwood.exports.writing import (
+    WriteOptions,
+    binary_splits,
+    checked_names,
+    has_third_child,
+    names_for,
+    without_categories,
+)
 from rankwood.models.blend import BlendModel
 from rankwood.models.family import Family
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, subsets_of
 from rankwood.models.format import KINDS, kind_of, save_model
 from rankwood.models.ordinal import OrdinalModel
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_of
 
 _PIECE_BYTES = 1 << 20
 _MOST_BYTES = 1 << 30  # a larger file is not a model of trees
@@ -111,7 +118,10 @@ def export(
     target = FORMATS[present]
     header = header_path(path, format)
     whole = forest_inside(model)
-    forest = whole if target.has_third_children else binary_splits(whole)
+    numeric = whole if target.has_categories else without_categories(whole)
+    forest = numeric if target.has_third_children else binary_splits(numeric)
+    if target.has_categories:
+        forest = lightgbm.missing_right(forest)
     options = WriteOptions(
         checked_names(feature_names),
         str(model_name),
@@ -125,7 +135,17 @@ def export(
         notes.append(
             f"{format} is called {present} now: search engines read it, XGBoost itself loads xgboost-model"
         )
-    if forest is not whole:
+    n_by_categories = int(whole.subsets.any(axis=1).sum())
+    if n_by_categories and not target.has_categories:
+        notes.append(
+            f"{n_by_categories:,} splits by categories are written as {forest.n_nodes - forest.n_leaves:,} splits by "
+            "thresholds, in all"
+        )
+    if n_by_categories:
+        notes.append(
+            "a categorical feature is the code of its category, from 0; the code after the last is any other category"
+        )
+    if has_third_child(numeric).any() and not has_third_child(forest).any():
         notes.append("each split with a third child for missing values is written as two trees")
     if target.rules.missing == "zero":
         notes.append(check_missing_as_zero(forest, model, format, assume_no_missing))
@@ -277,16 +297,21 @@ class Format:
     rules: EngineRules
     notes: Callable[[Forest, WriteOptions], list[str]]
     has_third_children: bool = False
+    has_categories: bool = False
 
 
 def _no_notes(forest: Forest, options: WriteOptions) -> list[str]:  # noqa: ARG001
     return []
 
 
-def _format(module: Any, meaning: str, *, has_third_children: bool = False) -> Format:
+def _format(
+    module: Any, meaning: str, *, has_third_children: bool = False, has_categories: bool = False
+) -> Format:
     """The format of a module with ``write``, ``read``, ``RULES`` and possibly ``notes``."""
     notes = getattr(module, "notes", _no_notes)
-    return Format(meaning, module.write, module.read, module.RULES, notes, has_third_children)
+    return Format(
+        meaning, module.write, module.read, module.RULES, notes, has_third_children, has_categories
+    )
 
 
 FORMATS: dict[str, Format] = {
@@ -296,7 +321,7 @@ FORMATS: dict[str, Format] = {
     ),
     "xgboost-model": _format(xgboost_model, "XGBoost: what Booster.load_model reads"),
     "solr": _format(solr, "Solr's MultipleAdditiveTreesModel"),
-    "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite"),
+    "lightgbm": _format(lightgbm, "LightGBM's text, version 4; Treelite", has_categories=True),
     "lightgbm-json": _format(lightgbm_json, "LightGBM's JSON as Vespa reads it"),
     "onnx": _format(onnx, "ONNX Runtime: a TreeEnsembleRegressor"),
     "json": _format(plain_json, "a plain dump of the trees", has_third_children=True),
@@ -479,6 +504,8 @@ def check_decisions(
         is_inner = forest.feature[ours] >= 0
         ours, theirs = ours[is_inner], theirs[is_inner]
         n_off += int((forest.threshold[ours] != read.threshold[theirs]).sum())
+        if (subsets_of(forest)[ours] != subsets_of(read)[theirs]).any():
+            raise ModelError("the file sends categories elsewhere than the model.")
         if rules.missing == "child" and not _same_side(forest, ours, read, theirs).all():
             raise ModelError("the file sends missing values elsewhere than the model.")
         third = (forest.missing[ours] != forest.left[ours]) & (
@@ -500,7 +527,7 @@ def compare_scores(
     """
     if isinstance(data, tuple | list):
         data = RankingData(*data)
-    features = features_in_order(data, forest.n_features, forest.feature_names)
+    features = features_of(data, forest)
     if len(features) == 0:
         raise DataError("there are no documents to verify with.")
     ours = forest.predict(features)

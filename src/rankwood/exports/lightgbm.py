@@ -6,12 +6,15 @@ compares in float64, so a threshold is written as the greatest float64 that floa
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from rankwood.data.categories import MOST_CATEGORIES, Dictionaries
 from rankwood.dtypes import Array, Floats
 from rankwood.errors import ModelError
 from rankwood.exports import rules
@@ -31,7 +34,7 @@ from rankwood.exports.reading import (
 )
 from rankwood.exports.rules import EngineRules, FileTrees
 from rankwood.exports.writing import Plain, WriteOptions, plain_for
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, binary_subsets, subsets_of
 
 RULES = EngineRules(
     "<=",
@@ -45,6 +48,7 @@ RULES = EngineRules(
         "NaN goes left or right as decision_type says",
         "values no farther from 0 than 1e-35 are 0",
         "leaf_count and internal_count stand for training rows, which SHAP needs",
+        "categories go left if they are in the split's set; all others, and NaN, go right",
     ),
     counts_as_zero=1e-35,
 )
@@ -75,7 +79,7 @@ _PLAIN_OBJECTIVES = (
 Fields = dict[str, str]
 
 _OPTIONAL = ("internal_value", "internal_count", "split_gain")
-_WHOLE = ("split_feature", "decision_type", "left_child", "right_child")
+_WHOLE = ("cat_boundaries", "split_feature", "decision_type", "left_child", "right_child")
 _COLUMNS = (
     "split_feature",
     "threshold",
@@ -117,6 +121,24 @@ def write(forest: Forest, options: WriteOptions) -> bytes:
         lines += [f"Tree={forest.n_trees}", *_leaf_alone(trees.constant, options.n_rows or 1), ""]
     lines += ["end of trees", "", "pandas_categorical:[]", ""]
     return "\n".join(lines).encode()
+
+
+def missing_right(forest: Forest) -> Forest:
+    """The same forest, in which missing values go right where a category is tested, as in LightGBM."""
+    if not len(forest.subsets):
+        return forest
+    turned = forest.subsets.any(axis=1) & (forest.missing == forest.left)
+    n_codes = np.array([len(names or ()) + 1 for names in forest.categorical or ()])
+    goes_left = binary_subsets(forest)
+    is_code = np.arange(goes_left.shape[1]) < n_codes[np.maximum(forest.feature, 0)][:, np.newaxis]
+    goes_left = np.where(turned[:, np.newaxis], ~goes_left & is_code, goes_left)
+    subsets = np.packbits(goes_left, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    return dataclasses.replace(
+        forest,
+        left=np.where(turned, forest.right, forest.left),
+        right=np.where(turned, forest.left, forest.right),
+        subsets=subsets,
+    )
 
 
 def notes(forest: Forest, options: WriteOptions) -> list[str]:
@@ -194,7 +216,13 @@ def _infos(forest: Forest) -> list[str]:
     """The range of each feature; LightGBM treats a feature without one as constant."""
     is_used = np.zeros(forest.n_features, bool)
     is_used[forest.feature[forest.feature >= 0]] = True
-    return ["[-1e+300:1e+300]" if used else "none" for used in is_used.tolist()]
+    ranges = []
+    for feature, names in enumerate(forest.categorical or (None,) * forest.n_features):
+        shown = "[-1e+300:1e+300]"
+        if names is not None:
+            shown = ":".join(map(str, range(len(names) + 1)))
+        ranges.append(shown if is_used[feature] else "none")
+    return ranges
 
 
 def _leaf_alone(value: float, count: int) -> list[str]:
@@ -230,13 +258,19 @@ def _tree(trees: Plain, root: int, end: int, n_rows: int | None) -> list[str]:
     # Nodes and leaves are each numbered from 0; a leaf as a child is ~number.
     number = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
     goes_left = forest.missing[inner] == forest.left[inner]
+    thresholds = rules.greatest_rounded_to(forest.threshold[inner])
+    decisions = np.where(goes_left, _NAN_LEFT, _NAN_RIGHT)
+    own = subsets_of(forest)[inner]
+    by_categories = own.any(axis=1)
+    thresholds[by_categories] = np.arange(by_categories.sum())  # the number of the set
+    decisions[by_categories] = _NAN_RIGHT | _CATEGORICAL
     return [
         f"num_leaves={leaves.size}",
-        "num_cat=0",
+        f"num_cat={int(by_categories.sum())}",
         _line("split_feature", forest.feature[inner]),
         _line("split_gain", forest.gain[inner], _digits),
-        _line("threshold", rules.greatest_rounded_to(forest.threshold[inner]), _digits),
-        _line("decision_type", np.where(goes_left, _NAN_LEFT, _NAN_RIGHT)),
+        _line("threshold", thresholds, _digits),
+        _line("decision_type", decisions),
         _line("left_child", number[forest.left[inner] - root]),
         _line("right_child", number[forest.right[inner] - root]),
         _line("leaf_value", trees.value[leaves], _digits),
@@ -245,10 +279,20 @@ def _tree(trees: Plain, root: int, end: int, n_rows: int | None) -> list[str]:
         _line("internal_value", trees.value[inner], _digits),
         _line("internal_weight", weights[inner - root], _digits),
         _line("internal_count", counts[inner - root]),
+        *_sets(own[by_categories]),
         "is_linear=0",
         "shrinkage=1",
         "",
     ]
+
+
+def _sets(subsets: Array) -> list[str]:
+    """The sets of categories, each as words of 32 bits."""
+    if not len(subsets):
+        return []
+    words = subsets.astype("<u8").view("<u4")
+    ends = np.arange(len(subsets) + 1) * words.shape[1]
+    return [_line("cat_boundaries", ends), _line("cat_threshold", words.ravel())]
 
 
 def _digits(number: float) -> str:
@@ -275,10 +319,12 @@ def read(content: bytes) -> FileTrees:
             _read_tree(block, builder)
         except ModelError as error:
             raise ModelError(f"tree {index}: {error}") from None
-    return _finished(builder, names, "average_output" in header)
+    return _finished(builder, names, "average_output" in header, header.get("feature_infos", ""))
 
 
-def _finished(builder: TreeBuilder, names: tuple[str, ...], is_mean: bool) -> FileTrees:
+def _finished(
+    builder: TreeBuilder, names: tuple[str, ...], is_mean: bool, infos: str = ""
+) -> FileTrees:
     if builder.n_features_seen > len(names):
         raise ModelError(
             f"its trees test feature {builder.n_features_seen - 1}, but it has {len(names):,} features."
@@ -290,6 +336,30 @@ def _finished(builder: TreeBuilder, names: tuple[str, ...], is_mean: bool) -> Fi
         n_features=len(names),
         feature_names=None if is_unnamed else names,
         divisor=float(n_trees) if averages else 1.0,
+        categorical=_dictionaries(builder, len(names), infos),
+    )
+
+
+def _dictionaries(builder: TreeBuilder, n_features: int, infos: str) -> Dictionaries | None:
+    """The categories of each feature that categories are tested of, named by their numbers."""
+    if not builder.subsets:
+        return None
+    n_codes = dict.fromkeys(range(n_features), 0)
+    of_node = builder.columns["feature"]
+    for node, words in builder.subsets.items():
+        bits = sum(word << 64 * place for place, word in enumerate(words))
+        n_codes[of_node[node]] = max(n_codes[of_node[node]], bits.bit_length())
+    for node, feature in enumerate(of_node):
+        if feature >= 0 and n_codes[feature] and node not in builder.subsets:
+            raise ModelError(f"feature {feature} is split by categories and by a threshold.")
+    for feature, info in enumerate(infos.split()[:n_features]):
+        codes = [code for code in info.split(":") if code.isascii() and code.isdigit()]
+        if n_codes[feature] and codes:
+            known = max(int(code) for code in codes if len(code) < 10)
+            n_codes[feature] = max(n_codes[feature], min(known, MOST_CATEGORIES))
+    return tuple(
+        tuple(map(str, range(min(n_codes[feature], MOST_CATEGORIES)))) if n_codes[feature] else None
+        for feature in range(n_features)
     )
 
 
@@ -373,9 +443,10 @@ def _read_dumped_node(builder: TreeBuilder, value: Any) -> tuple[int, Children |
     if "leaf_value" in record:
         leaf = json_number(record["leaf_value"], "leaf_value")
         return builder.add_leaf(leaf, json_number(record.get("leaf_count", 0), "leaf_count")), None
-    if record.get("decision_type") != "<=":
-        raise ModelError("it splits by categories, which our trees do not.")
-    threshold = json_number(record.get("threshold"), "threshold")
+    by_categories = record.get("decision_type") == "=="
+    if not by_categories and record.get("decision_type") != "<=":
+        raise ModelError("a decision_type is neither '<=' nor '=='.")
+    threshold = 0.0 if by_categories else json_number(record.get("threshold"), "threshold")
     node = builder.add_split(
         json_whole(record.get("split_feature"), "split_feature"),
         threshold,
@@ -383,6 +454,10 @@ def _read_dumped_node(builder: TreeBuilder, value: Any) -> tuple[int, Children |
         json_number(record.get("internal_count", 0), "internal_count"),
         max(0.0, json_number(record.get("split_gain", 0), "split_gain")),
     )
+    if by_categories:
+        listed = json_text(record.get("threshold"), "threshold").split("||")
+        builder.set_categories(node, [whole_of(one, "a category") for one in listed])
+        return node, (record.get("left_child"), record.get("right_child"), False)
     kind = json_text(record.get("missing_type"), "missing_type")
     if kind not in _KINDS:
         raise ModelError(f"a missing_type is {kind[:20]!r}; it must be {', '.join(_KINDS)}.")
@@ -402,6 +477,8 @@ def _read_tree(block: Fields, builder: TreeBuilder) -> None:
     columns = {
         name: _numbers(block, name, n_inner, needed=name not in _OPTIONAL) for name in _COLUMNS
     }
+    n_sets = whole_of(block.get("num_cat", "0"), "num_cat")
+    sets = _sets_of(block, n_sets)
     is_read = [False] * (n_inner + n_leaves)
 
     def read_node(number: int) -> tuple[int, Children | None]:
@@ -415,6 +492,12 @@ def _read_tree(block: Fields, builder: TreeBuilder) -> None:
         node = _add_split(columns, number, builder)
         left, right = (int(columns[side][number]) for side in ("left_child", "right_child"))
         decision = int(columns["decision_type"][number])
+        if decision & _CATEGORICAL:
+            place = columns["threshold"][number]
+            if place not in range(n_sets):
+                raise ModelError(f"a split has the set of categories {place:g} of {n_sets:,}.")
+            builder.set_categories(node, sets[int(place)])
+            return node, (left, right, False)
         return node, (left, right, _missing_goes_left(decision, columns["threshold"][number]))
 
     builder.read_tree(0, read_node)
@@ -423,15 +506,39 @@ def _read_tree(block: Fields, builder: TreeBuilder) -> None:
 
 
 def _n_leaves(block: Fields) -> int:
-    """The number of leaves of a tree; raises for trees with categories or linear leaves."""
+    """The number of leaves of a tree; raises for trees with linear leaves."""
     n_leaves = whole_of(block.get("num_leaves"), "num_leaves")
     if not 1 <= n_leaves <= _MOST_LEAVES:
         raise ModelError(f"num_leaves is {n_leaves:,}.")
-    if whole_of(block.get("num_cat", "0"), "num_cat") != 0:
-        raise ModelError("it splits by categories, which our trees do not.")
     if whole_of(block.get("is_linear", "0"), "is_linear") != 0:
         raise ModelError("its leaves are linear models, which ours are not.")
     return n_leaves
+
+
+def _sets_of(block: Fields, n_sets: int) -> list[list[int]]:
+    """The categories of each set of a tree."""
+    if n_sets == 0:
+        return []
+    if not 0 < n_sets <= _MOST_LEAVES:
+        raise ModelError(f"num_cat is {n_sets:,}.")
+    ends = _numbers(block, "cat_boundaries", n_sets + 1)
+    words = [whole_of(text, "cat_threshold") for text in block.get("cat_threshold", "").split()]
+    ascend = all(first <= last for first, last in pairwise(ends))
+    if ends[0] != 0 or ends[-1] != len(words) or not ascend:
+        raise ModelError(
+            "cat_boundaries must ascend from 0 to the number of words of cat_threshold."
+        )
+    if any(not 0 <= word < 1 << 32 for word in words):
+        raise ModelError("cat_threshold must be whole numbers of 32 bits.")
+    return [
+        [
+            32 * place + bit
+            for place, word in enumerate(words[int(first) : int(last)])
+            for bit in range(32)
+            if word >> bit & 1
+        ]
+        for first, last in pairwise(ends)
+    ]
 
 
 def _add_split(columns: dict[str, list[float]], number: int, builder: TreeBuilder) -> int:
@@ -446,8 +553,6 @@ def _add_split(columns: dict[str, list[float]], number: int, builder: TreeBuilde
 
 def _missing_goes_left(decision: int, threshold: float) -> bool:
     """Whether NaN goes left; the kinds 'none' and 'zero' treat it as 0."""
-    if decision & _CATEGORICAL:
-        raise ModelError("it splits by categories, which our trees do not.")
     kind = (decision >> 2) & 3
     goes_left = bool(decision & _DEFAULT_LEFT)
     if kind == _NAN:

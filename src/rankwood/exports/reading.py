@@ -9,15 +9,17 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from rankwood.data.categories import MOST_CATEGORIES, Dictionaries
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.exports.rules import EngineRules, FileTrees, at_most, below
 from rankwood.models.forest import Forest
+from rankwood.trees.workspace import N_WORDS
 
 MOST_FEATURES = 10_000_000  # a damaged number must not allocate huge arrays
 _LEAF = -1
@@ -45,6 +47,7 @@ class TreeBuilder:
         self.columns: dict[str, list[Any]] = {name: [] for name in _KINDS_OF_ARRAYS}
         self.roots: list[int] = []
         self.weights: list[float] = []
+        self.subsets: dict[int, list[int]] = {}  # the categories that go left, by node
 
     @property
     def n_nodes(self) -> int:
@@ -92,6 +95,20 @@ class TreeBuilder:
             )
         return self._add(feature, threshold, value, cover, gain)
 
+    def set_categories(self, node: int, categories: Sequence[int]) -> None:
+        """Let the categories decide at a node: these go left."""
+        words = [0] * N_WORDS
+        for category in categories:
+            if not 0 <= category <= MOST_CATEGORIES:
+                raise ModelError(
+                    f"a split tests category {category:,}; a feature of ours has categories 0 to {MOST_CATEGORIES - 1}."
+                )
+            words[category // 64] |= 1 << category % 64
+        if not any(words):
+            raise ModelError("a split by categories sends none to the left.")
+        self.columns["threshold"][node] = 0.0
+        self.subsets[node] = words
+
     def join(self, parent: int, side: str, child: int) -> None:
         """Make ``child`` the left, right or missing child of ``parent``."""
         self.columns[side][parent] = child
@@ -104,8 +121,12 @@ class TreeBuilder:
         groups: tuple[int, ...] | None = None,
         divisor: float = 1.0,
         base: float = 0.0,
+        categorical: Dictionaries | None = None,
     ) -> FileTrees:
         """The trees as arrays."""
+        subsets = np.zeros((self.n_nodes if self.subsets else 0, N_WORDS), np.uint64)
+        for node, words in self.subsets.items():
+            subsets[node] = words
         arrays: dict[str, Array] = {
             name: np.array(self.columns[name], kind) for name, kind in _KINDS_OF_ARRAYS.items()
         }
@@ -118,6 +139,8 @@ class TreeBuilder:
             base=base,
             n_features=n_features,
             feature_names=feature_names,
+            categorical=categorical,
+            subsets=subsets,
         )
 
     @property
@@ -151,6 +174,8 @@ def into_forest(trees: FileTrees, rules: EngineRules) -> Forest:
     seen = rules.seen_thresholds(trees.threshold)
     moved = _as_ours(seen.astype(np.float64), rules)
     threshold = np.where(is_inner, moved, np.float32(0))
+    if len(trees.subsets):
+        threshold[trees.subsets.any(axis=1)] = 0.0
     if not np.isfinite(threshold).all():
         node = int(np.argmin(np.isfinite(threshold)))
         raise ModelError(
@@ -179,6 +204,8 @@ def into_forest(trees: FileTrees, rules: EngineRules) -> Forest:
         average=average,
         n_features=trees.n_features,
         feature_names=trees.feature_names,
+        categorical=trees.categorical,
+        subsets=trees.subsets,
     )
 
 
@@ -191,9 +218,13 @@ def renamed(trees: FileTrees, names: tuple[str, ...] | None, n_features: int | N
     if wanted < needed:
         what = "feature_names" if names is not None else "n_features"
         raise ModelError(f"the trees test feature number {needed:,}, but {what} says {wanted:,}.")
+    categorical = trees.categorical
+    if categorical is not None:
+        categorical = (*categorical, *[None] * wanted)[:wanted]
     return dataclasses.replace(
         trees,
         n_features=wanted,
+        categorical=categorical,
         feature_names=names or (trees.feature_names if wanted == trees.n_features else None),
     )
 

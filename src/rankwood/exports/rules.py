@@ -8,13 +8,15 @@ Rankwood compares ``value <= threshold`` in float32. Engines that compare otherw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from rankwood.data.categories import Dictionaries
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.models.forest import TreeArrays
+from rankwood.trees.workspace import N_WORDS, no_subsets
 
 _BLOCK_ROWS = 1 << 15  # rows scored together; their values stay in the cache
 
@@ -95,6 +97,8 @@ class FileTrees(TreeArrays):
         As in ``Forest``.
     groups
         The numbers of trees that are summed in ``summed_in`` before the sums are added in float64; None for one group.
+    categorical, subsets
+        As in ``Forest``: a value goes left if its category is in the node's subset.
     divisor, base
         The sum is divided by ``divisor``, then ``base`` is added.
     """
@@ -104,6 +108,8 @@ class FileTrees(TreeArrays):
     base: float
     n_features: int
     feature_names: tuple[str, ...] | None
+    categorical: Dictionaries | None = None
+    subsets: Array = field(default_factory=no_subsets)
 
     @property
     def n_trees(self) -> int:
@@ -148,11 +154,24 @@ class FileTrees(TreeArrays):
             at = nodes[rows]
             seen = values[rows, self.feature[at]]
             is_left = rules.goes_left(seen, thresholds[at])
+            if len(self.subsets):
+                is_left = np.where(
+                    self.subsets[at].any(axis=1), _holds(self.subsets[at], seen), is_left
+                )
             chosen = np.where(is_left, self.left[at], self.right[at])
             chosen = np.where(np.isnan(seen), self.missing[at], chosen)
             nodes[rows] = chosen
             rows = rows[self.feature[chosen] >= 0]
         return nodes
+
+
+def _holds(subsets: Array, values: Array) -> Array:
+    """Whether each value is a category of its subset; what is no category is not."""
+    is_category = (values >= 0) & (values < 64 * N_WORDS)
+    categories = np.where(is_category, values, 0).astype(np.uint64)
+    words = subsets[np.arange(len(values)), (categories >> np.uint64(6)).astype(np.int64)]
+    held: Array = is_category & ((words >> (categories & np.uint64(63))) & np.uint64(1) != 0)
+    return held
 
 
 # Thresholds moved so that another engine's comparison decides as ours does.

@@ -1,16 +1,18 @@
 """Helpers of all writers: a forest as a plain sum or mean of leaf values, nested texts, names and refusals.
 
 ``plain_for`` is where a writer starts: it refuses what the format cannot express and multiplies the weights of trees
-into their leaves. ``nested`` and ``float32_trees`` write trees as nested texts. ``binary_splits`` replaces splits with
-a third child: RankBoost's weak rankers have three leaves, a below the threshold, b above it, c for missing values. Two
-trees of two leaves have the same sum: one sends missing values left and has the leaves a and a + b - c, the other
-sends them right and has the leaves 0 and c - a.
+into their leaves. ``nested`` and ``float32_trees`` write trees as nested texts. ``without_categories`` makes thresholds
+on codes of splits by categories. ``binary_splits`` replaces splits with a third child: RankBoost's weak rankers have
+three leaves, a below the threshold, b above it, c for missing values. Two trees of two leaves have the same sum: one
+sends missing values left and has the leaves a and a + b - c, the other sends them right and has the leaves 0 and c - a.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +20,19 @@ from rankwood._core import checks
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import ModelError, ParameterError
 from rankwood.exports.rules import short
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, binary_subsets
 from rankwood.models.validate import NODE_ARRAYS
 
 MOST_DEPTH = (
     400  # Jackson, the usual JSON parser of engines, refuses more than 1,000 levels: two per split
 )
 
+MOST_CHAINED = 1 << 20  # nodes, where splits by categories become thresholds
+
 _NODES_OF_STUMP = 4  # the split and three leaves
+_SIDES = ("left", "right", "missing")
+
+Runs = list[tuple[int, bool]]  # the last code of each run of codes, and whether the run goes left
 
 
 @dataclass(frozen=True)
@@ -245,6 +252,114 @@ def binary_splits(forest: Forest) -> Forest:
         base=forest.base,
         feature_names=forest.feature_names,
     )
+
+
+def without_categories(forest: Forest) -> Forest:
+    """The same trees with each split by categories as thresholds on their codes; the forest itself if it has none.
+
+    Codes that lie side by side and go to the same child are a run. Thresholds between the runs lead to each of them,
+    and each gets a copy of the child's subtree, so a tree grows: ``MOST_CHAINED`` nodes are the most.
+    """
+    if not len(forest.subsets):
+        return dataclasses.replace(forest, categorical=None)
+    runs = _runs_of_nodes(forest)
+    sizes: list[int] = [1] * forest.n_nodes
+    for node in range(forest.n_nodes - 1, -1, -1):  # children come after their parents
+        if forest.feature[node] < 0:
+            continue
+        left, right, missing = (_child(forest, side, node) for side in _SIDES)
+        sides = [goes_left for _, goes_left in runs[node]] if node in runs else [True, False]
+        sizes[node] += len(sides) - 2 + sum(sizes[left if one else right] for one in sides)
+        sizes[node] += sizes[missing] if missing not in (left, right) else 0
+    n_nodes = sum(sizes[root] for root in forest.tree_offsets[:-1].tolist())
+    if n_nodes > MOST_CHAINED:
+        raise ModelError(
+            f"its splits by categories would become {n_nodes:,} nodes with thresholds on codes, and {MOST_CHAINED:,} "
+            "are allowed. Export to lightgbm, which has categories, or train with fewer leaves."
+        )
+    trees = [_chained(forest, int(root), runs) for root in forest.tree_offsets[:-1]]
+    return Forest.from_trees(
+        trees,
+        n_features=forest.n_features,
+        tree_weights=forest.tree_weights,
+        base=forest.base,
+        average=forest.average,
+        feature_names=forest.feature_names,
+    )
+
+
+def _child(forest: Forest, side: str, node: int) -> int:
+    return int(getattr(forest, side)[node])
+
+
+def _runs_of_nodes(forest: Forest) -> dict[int, Runs]:
+    """The runs of each split by categories: their last code, and whether they go left."""
+    goes_left = binary_subsets(forest)
+    runs = {}
+    for node in np.flatnonzero(forest.subsets.any(axis=1)).tolist():
+        n_codes = len((forest.categorical or ())[forest.feature[node]] or ()) + 1
+        of_codes = goes_left[node, :n_codes]
+        ends = [*np.flatnonzero(of_codes[1:] != of_codes[:-1]).tolist(), n_codes - 1]
+        runs[node] = [(end, bool(of_codes[end])) for end in ends]
+        decided = np.searchsorted([end + 0.5 for end in ends[:-1]], np.arange(n_codes))
+        if (np.array([side for _, side in runs[node]])[decided] != of_codes).any():
+            raise ModelError(
+                f"node {node}: thresholds on codes decide otherwise than its categories."
+            )
+    return runs
+
+
+def _chained(forest: Forest, root: int, runs: dict[int, Runs]) -> dict[str, list[Any]]:
+    """The node arrays of one tree, in which every split is one by a threshold."""
+    arrays: dict[str, list[Any]] = {name: [] for name in NODE_ARRAYS}
+
+    def add(node: int, share: float, threshold: float | None) -> int:
+        is_inner = threshold is not None
+        arrays["feature"].append(int(forest.feature[node]) if is_inner else -1)
+        arrays["threshold"].append(threshold if is_inner else 0.0)
+        for side in _SIDES:
+            arrays[side].append(0)
+        arrays["value"].append(float(forest.value[node]))
+        arrays["cover"].append(share * float(forest.cover[node]))
+        arrays["gain"].append(share * float(forest.gain[node]) if is_inner else 0.0)
+        return len(arrays["feature"]) - 1
+
+    # A node of the forest with its runs, whether missing values come to it, its share of the rows, where it hangs.
+    waiting: list[tuple[int, Runs | None, bool, float, int, tuple[str, ...]]] = [
+        (root, runs.get(root), True, 1.0, -1, ())
+    ]
+    while waiting:
+        node, own, has_missing, share, parent, sides = waiting.pop()
+        left, right, missing = (_child(forest, side, node) for side in _SIDES)
+        if own is not None and len(own) == 1:  # all codes go to one child
+            child = left if own[0][1] else right
+            waiting.append((child, runs.get(child), True, share, parent, sides))
+            continue
+        if forest.feature[node] < 0:
+            number = add(node, share, None)
+        elif own is None:
+            number = add(node, share, float(forest.threshold[node]))
+            of_left = ("left", "missing") if missing == left else ("left",)
+            of_right = ("right", "missing") if missing == right else ("right",)
+            waiting.append((right, runs.get(right), True, share, number, of_right))
+            waiting.append((left, runs.get(left), True, share, number, of_left))
+        else:
+            middle = len(own) // 2
+            number = add(node, share, own[middle - 1][0] + 0.5)
+            parts = own[:middle], own[middle:]
+            is_third = missing not in (left, right)
+            wanted = missing == left
+            is_first = any(one == wanted for _, one in parts[0]) or not has_missing
+            if is_third and has_missing:
+                waiting.append((missing, runs.get(missing), True, share, number, ("missing",)))
+            for index, side in ((1, "right"), (0, "left")):
+                takes = is_first == (index == 0) and not (is_third and has_missing)
+                hangs = (side, "missing") if takes else (side,)
+                part = share * len(parts[index]) / len(own)
+                waiting.append((node, parts[index], takes and has_missing, part, number, hangs))
+        for side in sides:
+            arrays[side][parent] = number
+    return arrays
 
 
 def _arrays(forest: Forest, tree: int) -> dict[str, Array]:

@@ -245,7 +245,10 @@ def _with(data: RankingData, weights: Floats, labels: Floats) -> RankingData:
     if not changes:
         return data
     return RankingData.from_judgments(
-        data.features, judgments.with_weights(**changes), data.feature_names
+        data.features,
+        judgments.with_weights(**changes),
+        data.feature_names,
+        data.categorical,
     )
 
 

@@ -30,7 +30,8 @@ from rankwood.data.sources import missing_file
 from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.models import validate
-from rankwood.models.forest import Forest
+from rankwood.models.forest import Forest, subsets_of
+from rankwood.trees.workspace import N_WORDS
 
 DOCUMENT = "model.json"
 DTYPES = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
@@ -62,6 +63,7 @@ _ZIP_ERRORS = (
 )
 
 _FOREST_SCALARS = ("average", "base", "n_features")
+SUBSETS = "subsets"  # the array that only forests with categories have
 _TREES = "trees."  # prefix of the arrays of a forest inside another model
 
 Record = dict[str, Any]
@@ -156,16 +158,34 @@ def forest_to_arrays(forest: Forest, prefix: str = "") -> tuple[Record, Arrays]:
     Feature names belong to the whole model and are not included.
     """
     record = {name: getattr(forest, name) for name in _FOREST_SCALARS}
-    return record, {prefix + name: getattr(forest, name) for name in validate.ARRAYS}
+    arrays = {prefix + name: getattr(forest, name) for name in validate.ARRAYS}
+    if forest.categorical is not None:
+        record["categorical"] = forest.categorical
+        arrays[f"{prefix}{SUBSETS}"] = subsets_of(forest).view(np.int64)
+    return record, arrays
 
 
 def forest_from_arrays(
     record: Any, arrays: Mapping[str, Array], feature_names: Any = None, prefix: str = ""
 ) -> Forest:
     """The forest from the result of ``forest_to_arrays``, fully checked."""
-    check_record(record, _FOREST_SCALARS)
+    has_categories = isinstance(record, dict) and "categorical" in record
+    check_record(record, (*_FOREST_SCALARS, "categorical") if has_categories else _FOREST_SCALARS)
     own = native_arrays(validate.ARRAYS, arrays, prefix)
+    if not has_categories:
+        return Forest(**own, **record, feature_names=names_of(feature_names))
+    subsets = native_arrays({SUBSETS: np.int64}, arrays, prefix)[SUBSETS]
+    validate.ArrayRule(np.int64, (len(own["feature"]), N_WORDS)).check(SUBSETS, subsets)
+    record = {**record, "categorical": _dictionaries(record["categorical"])}
+    own[SUBSETS] = np.ascontiguousarray(subsets).view(np.uint64)
     return Forest(**own, **record, feature_names=names_of(feature_names))
+
+
+def _dictionaries(value: Any) -> Any:
+    """Categories by feature as JSON holds them, as tuples; the forest checks them."""
+    if not isinstance(value, list):
+        raise ModelError("categorical must be a list with an entry for each feature.")
+    return tuple(tuple(names) if isinstance(names, list) else names for names in value)
 
 
 def trees_to_arrays(trees: Forest) -> tuple[Record, Arrays]:

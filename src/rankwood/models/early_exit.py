@@ -27,6 +27,7 @@ import numpy as np
 from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
 from rankwood._core.threads import lazy
+from rankwood.data.categories import refuse
 from rankwood.data.features import feature_costs
 from rankwood.dtypes import Array, Floats, Rows
 from rankwood.errors import DataError, ModelError, ParameterError
@@ -135,7 +136,7 @@ class EarlyExit:
             begins.size - 1,
             checks.read_only(begins),
             checks.read_only(order),
-            scoring.bits_of(journey.source.matrix),
+            scoring.bits_of(journey.source.matrix, forest),
             Trees(
                 packed.columns,
                 packed.missing_keys,
@@ -342,6 +343,8 @@ def forest_of(model: Any) -> Forest:
             f"{type(model).__name__} has no trees to pass: early exits and cost curves are for fitted rankers "
             "made of trees."
         )
+    names = forest.feature_names or tuple(str(number + 1) for number in range(forest.n_features))
+    refuse(forest.categorical, names, "an early exit")
     return forest
 
 

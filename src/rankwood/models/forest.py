@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.threads import lazy
+from rankwood.data.categories import Dictionaries
 from rankwood.dtypes import OFFSET, Array, Floats
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models import validate
 from rankwood.models.validate import NODE, NODE_ARRAYS
+from rankwood.trees.workspace import N_WORDS, no_subsets
 
 if TYPE_CHECKING:
     from rankwood.binning.bins import Bins
@@ -82,6 +84,13 @@ class Forest(TreeArrays):
         The constant added to every score; whether trees are averaged; the number of features of a document.
     feature_names
         One name per feature. Data that have names must then have these, in any order.
+    categorical
+        The categories of each categorical feature, in the order of their codes, and None for features of numbers; None
+        if no feature is categorical. A code beyond them is any other category.
+    subsets
+        The categories that go left at each node whose feature is categorical, as 256 bits; category ``c`` is bit
+        ``c % 64`` of word ``c // 64``. uint64, nodes × 4; other nodes have 0, and without categories there are no rows.
+        ``threshold`` is then 0.
 
     All arrays are checked and read-only. Two forests are equal if all their fields are.
     """
@@ -90,9 +99,13 @@ class Forest(TreeArrays):
     average: bool
     n_features: int
     feature_names: tuple[str, ...] | None = None
+    categorical: Dictionaries | None = None
+    subsets: Array = field(default_factory=no_subsets)
 
     def __post_init__(self) -> None:
         validate.freeze(self, validate.ARRAYS)
+        subsets = checks.read_only(np.ascontiguousarray(self.subsets, np.uint64))
+        object.__setattr__(self, "subsets", subsets)
         object.__setattr__(self, "base", validate.finite_number("base", self.base))
         self.check()
 
@@ -106,11 +119,13 @@ class Forest(TreeArrays):
         base: float = 0.0,
         average: bool = False,
         feature_names: Sequence[str] | None = None,
+        categorical: Dictionaries | None = None,
     ) -> Forest:
         """A forest from the node arrays of each tree, given as a mapping by name or as attributes of an object.
 
         Each tree has ``feature``, ``threshold``, ``left``, ``right``, ``missing`` and ``value``, and may have
-        ``cover`` and ``gain`` (else 0). Children are counted from the start of the tree. Other entries are ignored.
+        ``cover`` and ``gain`` (else 0), and ``subsets`` where it tests categories. Children are counted from the start
+        of the tree. Other entries are ignored.
         """
         weights = np.ones(len(trees)) if tree_weights is None else tree_weights
         return cls(
@@ -120,6 +135,7 @@ class Forest(TreeArrays):
             average=average,
             n_features=n_features,
             feature_names=None if feature_names is None else tuple(feature_names),
+            categorical=categorical,
         )
 
     @classmethod
@@ -152,6 +168,12 @@ class Forest(TreeArrays):
     def n_leaves(self) -> int:
         """Number of leaves of all trees."""
         return int((self.feature < 0).sum())
+
+    @lazy
+    def is_categorical(self) -> Array:
+        """Whether each feature is categorical."""
+        given = self.categorical or (None,) * self.n_features
+        return checks.read_only(np.array([one is not None for one in given], bool))
 
     @lazy
     def max_depth(self) -> int:
@@ -232,10 +254,10 @@ class Forest(TreeArrays):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Forest):
             return NotImplemented
-        scalars = ("base", "average", "n_features", "feature_names")
+        scalars = ("base", "average", "n_features", "feature_names", "categorical")
         return all(getattr(self, name) == getattr(other, name) for name in scalars) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in (*NODE_ARRAYS, "tree_offsets", "tree_weights")
+            for name in (*NODE_ARRAYS, "tree_offsets", "tree_weights", "subsets")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -265,6 +287,11 @@ class ForestProperties:
     def feature_names(self) -> tuple[str, ...] | None:
         """One name per feature."""
         return self.scoring_trees.feature_names
+
+    @property
+    def categorical(self) -> Dictionaries | None:
+        """The categories of each categorical feature."""
+        return self.scoring_trees.categorical
 
     @property
     def n_trees(self) -> int:
@@ -317,6 +344,7 @@ class NodeArrays:
             name: np.empty(0, kind) for name, kind in NODE_ARRAYS.items()
         }
         self._offsets = [0]
+        self._subsets: list[Array] = []  # of the trees so far; empty while none tests a category
 
     @property
     def n_trees(self) -> int:
@@ -338,6 +366,12 @@ class NodeArrays:
                 _shift(array, moves, begin, own[name])
             else:
                 own[name][:] = array
+        given: Any = tree.get("subsets") if isinstance(tree, Mapping) else vars(tree).get("subsets")
+        if self._subsets or (given is not None and len(given)):
+            if not self._subsets:
+                self._subsets.append(np.zeros((begin, N_WORDS), np.uint64))
+            is_given = given is not None and len(given) > 0
+            self._subsets.append(given if is_given else np.zeros((end - begin, N_WORDS), np.uint64))
         self._offsets.append(end)
 
     def _make_room(self, n_nodes: int, n_needed: int) -> None:
@@ -354,6 +388,8 @@ class NodeArrays:
         """The node arrays of a forest, and its offsets; adding trees later does not change them."""
         n_nodes = self._offsets[-1]
         nodes = {name: array[:n_nodes] for name, array in self._room.items()}
+        if self._subsets:
+            nodes["subsets"] = np.concatenate(self._subsets)
         return _sealed({**nodes, "tree_offsets": np.array(self._offsets, OFFSET)})
 
 
@@ -375,6 +411,8 @@ def take_trees(forest: Forest, trees: slice | Sequence[int] | Array) -> Forest:
     moves = np.repeat(starts - offsets[:-1], sizes)
     nodes = np.arange(moves.size) + moves
     taken = {name: getattr(forest, name)[nodes] for name in NODE_ARRAYS}
+    if len(forest.subsets):
+        taken["subsets"] = forest.subsets[nodes]
     _shift_children(taken, -moves)
     weights = forest.tree_weights[chosen]
     changes: Any = _sealed({**taken, "tree_offsets": offsets, "tree_weights": weights})
@@ -390,6 +428,8 @@ def concatenate_forests(forests: Sequence[Forest]) -> Forest:
     joined = {
         name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_ARRAYS
     }
+    if any(len(forest.subsets) for forest in forests):
+        joined["subsets"] = np.concatenate([subsets_of(forest) for forest in forests])
     n_nodes = [forest.n_nodes for forest in forests]
     starts = _offsets(n_nodes)
     if starts[-1] >= 2**31:
@@ -403,6 +443,20 @@ def concatenate_forests(forests: Sequence[Forest]) -> Forest:
     changes: Any = _sealed(joined)
     base = first.base if first.average else sum(forest.base for forest in forests)
     return dataclasses.replace(first, **changes, base=base)
+
+
+def subsets_of(forest: Forest) -> Array:
+    """The categories that go left, with a row for every node; 0 where a node tests none."""
+    if len(forest.subsets):
+        return forest.subsets
+    return np.zeros((forest.n_nodes, N_WORDS), np.uint64)
+
+
+def binary_subsets(forest: Forest) -> Array:
+    """Whether each category goes left at each node: bool, nodes × 256."""
+    words = subsets_of(forest).astype("<u8")
+    bits: Array = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(bool)
+    return bits
 
 
 # The features that trees use. Scoring a document with the first trees costs the sum of the costs of the distinct
@@ -472,7 +526,7 @@ def _arrays_of_tree(number: int, tree: Any) -> dict[str, Array]:
 def _refuse_strangers(forests: Sequence[Forest]) -> None:
     first = forests[0]
     for number, forest in enumerate(forests):
-        for name in ("n_features", "feature_names", "average"):
+        for name in ("n_features", "feature_names", "average", "categorical"):
             if getattr(forest, name) != getattr(first, name):
                 raise ModelError(f"forest {number} differs from the first in {name}.")
         if first.average and forest.base != first.base:

@@ -11,7 +11,7 @@ the level below: the document and arrays of any kind, as checkpoints use them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from rankwood.dtypes import Array
 from rankwood.errors import ModelError
 from rankwood.models import archive, validate
 from rankwood.models.archive import (
+    SUBSETS,
     Arrays,
     Record,
     forest_from_arrays,
@@ -35,7 +36,8 @@ from rankwood.models.neural import NeuralModel, neural_from_arrays, neural_to_ar
 from rankwood.models.ordinal import OrdinalModel, ordinal_from_arrays, ordinal_to_arrays
 
 FORMAT = "rankwood-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # the greatest that can be read
+_WITHOUT_CATEGORIES = 1  # files of models that all versions can read
 COMPARISON = "<="  # a document goes left when value <= threshold
 
 _OURS = ("format", "format_version", "rankwood_version", "kind", "comparison", "arrays")
@@ -119,7 +121,7 @@ def write_model(
     document = {
         **meta,
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if _has_categories(arrays) else _WITHOUT_CATEGORIES,
         "rankwood_version": __version__,
         "kind": kind,
         "comparison": COMPARISON,
@@ -168,7 +170,8 @@ class ModelKind:
 
 def _bare_forest(record: Any, arrays: Mapping[str, Array], feature_names: Any) -> Forest:
     forest = forest_from_arrays(record, arrays, feature_names)
-    refuse_others(arrays, validate.ARRAYS, "a forest")
+    known = (*validate.ARRAYS, SUBSETS) if forest.categorical is not None else validate.ARRAYS
+    refuse_others(arrays, known, "a forest")
     return forest
 
 
@@ -207,6 +210,11 @@ KINDS: dict[str, ModelKind] = {
     **_OF_BLENDS,
     "blend": ModelKind(BlendModel, "blend", _blend_to_arrays, _blend_from_arrays),
 }
+
+
+def _has_categories(arrays: Iterable[str]) -> bool:
+    """Whether a model of these arrays tests categories."""
+    return any(name.rpartition(".")[2] == SUBSETS for name in arrays)
 
 
 def _check_document(document: Mapping[str, Any]) -> None:

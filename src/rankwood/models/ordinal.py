@@ -28,7 +28,7 @@ from rankwood.models.archive import (
     trees_to_arrays,
 )
 from rankwood.models.forest import Forest, ForestProperties
-from rankwood.models.validate import features_in_order, largest_score
+from rankwood.models.validate import features_of, largest_score
 
 _ARRAYS: dict[str, type[np.generic]] = {
     "tree_counts": np.int64,
@@ -156,7 +156,7 @@ class OrdinalModel(ForestProperties):
 
     def cumulative(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """T_c of each row as predicted: rows × K - 1, not forced into [0, 1] or into ascending order."""
-        matrix = features_in_order(features, self.n_features, self.feature_names)
+        matrix = features_of(features, self)
         probabilities: Floats = np.empty((len(matrix), self.tree_counts.size))
         for grade, forest in enumerate(self.cumulative_forests):
             probabilities[:, grade] = forest.predict(matrix, n_threads=n_threads)

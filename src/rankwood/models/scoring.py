@@ -17,8 +17,8 @@ Terms
                A document goes right if its key, shifted to the upper half of a word, exceeds the node's word; going
                right adds one to the index of the left child, so that a step has no branch. A leaf is its own left
                child, and no key exceeds its threshold.
-    wide       nodes as rows of five numbers (column or -1, threshold, left, right, missing), for splits with a third
-               child; missing values have the least key
+    wide       nodes as rows of six numbers (column or -1, threshold, left, right, missing, whether categories are
+               tested), for splits with a third child or of categories; missing values have the least key
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from rankwood.binning.folder import CodedFeatures, coded_features
 from rankwood.data.frames import RowsElsewhere
 from rankwood.dtypes import SCORE, Array, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError
-from rankwood.models.validate import NODE, features_in_order, refuse_other_columns
+from rankwood.models.validate import NODE, features_of, refuse_other_columns
+from rankwood.trees.subsets import holds
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -129,7 +130,7 @@ def add_trees(
     n_threads: int | None,
 ) -> None:
     """Add the outputs of trees ``first_tree`` to ``last_tree`` for ``rows`` of a matrix to these rows' totals."""
-    bits = bits_of(matrix)
+    bits = bits_of(matrix, forest)
     for begin in range(0, rows.size, _GATHERED_ROWS):
         chosen = rows[begin : begin + _GATHERED_ROWS]
         sums = totals[chosen]
@@ -162,9 +163,15 @@ def divisors(forest: Forest) -> Floats:
     return np.where(weights > 0, weights, 1.0)
 
 
-def bits_of(matrix: Features) -> Array:
-    """The values viewed as uint32, from which kernels compute keys."""
-    return checks.read_only(matrix.view(np.uint32))
+def bits_of(matrix: Features, forest: Forest) -> Array:
+    """The values viewed as uint32, from which kernels compute keys; the codes of categories as they are."""
+    bits = matrix.view(np.uint32)
+    if forest.categorical is not None:
+        bits = bits.copy()
+        for feature in np.flatnonzero(forest.is_categorical).tolist():
+            is_known = ~np.isnan(matrix[:, feature])
+            bits[is_known, feature] = matrix[is_known, feature].astype(np.uint32)
+    return checks.read_only(bits)
 
 
 def _stages(
@@ -216,8 +223,7 @@ class _ScoredRows:
         """The rows of a table, or of data that are binned already."""
         stored = coded_features(features)
         if stored is None:
-            matrix = features_in_order(features, forest.n_features, forest.feature_names)
-            return cls(forest.packed, bits_of(matrix))
+            return cls(forest.packed, bits_of(features_of(features, forest), forest))
         refuse_other_columns(features, forest.n_features, forest.feature_names)
         return cls(pack(forest, _bin_of_node(forest, stored.bins)), _NO_BITS, stored)
 
@@ -275,6 +281,7 @@ def _traverse(
         forest.packed,
         forest.left_shift,
         forest.wide,
+        forest.subsets,
         forest.values,
         forest.numbers,
         leaves is not _NO_LEAVES,
@@ -304,6 +311,8 @@ def _bin_of_node(forest: Forest, bins: Bins) -> Array:
     bin_of_node = np.zeros(forest.n_nodes, np.int64)
     for feature in np.unique(forest.feature[forest.feature >= 0]).tolist():
         nodes = np.flatnonzero(forest.feature == feature)
+        if forest.is_categorical[feature]:  # codes of bins are those of categories
+            continue
         thresholds = bins.thresholds[bins.offsets[feature] : bins.offsets[feature + 1]]
         bins_of_nodes = np.searchsorted(thresholds, forest.threshold[nodes])
         known = np.append(thresholds, np.float32(np.nan))[bins_of_nodes] == forest.threshold[nodes]
@@ -330,6 +339,7 @@ class PackedForest:
     packed: Array
     left_shift: int
     wide: Array
+    subsets: Array  # categories that go left, by node; empty without categories
     values: Floats  # of each node, times its tree's weight
     numbers: Array  # index of each node within its tree, in the forest's order
 
@@ -353,14 +363,15 @@ def pack(forest: Forest, keys: Rows) -> PackedForest:
     left_shift = (LANES * max(1, pairs.size) - 1).bit_length()
     left_bits = int(sizes.max(initial=1) - 1).bit_length()
     has_third = is_inner & ~goes_right & (forest.missing != forest.left)
-    if has_third.any() or left_shift + left_bits > _WORD_BITS:
+    has_categories = len(forest.subsets) > 0
+    if has_third.any() or has_categories or left_shift + left_bits > _WORD_BITS:
         pairs, column = np.unique(pair[is_inner] // 2 * 2, return_inverse=True)
         position = np.arange(forest.n_nodes)
         packed, wide = np.zeros(0, np.int64), _wide_nodes(forest, keys, column, root)
     else:
         position = _beside_siblings(forest, root)
         packed = _packed_nodes(forest, keys, column, left_shift, position, root)
-        wide = np.zeros((0, 5), np.int64)
+        wide = np.zeros((0, 6), np.int64)
     if pairs.size == 0:
         pairs = np.zeros(1, np.int64)  # leaves read a key too, without effect
     missing_keys = np.where(pairs % 2, GREATEST_KEY, LEAST_KEY).astype(np.int32)
@@ -375,6 +386,7 @@ def pack(forest: Forest, keys: Rows) -> PackedForest:
         read_only(packed),
         left_shift,
         read_only(wide),
+        read_only(forest.subsets),
         read_only(values),
         read_only(numbers),
     )
@@ -405,12 +417,13 @@ def _packed_nodes(
 
 def _wide_nodes(forest: Forest, keys: Rows, column: Rows, root: Rows) -> Array:
     inner = np.flatnonzero(forest.feature >= 0)
-    wide = np.zeros((forest.n_nodes, 5), np.int64)
+    wide = np.zeros((forest.n_nodes, 6), np.int64)
     wide[:, 0] = -1
     wide[inner, 0] = column
     wide[inner, 1] = keys[inner]
     for column_index, children in enumerate((forest.left, forest.right, forest.missing), start=2):
         wide[inner, column_index] = children[inner] - root[inner]
+    wide[inner, 5] = forest.is_categorical[forest.feature[inner]]
     return wide
 
 
@@ -433,6 +446,7 @@ def traverse(
     packed: Array,
     left_shift: int,
     wide: Array,
+    subsets: Array,
     values: Array,
     numbers: Array,
     wants_leaves: bool,
@@ -459,7 +473,7 @@ def traverse(
         for tree in range(first_tree, last_tree):
             root = offsets[tree]
             if is_wide:
-                walk_wide(wide[root:], keys, size, leaf_nodes)
+                walk_wide(wide[root:], subsets[root:], keys, size, leaf_nodes)
             else:
                 walk_documents(packed[root:], keys, together // LANES, left_shift, leaf_nodes)
             if wants_leaves:
@@ -587,8 +601,10 @@ def walk_trees(
 
 
 @kernel
-def walk_wide(tree: Array, keys: Array, n_documents: int, leaf_nodes: Array) -> None:
-    """The leaf of each document in one tree whose splits may have a third child for missing values."""
+def walk_wide(
+    tree: Array, subsets: Array, keys: Array, n_documents: int, leaf_nodes: Array
+) -> None:
+    """The leaf of each document in one tree whose splits may have a third child, or be of categories."""
     for document in range(n_documents):
         group, lane = document // LANES, document % LANES
         node = 0
@@ -596,6 +612,8 @@ def walk_wide(tree: Array, keys: Array, n_documents: int, leaf_nodes: Array) -> 
             key = int(keys[group, LANES * tree[node, 0] + lane])
             if key == LEAST_KEY:
                 node = tree[node, 4]
+            elif tree[node, 5] != 0:
+                node = tree[node, 2] if holds(subsets[node], key) else tree[node, 3]
             elif key <= tree[node, 1]:
                 node = tree[node, 2]
             else:

@@ -44,7 +44,9 @@ from rankwood.models.forest import Forest, levels
 from rankwood.models.linear import LinearModel
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.models.scoring import divisors
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_in_order, features_of
+from rankwood.trees.subsets import has_any, holds
+from rankwood.trees.workspace import N_WORDS
 
 _LEAST_EDGES = 100_000  # documents × edges per thread, about 2 ms
 
@@ -164,7 +166,7 @@ class TreeExplainer:
     def contributions(self, features: Any, *, n_threads: int | None = None) -> tuple[Floats, float]:
         """The contribution of each feature to each row's score, and the base."""
         forest = self.forest
-        matrix = features_in_order(features, forest.n_features, forest.feature_names)
+        matrix = features_of(features, forest)
         parts: Floats = np.zeros((len(matrix), forest.n_features), SCORE)
         arguments = (
             checks.read_only(matrix),
@@ -196,6 +198,7 @@ def _edges(forest: Forest, shares: Floats, used: Array, factors: Floats) -> Edge
         dtype = WEIGHT if name in real else np.int64
         arrays[name] = np.zeros(whole.get(name, n_edges), dtype)
     arrays |= {"threshold": np.zeros(n_edges, FEATURE), "tree_factors": factors}
+    arrays["subsets"] = np.zeros((n_edges if len(forest.subsets) else 0, N_WORDS), np.uint64)
     edges = Edges(**arrays)
     nodes = Nodes(
         forest.tree_offsets,
@@ -206,6 +209,7 @@ def _edges(forest: Forest, shares: Floats, used: Array, factors: Floats) -> Edge
         forest.missing,
         forest.value,
         checks.read_only(shares),
+        forest.subsets,
     )
     most_nodes = int(np.diff(forest.tree_offsets).max(initial=1))
     order_edges(nodes, checks.read_only(column_of_feature), most_nodes, edges)
@@ -270,7 +274,7 @@ def expected_values(forest: Forest, shares: Floats) -> Floats:
 
 def with_covers(forest: Forest, background: Any, *, n_threads: int | None = None) -> Forest:
     """The forest with new covers: the number of rows of ``background`` that pass each node."""
-    matrix = features_in_order(background, forest.n_features, forest.feature_names)
+    matrix = features_of(background, forest)
     if len(matrix) == 0:
         raise DataError("background has no rows, so nothing says how often each way is taken.")
     cover: Floats = np.zeros(forest.n_nodes, WEIGHT)
@@ -304,6 +308,7 @@ class Edges(NamedTuple):
     tree_factors: Array  # what a tree's values are multiplied with
     n_points: Array  # per tree
     deepest: Array  # per tree
+    subsets: Array  # categories that take the lower side, 0 where numbers are compared; empty without categories
 
 
 class Nodes(NamedTuple):
@@ -317,6 +322,7 @@ class Nodes(NamedTuple):
     missing: Array
     value: Array
     share: Array
+    subsets: Array
 
 
 @kernel
@@ -407,9 +413,13 @@ def walk_tree(
             depth -= 1
         of_edge, column = tables[edge - start], edges.column[edge]
         followed = follows[edges.depth_above[edge]]
-        pass_test(
-            edges.takes[edge], edges.threshold[edge], values[column], followed, follows[level]
-        )
+        if edges.subsets.shape[0] > 0 and has_any(edges.subsets[edge]):
+            takes, subset = edges.takes[edge], edges.subsets[edge]
+            pass_test_of_categories(takes, subset, values[column], followed, follows[level])
+        else:
+            pass_test(
+                edges.takes[edge], edges.threshold[edge], values[column], followed, follows[level]
+            )
         if edges.is_leaf[edge]:
             add_leaf(
                 edges,
@@ -450,6 +460,22 @@ def pass_test(takes: int, threshold: float, values: Array, followed: Array, foll
         value = values[lane]
         goes = low if value <= threshold else high
         goes = goes if value == value else missing  # noqa: PLR0124 - NaN
+        follows[lane] = goes & followed[lane]
+
+
+@kernel
+def pass_test_of_categories(
+    takes: int, subset: Array, values: Array, followed: Array, follows: Array
+) -> None:
+    """As ``pass_test`` where the categories of ``subset`` take the lower side."""
+    low = 1 if takes & TAKES_LOW else 0
+    high = 1 if takes & TAKES_HIGH else 0
+    missing = 1 if takes & TAKES_MISSING else 0
+    for lane in range(LANES):
+        value = values[lane]
+        goes = missing
+        if value == value:  # noqa: PLR0124 - NaN
+            goes = low if holds(subset, np.int64(value)) else high
         follows[lane] = goes & followed[lane]
 
 
@@ -594,6 +620,9 @@ def write_edge(nodes: Nodes, node: int, parent: int, edge: int, above: int, edge
     takes += TAKES_MISSING if nodes.missing[parent] == node else 0
     edges.takes[edge] = takes
     edges.threshold[edge] = nodes.threshold[parent]
+    if nodes.subsets.shape[0] > 0:
+        for word in range(N_WORDS):
+            edges.subsets[edge, word] = nodes.subsets[parent, word]
     edges.share[edge] = nodes.share[node]
     edges.depth_above[edge] = 0 if above < 0 else edges.depth[above]
     edges.product_above[edge] = 1.0 if above < 0 else edges.product[above]

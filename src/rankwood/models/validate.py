@@ -21,6 +21,7 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.jit import kernel
+from rankwood.data.categories import Dictionaries, checked, recoded, within
 from rankwood.data.dataset import RankingData, group_rows
 from rankwood.data.frames import as_frame, fill_matrix, to_matrix
 from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array, Features, Rows
@@ -59,6 +60,7 @@ def check(forest: Forest) -> None:
     """Raise for the first rule that ``forest`` breaks."""
     _check_scalars(forest)
     _check_lengths(forest)
+    _check_subsets(forest)
     refuse_infinite("tree_weights", forest.tree_weights)
     if forest.average:
         refuse_negative("tree_weights", forest.tree_weights)
@@ -280,6 +282,47 @@ def _check_lengths(forest: Forest) -> None:
         )
 
 
+def _check_subsets(forest: Forest) -> None:
+    """Check that just the nodes that test a categorical feature have a subset, and of its codes alone."""
+    subsets, dictionaries = forest.subsets, forest.categorical
+    if dictionaries is not None:
+        if not isinstance(dictionaries, tuple) or len(dictionaries) != forest.n_features:
+            raise ModelError(
+                f"categorical must have an entry for each of the {forest.n_features:,} features."
+            )
+        try:
+            for feature, names in enumerate(dictionaries):
+                if names is not None:
+                    checked(str(feature), names)
+        except DataError as error:
+            raise ModelError(str(error)) from None
+    if dictionaries is None and len(subsets) == 0:
+        return
+    is_inner = forest.feature >= 0
+    in_range = is_inner & (forest.feature < forest.n_features)
+    tests_categories = in_range & forest.is_categorical[np.where(in_range, forest.feature, 0)]
+    if len(subsets) == 0 and not tests_categories.any():
+        return
+    if subsets.shape != (forest.n_nodes, 4):
+        raise ModelError(f"subsets must have 4 words for each of the {forest.n_nodes:,} nodes.")
+    wrong = subsets.any(axis=1) != tests_categories
+    if (node := checks.first_true(wrong)) is not None:
+        what = "lacks" if tests_categories[node] else "has"
+        raise ModelError(f"node {node} {what} a set of categories: those that go left.")
+    wrong = tests_categories & (forest.threshold != 0)
+    if (node := checks.first_true(wrong)) is not None:
+        raise ModelError(f"node {node} tests categories, so its threshold must be 0.")
+    most = np.array([256 if names is None else len(names) for names in dictionaries or ()])
+    nodes = np.flatnonzero(tests_categories)
+    bits = np.unpackbits(subsets[nodes].astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    last = bits.shape[1] - 1 - np.argmax(bits[:, ::-1], axis=1)
+    wrong = last > most[forest.feature[nodes]]
+    if (index := checks.first_true(wrong)) is not None:
+        raise ModelError(
+            f"node {int(nodes[index])}: category {int(last[index])} is none of its feature's."
+        )
+
+
 def _check_numbers(forest: Forest) -> None:
     for name in ("threshold", "value", "cover", "gain"):
         refuse_infinite(name, getattr(forest, name))
@@ -398,25 +441,39 @@ def has_each_one_parent(
     return is_each_reached and n_reached == feature.size
 
 
+def features_of(features: Any, model: Any) -> Features:
+    """``features_in_order`` for a forest, or for ranking data that others are brought into line with."""
+    return features_in_order(
+        features, model.n_features, model.feature_names, getattr(model, "categorical", None)
+    )
+
+
 def features_in_order(
-    features: Any, n_features: int, feature_names: tuple[str, ...] | None
+    features: Any,
+    n_features: int,
+    feature_names: tuple[str, ...] | None,
+    dictionaries: Dictionaries | None = None,
 ) -> Features:
     """The features as a row-major float32 matrix with columns in the model's order.
 
     Columns are matched by name if model and data both have names, and by position otherwise. Named columns that the
-    model does not know are left out, whatever they hold.
+    model does not know are left out, whatever they hold. Categories get their codes in the ``dictionaries``.
     """
-    matrix, names = _matrix(features, feature_names)
+    matrix, names, own = _matrix(features, feature_names, dictionaries)
     checks.refuse_cut("the features", matrix)
     if names is not None and feature_names is not None and names != feature_names:
         if not set(feature_names) <= set(names):
             _refuse_other_names(names, feature_names)
         column_of = {name: column for column, name in enumerate(names)}
         matrix = matrix[:, [column_of[name] for name in feature_names]]
+        own = None if own is None else tuple(own[column_of[name]] for name in feature_names)
     if matrix.shape[1] != n_features:
         raise DataError(
             f"the model knows {n_features:,} features, but the data have {matrix.shape[1]:,}."
         )
+    if dictionaries is not None:
+        matrix = recoded(matrix, own, dictionaries)
+        matrix = within(matrix, dictionaries, feature_names)
     return np.require(matrix, requirements=["C", "ALIGNED"])
 
 
@@ -474,7 +531,7 @@ class FeatureSource:
                     checks.ids("query_ids", data.query_ids, data.size)
                 ).query_of_row
             return cls(matrix, queries, data.fetch, is_fetched)
-        matrix = features_in_order(data, forest.n_features, forest.feature_names)
+        matrix = features_of(data, forest)
         has_queries = isinstance(data, RankingData) and data.query_ids is not None
         return cls(matrix, data.query_of_row if has_queries else None, None, ~is_fetched)
 
@@ -498,18 +555,21 @@ def some_names(names: Sequence[str]) -> str:
 
 
 def _matrix(
-    features: Any, wanted: tuple[str, ...] | None
-) -> tuple[Features, tuple[str, ...] | None]:
-    """A matrix and the names of its columns; of a frame that has the ``wanted`` columns, these alone."""
+    features: Any, wanted: tuple[str, ...] | None, dictionaries: Dictionaries | None = None
+) -> tuple[Features, tuple[str, ...] | None, Dictionaries | None]:
+    """A matrix, the names of its columns, and their categories; of a frame with the ``wanted`` columns, these alone."""
     if isinstance(features, RankingData):
-        return features.features, features.feature_names
+        return features.features, features.feature_names, features.categorical
     is_plain = type(features) is np.ndarray and features.dtype == FEATURE and features.ndim == 2
     if is_plain and features.flags.c_contiguous:
-        return features, None  # the fast path: further checks take as long as scoring one document
+        # The fast path: further checks take as long as scoring one document.
+        return features, None, dictionaries
     frame = None if wanted is None else as_frame(features)
     if frame is not None and wanted is not None and set(wanted) <= set(frame.names):
-        return fill_matrix(frame, wanted), wanted
-    return to_matrix(features)
+        given = zip(wanted, dictionaries or (), strict=False)
+        asked: dict[str, Any] = {name: known for name, known in given if known is not None}
+        return fill_matrix(frame, wanted, asked), wanted, dictionaries
+    return *to_matrix(features), dictionaries
 
 
 def refuse_other_columns(

@@ -19,6 +19,7 @@ from rankwood._core.jit import Stopwatch, compile_ahead
 from rankwood._core.threads import ending_threads
 from rankwood.binning.binned import BinnedData
 from rankwood.binning.folder import RawFeaturesNeeded
+from rankwood.data.categories import refuse as refuse_categories
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.engine import CPU, check_device, part_without_trees, scoring_on
@@ -77,6 +78,7 @@ class Ranker(DeclaredEstimator):
     _compiles = "trees"  # what another process compiles ahead in a new environment; empty: nothing
     _regresses = False  # whether scores are estimates of the labels themselves
     _watches = False  # whether there may be several validation sets and measures
+    _takes_categories = False  # whether splits by categories can be learned
     # Parameters that do not change what is learned, beside those that no ranker's model depends on.
     without_effect: tuple[str, ...] = ("device",)
 
@@ -121,6 +123,8 @@ class Ranker(DeclaredEstimator):
         data = ranking_data(X, y, qid, sample_weight, query_weight)
         self._check_parameters()
         refuse_extremes(data)
+        if not self._takes_categories:
+            refuse_categories(data.categorical, data.names, type(self).__name__)
         sets = ValidationSets.of(valid, data)
         self._refuse_several(sets)
         self._watched = sets

@@ -193,6 +193,7 @@ class RoundRanker(Ranker):
             earlier=earlier,
             base=base if earlier is None else earlier.base,
             factor=self._tree_weight(plan),
+            categorical=data.categorical,
         )
         measure = deciding_measure(self.measure)
         stopping = EarlyStopping(patience_of(self.early_stopping), is_minimised(measure))
@@ -495,6 +496,8 @@ class GBRT(Dropping):
     The method is also known as MART.
     """
 
+    _takes_categories = True
+
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
         "start early_stopping measure warm_start missing monotone feature_costs cost_weight cost_scale max_bins seed "
@@ -630,6 +633,8 @@ class LambdaMART(Dropping):
     position_history_
         These estimates after each tree.
     """
+
+    _takes_categories = True
 
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 target truncation normalise sigma min_hessian loss max_depth "

@@ -181,6 +181,7 @@ class ForestRanker(Ranker):
             average=True,
             earlier=earlier,
             n_expected=plan.n_trees,
+            categorical=data.categorical,
         )
         out_of_bag = None if plan.bags is None else plan.engine.out_of_bag()
         history: list[float] = []
@@ -288,6 +289,8 @@ def forest_plan(
 
 class SplittingForest(ForestRanker):
     """The base of forests whose nodes compare the splits of some features by their gain."""
+
+    _takes_categories = True
 
     min_gain: float = parameter(default=0.0, doc=_LIMITS)
     features_per_node: int | float | None = parameter(default=0.3)

@@ -56,6 +56,8 @@ class InitializedGBRT(CostAware):
         How many boosted trees are kept, 0 for the forest alone; all of them without validation data.
     """
 
+    _takes_categories = True
+
     _signature = (
         "n_trees max_leaves learning_rate min_leaf l2 max_depth min_gain features_per_node subsample subsample_by "
         "forest_trees forest_leaves forest_depth forest_min_leaf forest_features forest_bag residuals early_stopping "
@@ -163,7 +165,13 @@ class InitializedGBRT(CostAware):
         data, plan = train.data, forest_plan(self._forest_estimator(), train, valid)
         assert plan.bags is not None
         grown = None if earlier is None else _averaged(earlier, self.forest_trees)
-        trees = ForestBuilder(data.n_features, data.feature_names, average=True, earlier=grown)
+        trees = ForestBuilder(
+            data.n_features,
+            data.feature_names,
+            average=True,
+            earlier=grown,
+            categorical=data.categorical,
+        )
         out_of_bag = None
         if self.residuals == "oob" and grown is not None:
             so_far = OutOfBag.of_forest(grown, plan.bags, data)

@@ -91,6 +91,8 @@ class OrdinalRanker(BuiltOnBase, Ranker):
         The share of each feature in the gain of all splits.
     """
 
+    _takes_categories = True
+
     _signature = "base scoring clip fitted_on n_threads progress callbacks checkpoint seed"
     _model = "ordinal_"
 
@@ -141,7 +143,10 @@ class OrdinalRanker(BuiltOnBase, Ranker):
             fit_to_bins(model, _at_most(grade, train), self._valid_at_most(grade, valid))
             models.append(model)
         empty = Forest.from_trees(
-            [], n_features=train.data.n_features, feature_names=train.data.feature_names
+            [],
+            n_features=train.data.n_features,
+            feature_names=train.data.feature_names,
+            categorical=train.data.categorical,
         )
         forests = [model.forest_ for model in models]
         cumulative = OrdinalModel.of_forests(forests, empty, grades, grades, bool(self.clip))

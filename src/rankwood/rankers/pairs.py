@@ -93,6 +93,8 @@ class NDCGBoost(Boosted):
         Why there are no more rounds.
     """
 
+    _takes_categories = True
+
     _signature = (
         "n_rounds max_leaves min_leaf max_depth min_gain gain learning_rate features_per_node early_stopping measure "
         "warm_start missing monotone max_bins seed n_threads progress callbacks checkpoint position_bias"

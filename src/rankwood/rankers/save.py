@@ -19,7 +19,7 @@ from rankwood.data.reading import ModelFeatures
 from rankwood.dtypes import Array
 from rankwood.errors import DataError, ModelError, ParameterError
 from rankwood.models.format import KINDS, kind_of, load_model, save_model
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_of as matrix_of
 from rankwood.rankers.base import (
     Ranker,
     chosen_parameters,
@@ -239,7 +239,12 @@ def features_of(model: Any) -> ModelFeatures:
     if names is None:
         names = getattr(model, "feature_names", None)
     is_bare = names is None and kind_of(model) is not None  # as imported models are
-    return ModelFeatures(n_features, None if names is None else tuple(map(str, names)), is_bare)
+    names = None if names is None else tuple(map(str, names))
+    dictionaries = getattr(getattr(model, getattr(model, "_model", ""), model), "categorical", None)
+    known = names or tuple(str(number + 1) for number in range(n_features))
+    given = zip(known, dictionaries or (), strict=False)
+    categorical = {name: one for name, one in given if one is not None}
+    return ModelFeatures(n_features, names, is_bare, categorical)
 
 
 def _set_fitted(model: Any, stored: Any, training: dict[str, Any]) -> None:
@@ -326,7 +331,7 @@ def join(one: RankingData, other: RankingData) -> RankingData:
     """The rows of both, one after the other; their queries are numbered anew."""
     if (one.query_ids is None) != (other.query_ids is None):
         raise DataError("one part has query ids and the other has none.")
-    features = features_in_order(other, one.n_features, one.feature_names)
+    features = matrix_of(other, one)
     query_ids = query_weights = None
     if one.query_ids is not None:
         query_ids = np.concatenate([one.query_of_row, other.query_of_row + one.n_queries])
@@ -349,6 +354,7 @@ def join(one: RankingData, other: RankingData) -> RankingData:
         query_weights,
         one.feature_names,
         positions,
+        one.categorical,
     )
     return joined.with_absent(one.absent if one.absent == other.absent else None)
 

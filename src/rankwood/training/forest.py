@@ -29,6 +29,7 @@ import numpy as np
 from rankwood._core.checks import read_only
 from rankwood._core.sums import exact_mean
 from rankwood._core.threads import lazy, resolve_threads
+from rankwood.data.categories import Dictionaries
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Array, Floats
 from rankwood.engines.bags import Bags, Draws, OutOfBag, stream_number
@@ -175,6 +176,7 @@ class ForestBuilder:
     base: float = 0.0
     factor: float = 1.0  # the weight of a tree that comes without one
     n_expected: int = 0  # trees to come; 0 where unknown
+    categorical: Dictionaries | None = None
     weights: list[float] = field(default_factory=list)
     first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
 
@@ -211,6 +213,7 @@ class ForestBuilder:
             average=self.average,
             n_features=self.n_features,
             feature_names=self.feature_names,
+            categorical=self.categorical,
         )
         return grown if self.earlier is None else Forest.concatenate([self.earlier, grown])
 

@@ -32,10 +32,11 @@ from rankwood._core.checks import read_only
 from rankwood._core.sums import exact_sum
 from rankwood._core.threads import resolve_threads
 from rankwood.binning.binned import BinnedData
-from rankwood.binning.bins import Bins, fit_bins
+from rankwood.binning.bins import Bins, fit_bins, with_categories
 from rankwood.binning.folder import BinnedFolder, CodedFeatures, coded_features, same_bins
 from rankwood.data.dataset import RankingData
 from rankwood.data.features import feature_costs
+from rankwood.data.frames import as_frame
 from rankwood.dtypes import Array, Bytes, Floats
 from rankwood.engines.cluster import ClusterEngine, ClusterFeatures
 from rankwood.engines.engine import CPU, Engine, TreeRequest, engine_on
@@ -44,7 +45,7 @@ from rankwood.losses.loss import Targets
 from rankwood.measures.compute import RepeatedMeasure
 from rankwood.measures.measure import Measure, OwnMeasure, parse_measure
 from rankwood.measures.ranking import check_scores
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_of
 from rankwood.trees.row_order import as_matrix, reorder_by_pilot_tree
 from rankwood.trees.workspace import Matrix
 
@@ -90,6 +91,7 @@ def ranking_data(
     qid: Any,
     sample_weight: Any = None,
     query_weight: Any = None,
+    categorical: Any = None,
 ) -> RankingData:
     """The arguments of ``fit`` as ranking data; labels and ids are part of ``X`` or passed beside it, never both."""
     if isinstance(X, BinnedData):
@@ -99,7 +101,7 @@ def ranking_data(
             # scikit-learn's estimator checks look for this wording.
             raise DataError("fit requires y to be passed, but the target y is None.")
         refuse_other_than_tables(X)
-        return RankingData(X, y, qid, None, sample_weight, query_weight)
+        return RankingData(X, y, qid, None, sample_weight, query_weight, categorical=categorical)
     for name, value in (("y", y), ("qid", qid)):
         if value is not None:
             raise DataError(
@@ -198,7 +200,8 @@ def bins_of(data: RankingData, max_bins: int, n_threads: int | None) -> Bins:
     """Bins fitted to the rows that count: cut points do not depend on rows without weight."""
     present = rows_that_count(weights_of_rows(data))
     features = data.features if present is None else data.features[present]
-    return fit_bins(features, max_bins=max_bins, n_threads=n_threads)
+    bins = fit_bins(features, max_bins=max_bins, n_threads=n_threads)
+    return with_categories(bins, data.categorical)
 
 
 def is_distributed(X: Any) -> bool:  # noqa: N803
@@ -266,7 +269,12 @@ def validation_data(valid: Any, train: RankingData) -> RankingData | None:
     if isinstance(valid, BinnedData):
         valid = valid.on_host().data if is_distributed(valid) else valid.data  # type: ignore[attr-defined]
     if isinstance(valid, tuple | list) and len(valid) in (2, 3):
-        valid = ranking_data(*valid, *([None] * (3 - len(valid))))
+        given = zip(train.names, train.categorical or (), strict=False)
+        known = {name: one for name, one in given if one is not None}
+        is_coded = as_frame(valid[0]) is None or not known
+        labels, queries = (*valid[1:], None)[:2]
+        categorical = None if is_coded else known
+        valid = ranking_data(valid[0], labels, queries, categorical=categorical)
     if not isinstance(valid, RankingData):
         raise ParameterError(
             f"valid must be RankingData or (X, y, qid), got {type(valid).__name__}."
@@ -285,7 +293,7 @@ def codes_of(valid: RankingData, train: TrainingSet, n_threads: int | None) -> B
     stored = coded_features(valid)
     if stored is not None:
         return checks.read_only(codes_by_same_bins(stored, valid, train.data, train.bins))
-    matrix = features_in_order(valid, train.data.n_features, train.data.feature_names)
+    matrix = features_of(valid, train.data)
     codes: Bytes = checks.read_only(train.bins.transform(matrix, n_threads))
     return codes
 
@@ -326,6 +334,11 @@ def directions(monotone: Any, data: RankingData) -> Array | None:
     wrong = [value for value in values if value not in (-1, 0, 1)]
     if wrong:
         raise ParameterError(f"monotone must be 1, -1 or 0 for each feature, got {wrong[0]!r}.")
+    for name, value, dictionary in zip(data.names, values, data.categorical or (), strict=False):
+        if value != 0 and dictionary is not None:
+            raise ParameterError(
+                f"monotone is {value} for '{name}', which is categorical: its categories have no order."
+            )
     return np.asarray(values, np.int64)
 
 

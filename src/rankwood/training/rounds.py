@@ -369,7 +369,7 @@ class Validation:
     def leaves(self, tree: Tree) -> Array:
         """The leaf of each row."""
         leaf_of_row = np.full(self.totals.size, -1, np.int32)
-        nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)
+        nodes = (*tree.routing, leaf_of_row)
         run_blocks(
             route,
             leaf_of_row.size,

@@ -26,6 +26,7 @@ The path of one tree::
         steps      steps.py         each step of it in blocks, which the threads of a team share
         histograms splitting.py     sum the packed targets of a node by feature and bin
         cuts       splitting.py     score the cuts of a histogram, choose the best
+        subsets    subsets.py       the order of a node's categories, and the set of them that goes left
         partition  partition.py     move the rows of a split node to its children
       leaves       partition.py     the leaf of every row, and the sums of inner nodes
     Tree           grower.py        parallel arrays: feature, threshold, left, right, missing, value, …
@@ -53,6 +54,7 @@ Vocabulary
     pilot tree        a tree on a sample of the rows; rows are sorted by its leaves before training
     row, source       a row in the order of the matrix, and the same row in the order of the caller's data
     row-major prefix  a second copy of the first features' codes, row by row, for nodes with scattered rows
+    subset            the categories that go left at a node that tests some: 256 bits, one for each code
     stream            the seed of a tree: features and cuts are drawn by a hash of it and the node's path
     weight sum        the sum of ``count * weight`` of the rows of a node: its cover
 """

@@ -26,6 +26,7 @@ from rankwood.trees.steps import (
     split_node,
     sum_root,
 )
+from rankwood.trees.subsets import is_of_categories, sums_of_subset
 from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     HEAP_SIZE,
@@ -35,6 +36,7 @@ from rankwood.trees.workspace import (
     N_LEAVES,
     N_NODES,
     N_NUMBERED,
+    N_WORDS,
     NO_NODE,
     NO_SPLIT,
     OWN,
@@ -231,7 +233,16 @@ def choose_split(node, which, matrix, bag, rules, candidates, nodes, work, team)
     nodes.side[node] = work.sides[which, best]
     nodes.gain[node] = work.gains[which, best]
     sums = work.histograms[nodes.slot[node], best]
-    left_sum, missing_sum = sums_of_sides(sums, nodes.code[node], nodes.side[node])
+    feature = nodes.feature[node]
+    if is_of_categories(feature, matrix):
+        subset = work.node_subsets[node]
+        for word in range(N_WORDS):
+            subset[word] = work.subsets[which, best, word]
+        left_sum, missing_sum = sums_of_subset(
+            sums, matrix.n_bins[feature], subset, nodes.side[node]
+        )
+    else:
+        left_sum, missing_sum = sums_of_sides(sums, nodes.code[node], nodes.side[node])
     nodes.left_sum[node], nodes.missing_sum[node] = left_sum, missing_sum
     if rules.has_counts:
         nodes.left_rows[node] = work.left_rows[which, best]

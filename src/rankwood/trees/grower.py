@@ -9,7 +9,7 @@ sums of the unscaled targets.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ from rankwood.trees.workspace import (
     LEARNED,
     N_COUNTERS,
     N_NODES,
+    N_WORDS,
     NODE,
     OWN_CHILD,
     RANDOM,
@@ -57,6 +58,7 @@ from rankwood.trees.workspace import (
     GrowthRules,
     Matrix,
     Work,
+    no_subsets,
 )
 
 THRESHOLD_RULES = {"best": BEST, "random": RANDOM, "completely_random": COMPLETELY_RANDOM}
@@ -144,7 +146,8 @@ class Policies:
     """All that a tree depends on besides its rows and targets.
 
     ``costs``, by feature, are subtracted from the gains when splits are compared. ``direction`` is 1, -1 or 0 by
-    feature: the prediction must rise with it, must fall, or is free.
+    feature: the prediction must rise with it, must fall, or is free. Categories with fewer than ``category_rows`` rows
+    in a node are taken together; the means of categories are smoothed by ``category_smoothing`` rows of the node's.
     """
 
     growth: Growth = Growth()
@@ -155,6 +158,8 @@ class Policies:
     costs: Array | None = None
     direction: Array | None = None
     l1: float = 0.0
+    category_rows: float = 20.0
+    category_smoothing: float = 10.0
 
     def __post_init__(self) -> None:
         one_of("threshold rule", self.thresholds, THRESHOLD_RULES)
@@ -226,8 +231,9 @@ def node_values(
 class Tree:
     """A tree as parallel arrays; the root is node 0, children have higher numbers than their parent.
 
-    ``feature`` is -1 in a leaf. A row goes left if ``value <= threshold``, and to ``missing`` if the value is missing;
-    ``code`` is the same split for binned values.
+    ``feature`` is -1 in a leaf. Where the feature is categorical, a row goes left if ``subsets`` hold its category, and
+    threshold and code are 0. Otherwise a row goes left if ``value <= threshold``, and to ``missing`` if the value is
+    missing; ``code`` is the same split for binned values.
     """
 
     feature: Array  # int32
@@ -240,6 +246,9 @@ class Tree:
     cover: Floats
     gain: Floats
     leaf_of_row: Array  # int32, one per row of the data; -1 where it was not computed
+    subsets: Array = field(
+        default_factory=no_subsets
+    )  # uint64 (nodes, 4): categories that go left; empty without categories
 
     @classmethod
     def leaf(cls, value: float, cover: float, n_rows: int) -> Tree:
@@ -282,6 +291,11 @@ class Tree:
         return cls(
             features, threshold, codes, left, right, absent, value, cover, gains, leaf_of_row
         )
+
+    @property
+    def routing(self) -> tuple[Array, ...]:
+        """What ``partition.route`` needs to know of the nodes."""
+        return (self.feature, self.code, self.left, self.right, self.missing, self.subsets)
 
     @property
     def n_nodes(self) -> int:
@@ -352,6 +366,7 @@ class Grown:
     limits: tuple[Floats, Floats] | None = (
         None  # of values, with monotone features, in integer units
     )
+    subsets: Array = field(default_factory=no_subsets)  # uint64 (nodes, 4)
 
 
 def _grow(
@@ -373,15 +388,26 @@ def _grow(
     nodes, work = _space(matrix, rules, bag, size)
     run_team(size, grow, follow, matrix, bag, rules, candidates, nodes, work)
     plain = nodes[: int(work.counters[N_NODES])].view(np.ndarray)  # reads fields faster
-    plain = _in_order(plain)
+    order = _order(plain)
+    plain = _in_order(plain, order)
     limits = None if is_free else (plain["low"].copy(), plain["high"].copy())
-    return Grown(_splits(plain), bag.rows, None if size == 1 else work.leaf_of_row, limits)
+    splits, leaves = _splits(plain), None if size == 1 else work.leaf_of_row
+    subsets = no_subsets()
+    if work.node_subsets.size:
+        is_chosen = (splits.left > 0) & matrix.is_categorical[splits.feature]
+        subsets = np.where(is_chosen[:, np.newaxis], work.node_subsets[order], np.uint64(0))
+    return Grown(splits, bag.rows, leaves, limits, subsets)
 
 
-def _in_order(nodes: Any) -> Any:
+def _order(nodes: Any) -> Array:
+    """The records of the nodes that are part of the tree, by number."""
+    order: Array = np.argsort(nodes["number"], kind="stable")
+    return order[np.searchsorted(nodes["number"][order], 0) :]
+
+
+def _in_order(nodes: Any, order: Array) -> Any:
     """The nodes that are part of the tree, by number; early splits that were never selected become leaves."""
-    numbered = nodes[np.argsort(nodes["number"], kind="stable")]
-    numbered = numbered[np.searchsorted(numbered["number"], 0) :]
+    numbered = nodes[order]
     for name in ("missing", "right", "left"):  # no child has number 0
         below = nodes["number"][numbered[name]]
         numbered[name] = np.where((numbered["left"] > 0) & (below > 0), below, 0)
@@ -441,6 +467,8 @@ def growth_rules(
         float(policies.l1 * units.target_unit),
         float(growth.min_gain * units.gain_unit),
         float(growth.min_weight * units.weight_unit),
+        float(policies.category_rows),
+        float(policies.category_smoothing),
         likely_gain,
         most_nodes,
         _LEAST_SHARED,
@@ -467,18 +495,24 @@ def _space(matrix: Matrix, rules: GrowthRules, bag: Bag, size: int = 1) -> tuple
     n_histograms = min(size, MOST_HISTOGRAMS, n_rows // max(1, rules.least_part // 4) + 1)
     leaves = n_all if has_team else 0
     n_candidates = rules.n_candidates
+    has_categories = matrix.is_categorical.any()
+    mapped = np.empty(n_all if has_categories else 0, np.uint8)
     work = Work(
         np.empty((n_slots, n_candidates, N_CODES), np.int64),
         np.empty((n_histograms - 1, n_candidates, N_CODES), np.int64),
         np.empty((MOST_PARTS if has_team else 1, N_CODES), np.int64),
         np.empty(n_candidates, np.int64),
         np.empty((2, n_candidates), np.float64),
+        np.empty((2, n_candidates if has_categories else 0, N_WORDS), np.uint64),
+        np.zeros((n_nodes if has_categories else 0, N_WORDS), np.uint64),
+        mapped,
+        read_only(mapped.view()),
         np.empty((2, n_candidates), np.int64),
         np.empty((2, n_candidates), np.int64),
         np.zeros((2, n_candidates), np.bool_),
         np.empty((2, n_candidates), np.int64),
         np.empty((2, n_candidates), np.int64),
-        np.empty((BLOCKS_PER_THREAD * size, 3, N_CODES), np.int64),
+        np.empty((BLOCKS_PER_THREAD * size, 6 if has_categories else 3, N_CODES), np.int64),
         np.empty(n_features, np.float64),
         np.empty(n_features, np.int64),
         np.empty((n_nodes, rules.n_groups), np.bool_),
@@ -516,9 +550,9 @@ def _finish(
         value = np.clip(value, low, high)
     gain = np.where(left == 0, 0.0, gain / units.gain_unit)
     threshold = thresholds_of(matrix, feature, code)
-    return Tree(
-        feature, threshold, code, left, right, missing, value, weight_sums, gain, leaf_of_source
-    )
+    children = (left, right, missing)
+    numbers = (value, weight_sums, gain, leaf_of_source)
+    return Tree(feature, threshold, code, *children, *numbers, grown.subsets)
 
 
 def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Array:
@@ -537,7 +571,8 @@ def _leaves_of_sources(matrix: Matrix, grown: Grown, route_others: bool) -> Arra
         return leaf_of_row
     leaf_of_source = np.empty(n_rows, np.int32)
     if route_others:
-        route(0, n_rows, matrix.columns, feature, code, left, right, missing, leaf_of_row)
+        nodes = (feature, code, left, right, missing, grown.subsets)
+        route(0, n_rows, matrix.columns, *nodes, leaf_of_row)
     by_source(matrix.source_of_row, leaf_of_row, leaf_of_source)
     return leaf_of_source
 
@@ -547,4 +582,6 @@ def thresholds_of(matrix: Matrix, feature: Array, code: Array) -> Array:
     threshold = np.zeros(feature.size, np.float32)
     if matrix.thresholds.size > 0:
         look_up_cuts(feature, code, matrix.offsets, matrix.thresholds, threshold)
+    if matrix.is_categorical.any():
+        threshold[matrix.is_categorical[feature] & (feature >= 0)] = 0.0
     return threshold

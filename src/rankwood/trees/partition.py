@@ -16,6 +16,7 @@ from rankwood._core.jit import kernel
 from rankwood._core.llvm import HAS_LANES, N_LANES, bits_of_most, copy_chosen
 from rankwood.binning.bins import MISSING_BIN
 from rankwood.trees.splitting import value_of
+from rankwood.trees.subsets import step_down_by_subsets
 from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     GO_LEFT,
@@ -478,11 +479,11 @@ def by_source(source_of_row, leaf_of_row, leaf_of_source):
 
 
 @kernel
-def route(first, last, columns, feature, code, left, right, missing, leaf_of_row):
+def route(first, last, columns, feature, code, left, right, missing, subsets, leaf_of_row):
     """Find the leaf of each row from ``first`` to ``last`` whose leaf is not known yet (-1).
 
     A block of rows descends together, one level at a time: loads of different rows overlap, no branch is mispredicted,
-    and neighbouring rows read the same columns.
+    and neighbouring rows read the same columns. ``subsets`` are the categories that go left by node, if there are any.
     """
     rows = np.empty(last - first + 1, np.uint32)
     n_rows = 0
@@ -500,7 +501,12 @@ def route(first, last, columns, feature, code, left, right, missing, leaf_of_row
             reached[index] = 0
             leaf_of_row[block[index]] = 0
         while n_left > 0 and left[0] != 0:
-            n_left = step_down(codes, nodes, block, reached, n_left, leaf_of_row)
+            if subsets.shape[0] == 0:
+                n_left = step_down(codes, nodes, block, reached, n_left, leaf_of_row)
+            else:
+                n_left = step_down_by_subsets(
+                    codes, nodes, subsets, block, reached, n_left, leaf_of_row
+                )
 
 
 @kernel

@@ -68,6 +68,7 @@ from rankwood.trees.workspace import (
     COMPLETELY_RANDOM,
     N_COUNTERS,
     N_NODES,
+    N_WORDS,
     NO_NODE,
     NO_SPLIT,
     NODE,
@@ -408,7 +409,7 @@ class PartTree(NodeTable):
         is_marked = leaf_of_row >= 0
         leaf_of_row[is_marked] = leaf_of_node[leaf_of_row[is_marked]]
         if reaches_all and self.bag.rows.size < leaf_of_row.size:
-            arrays = (tree.feature, tree.code, tree.left, tree.right, tree.missing)
+            arrays = tree.routing
             given = (matrix.columns, *map(np.array, arrays), leaf_of_row)
             run_blocks(route, leaf_of_row.size, *given, n_threads=self._n_threads, least=1 << 14)
         self.leaf_of_source = np.empty_like(leaf_of_row)
@@ -440,6 +441,10 @@ def scratch(n_features: int, bag: Bag, n_slots: int, width: int) -> Work:
         np.zeros((1, N_CODES), np.int64),
         np.zeros(width, np.int64),
         np.zeros((2, width)),
+        np.zeros((2, 0, N_WORDS), np.uint64),
+        np.zeros((0, N_WORDS), np.uint64),
+        np.zeros(0, np.uint8),
+        read_only(np.zeros(0, np.uint8)),
         ints.copy(),
         ints.copy(),
         np.zeros((2, width), np.bool_),

@@ -57,6 +57,7 @@ def as_matrix(
         read_only(np.ascontiguousarray(bins.n_value_bins, np.int64)),
         read_only(bins.thresholds),
         read_only(bins.offsets),
+        read_only(bins.is_categorical),
     )
 
 
@@ -125,7 +126,7 @@ def rows_by_leaf(pilot: Tree, codes: Bytes, n_threads: int | None) -> Array:
     """The rows of ``codes`` (features × rows), sorted by their leaf in a pilot tree, from the left."""
     n_rows = codes.shape[1]
     leaf_of_row = np.full(n_rows, -1, np.int32)
-    nodes = (pilot.feature, pilot.code, pilot.left, pilot.right, pilot.missing, leaf_of_row)
+    nodes = (*pilot.routing, leaf_of_row)
     run_blocks(route, n_rows, read_only(codes), *nodes, n_threads=n_threads, least=_ROWS_AT_A_TIME)
     return np.argsort(_leaf_numbers(pilot)[leaf_of_row], kind="stable")
 

@@ -23,7 +23,26 @@ import numpy as np
 from rankwood._core.jit import kernel
 from rankwood._core.llvm import fetch_soon
 from rankwood.binning.bins import MISSING_BIN, N_CODES
-from rankwood.trees.workspace import BEST, GO_LEFT, GO_RIGHT, LEARNED, NO_SPLIT, OWN_CHILD, uniform
+from rankwood.trees.subsets import (
+    FEW,
+    NOWHERE,
+    PLACES,
+    ROWS,
+    SUMS,
+    fill_subset,
+    is_of_categories,
+    put_in_order,
+)
+from rankwood.trees.workspace import (
+    BEST,
+    GO_LEFT,
+    GO_RIGHT,
+    LEARNED,
+    NO_SPLIT,
+    OWN_CHILD,
+    combine,
+    uniform,
+)
 
 BINS = np.uint64(N_CODES)  # unsigned: signed indices would be checked for negative values
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
@@ -508,6 +527,70 @@ def try_cut(sums, counts, n_bins, only, total, n_total, extra, n_extra, rules, l
 
 
 @kernel
+def split_categories(
+    sums, counts, n_codes, thresholds, total, n_total, rules, limits, draws, cuts, subset
+):
+    """The best split of a categorical feature: gain, 0 or NO_SPLIT, side of missing values, and its ``subset``.
+
+    ``draws`` are the hash of the node and feature, for random orders, and a number that draws a cut.
+    """
+    bits = rules.bits
+    mask = (np.int64(1) << bits) - 1
+    entries, rows, places = cuts[SUMS], cuts[ROWS][: counts.size], cuts[PLACES]
+    entries[MISSING_BIN] = sums[MISSING_BIN]
+    if counts.size > 0:
+        rows[MISSING_BIN] = counts[MISSING_BIN]
+    if n_codes <= FEW and rules.threshold_rule == BEST:
+        gain, side, chosen = split_off_one(
+            sums, counts, n_codes, thresholds, total, n_total, rules, limits, cuts
+        )
+        if chosen == NO_SPLIT:
+            return 0.0, NO_SPLIT, side
+        left_weight = sums[chosen] & mask
+        for code in range(n_codes):
+            places[code] = 1 if sums[code] != 0 else NOWHERE
+        places[chosen] = 0
+        place = np.int64(0)
+    else:
+        n_entries = put_in_order(
+            sums, counts, n_codes, total - sums[MISSING_BIN], n_total, rules, draws, cuts
+        )
+        gain, place, side = split_feature(
+            entries, rows, n_entries, thresholds, total, n_total, rules, limits, draws[1], cuts
+        )
+        if place == NO_SPLIT:
+            return 0.0, NO_SPLIT, side
+        left_weight = np.int64(0)
+        for index in range(place + 1):
+            left_weight += entries[index] & mask
+    known_weight = (total - sums[MISSING_BIN]) & mask
+    others_go_left = 2 * left_weight >= known_weight
+    fill_subset(places, n_codes, place, others_go_left, subset)
+    return gain, np.int64(0), side
+
+
+@kernel
+def split_off_one(sums, counts, n_codes, thresholds, total, n_total, rules, limits, cuts):
+    """The best split of one category against the rest: gain, side of missing values, and the category."""
+    entries, rows = cuts[SUMS], cuts[ROWS][: counts.size]
+    best, best_side, chosen = 0.0, np.int64(0), np.int64(NO_SPLIT)
+    for code in range(n_codes):
+        if sums[code] == 0:
+            continue
+        entries[0] = sums[code]
+        entries[1] = total - sums[MISSING_BIN] - sums[code]
+        if counts.size > 0:
+            rows[0] = counts[code]
+            rows[1] = n_total - counts[MISSING_BIN] - counts[code]
+        gain, place, side = split_feature(
+            entries, rows, 2, thresholds, total, n_total, rules, limits, 0.0, cuts
+        )
+        if place != NO_SPLIT and (chosen == NO_SPLIT or gain > best):
+            best, best_side, chosen = gain, np.int64(side), np.int64(code)
+    return best, best_side, chosen
+
+
+@kernel
 def split_features(first, last, node, which, cuts, matrix, rules, candidates, nodes, work):
     """The best splits of the candidates ``first`` to ``last`` of a node, without counts of rows counted separately."""
     none = work.bin_counts[0, :0]
@@ -523,18 +606,35 @@ def split_candidate(index, node, which, counts, cuts, matrix, rules, candidates,
     begin = matrix.offsets[feature]
     end = matrix.offsets[feature + 1]
     direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
-    gain, code, side = split_feature(
-        work.histograms[nodes.slot[node], index],
-        counts,
-        matrix.n_bins[feature],
-        matrix.thresholds[begin:end],
-        nodes.packed_sum[node],
-        nodes.n_rows[node],
-        rules,
-        (direction, nodes.low[node], nodes.high[node]),
-        uniform(nodes.path[node], feature + matrix.n_bins.size),
-        cuts,
-    )
+    limits = (direction, nodes.low[node], nodes.high[node])
+    draw = uniform(nodes.path[node], feature + matrix.n_bins.size)
+    if is_of_categories(feature, matrix):
+        gain, code, side = split_categories(
+            work.histograms[nodes.slot[node], index],
+            counts,
+            matrix.n_bins[feature],
+            matrix.thresholds[begin:end],
+            nodes.packed_sum[node],
+            nodes.n_rows[node],
+            rules,
+            limits,
+            (combine(nodes.path[node], feature + 2 * matrix.n_bins.size), draw),
+            cuts,
+            work.subsets[which, index],
+        )
+    else:
+        gain, code, side = split_feature(
+            work.histograms[nodes.slot[node], index],
+            counts,
+            matrix.n_bins[feature],
+            matrix.thresholds[begin:end],
+            nodes.packed_sum[node],
+            nodes.n_rows[node],
+            rules,
+            limits,
+            draw,
+            cuts,
+        )
     is_good = code != NO_SPLIT and gain > rules.min_gain
     # The cost of a feature decides which feature is taken, not whether the node is split.
     work.gains[which, index] = gain - candidates.penalty[feature] if is_good else 0.0

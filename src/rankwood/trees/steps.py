@@ -42,6 +42,7 @@ from rankwood.trees.splitting import (
     subtract_histograms,
     sums_of_sides,
 )
+from rankwood.trees.subsets import is_of_categories, map_categories, sums_of_subset
 from rankwood.trees.workspace import LARGER, N_CANDIDATES, N_NODES, NO_NODE, OWN, bag_of
 
 # The steps.
@@ -208,8 +209,10 @@ def partition_in_place(matrix, bag, nodes, work, team):
     node = team.state[NODE]
     begin = nodes.begin[node]
     buffer = nodes.buffer[node]
-    column = matrix.columns[nodes.feature[node]]
     own = bag_of(buffer, bag, work)
+    column = matrix.columns[nodes.feature[node]]
+    if map_node(node, matrix, own, begin, nodes.end[node], nodes, work):
+        column = work.mapped_column
     aside = bag_of(1 - buffer, bag, work)
     start = (
         np.int64(0) if team.size == 1 else begin
@@ -229,6 +232,18 @@ def partition_in_place(matrix, bag, nodes, work, team):
 
 @kernel
 @borrowing
+def map_node(node, matrix, own, begin, end, nodes, work):
+    """Whether a node is split by categories; then ``work.mapped`` says of each of its rows where it goes."""
+    feature = nodes.feature[node]
+    if not is_of_categories(feature, matrix):
+        return False
+    column = matrix.columns[feature]
+    map_categories(column, work.node_subsets[node], own.rows, begin, end, work.mapped)
+    return True
+
+
+@kernel
+@borrowing
 def part_of_node(part, bag, nodes, work, team):
     """The node that is worked on, its rows, and where one part of them begins and ends."""
     node = team.state[NODE]
@@ -242,6 +257,8 @@ def count_sides_of_part(block, matrix, bag, nodes, work, team):
     """Count the rows of one part that go to each child."""
     node, own, begin, end = part_of_node(block, bag, nodes, work, team)
     column = matrix.columns[nodes.feature[node]]
+    if map_node(node, matrix, own, begin, end, nodes, work):
+        column = work.mapped_column
     sums = work.part_sums[block]
     count_sides(column, nodes.code[node], nodes.side[node], own, begin, end, work.row_codes, sums)
 
@@ -431,7 +448,12 @@ def split_counted(matrix, rules, candidates, nodes, work, team):
     counts = work.bin_counts[0]
     cuts = work.cuts[0]
     split_candidate(index, node, which, counts, cuts, matrix, rules, candidates, nodes, work)
-    sides = sums_of_sides(counts, work.codes[which, index], work.sides[which, index])
+    feature, side = work.features[index], work.sides[which, index]
+    if is_of_categories(feature, matrix):
+        subset = work.subsets[which, index]
+        sides = sums_of_subset(counts, matrix.n_bins[feature], subset, side)
+    else:
+        sides = sums_of_sides(counts, work.codes[which, index], side)
     work.left_rows[which, index], work.missing_rows[which, index] = sides
     work.is_counted[which, index] = True
 

@@ -35,6 +35,8 @@ N_NUMBERED = 4  # nodes that are part of the tree
 N_CANDIDATES = 5  # features that the leaf in hand searches
 N_COUNTERS = 6
 
+N_WORDS = 4  # of 64 bits, in a set of categories
+
 
 class Matrix(NamedTuple):
     """The binned data: one contiguous column per feature, with similar rows near each other."""
@@ -45,6 +47,9 @@ class Matrix(NamedTuple):
     n_bins: Array  # int64 (features): value bins
     thresholds: Array  # float32: cut points of all features end to end
     offsets: Array  # int64 (features + 1)
+    is_categorical: (
+        Array  # bool (features): codes are categories, without an order; empty: none are
+    )
 
 
 class GrowthRules(NamedTuple):
@@ -67,6 +72,8 @@ class GrowthRules(NamedTuple):
     l1: float
     min_gain: float
     min_weight: float  # of each child
+    category_rows: float  # with fewer rows in a node, categories are taken together
+    category_smoothing: float  # rows of the node's mean that are added to each category's
     likely_gain: float  # splits that gain at least this are made as soon as they are found
     most_explored: int  # nodes in the record array, beyond which no split is made early
     least_shared: int  # sums in the search of a leaf, from which on a team shares it
@@ -138,13 +145,18 @@ class Work(NamedTuple):
     bin_counts: Array  # int64 (parts, 256): rows of one feature by bin, if rules.has_counts
     features: Array  # int64 (candidates) of the current node
     gains: Array  # float64 (2, candidates)
+    subsets: Array  # uint64 (2, candidates, 4): categories that go left; empty without categories
+    node_subsets: Array  # uint64 (nodes, 4): those of the nodes' splits
+    mapped: Array  # uint8, by row: 0 where its category goes left, 1 where it goes right
+    mapped_column: Array  # the same memory, read-only as the columns of the matrix are
     codes: Array  # int64 (2, candidates)
     sides: Array  # int64 (2, candidates)
     is_counted: Array  # bool (2, candidates): whether the candidate's split respects min_leaf
     left_rows: Array  # int64 (2, candidates): rows on the left of the split, if it is counted
     missing_rows: Array  # int64 (2, candidates): rows in a child for missing values
     cuts: (
-        Array  # int64 (blocks, 3, 256): of a feature, sums and rows on the left, and bits of scores
+        Array  # int64 (blocks, 3 or 6, 256): of a feature, sums and rows on the left, and bits of scores;
+        # of categories also their sums and rows in the order of their means, and their places in it
     )
     keys: Array  # float64 (features), for drawing by probability
     allowed: Array  # int64 (features): those that the node may split on, where not all may
@@ -158,6 +170,11 @@ class Work(NamedTuple):
     heap: Array  # int64: leaves that can be split, the best first
     waiting: Array  # int64: a stack of nodes to be split early
     counters: Array  # int64 (N_COUNTERS)
+
+
+def no_subsets() -> Array:
+    """The sets of categories of a tree that tests none."""
+    return np.zeros((0, N_WORDS), np.uint64)
 
 
 @kernel

@@ -30,6 +30,7 @@ from rankwood import dtypes
 from rankwood._core import checks, threads
 from rankwood._core.jit import kernel
 from rankwood.data import cache as store
+from rankwood.data.categories import refuse
 from rankwood.data.dataset import FilePart, RankingData, refuse_repeated_positions, stacked
 from rankwood.data.letor.blocks import (
     PADDING,
@@ -202,6 +203,7 @@ def write_letor(data: RankingData, path: PathLike, *, skip_zeros: bool = False) 
                 f"{name} have no place in LETOR text and are not written to {os.fspath(path)}."
             )
             warnings.warn(message, DataWarning, stacklevel=2)
+    refuse(data.categorical, data.names, "LETOR text")
     if data.feature_names is not None:
         log.info("LETOR text numbers its features: names are not written to %s", path)
     blocks = line_blocks(data, skip_zeros)

@@ -72,6 +72,9 @@ class CudaEngine(ThreadsEngine):
             "monotone features": policies.direction,
             "features drawn by a probability": policies.features.probability,
             "groups of features that may meet": policies.features.groups,
+            "categorical features": self.matrix.is_categorical
+            if self.matrix.is_categorical.any()
+            else None,
         }
         for what, value in refused.items():
             if value is not None:

@@ -153,6 +153,8 @@ class BROOF(Ranker):
         The share of each feature in the gain of all splits.
     """
 
+    _takes_categories = True
+
     _signature = (
         "loss n_rounds n_trees learning_rate validation update_weights initial_weights weighting normalize region "
         "n_folds stop patience measure max_leaves max_depth min_leaf min_gain features_per_node bag bag_share missing "

@@ -394,7 +394,11 @@ class RoundForests:
         out_of_bag = plan.engine.out_of_bag()
         totals = np.zeros(data.n_documents) if self.wants_training else None
         trees = ForestBuilder(
-            data.n_features, data.feature_names, average=True, n_expected=self.n_trees
+            data.n_features,
+            data.feature_names,
+            average=True,
+            n_expected=self.n_trees,
+            categorical=data.categorical,
         )
         numbers = range(first, first + self.n_trees)
         request: Callable[[int, Array], TreeRequest] = plan.request

@@ -488,7 +488,7 @@ class ScoredModels:
     def _leaves(self, tree: Tree, part: MeasuredRows) -> Array:
         """The leaf of each row of a part."""
         leaf_of_row = np.full(part.n_rows, -1, np.int32)
-        nodes = (tree.feature, tree.code, tree.left, tree.right, tree.missing, leaf_of_row)
+        nodes = (*tree.routing, leaf_of_row)
         threads = self.booster.plan.n_threads
         run_blocks(route, part.n_rows, part.codes, *nodes, n_threads=threads, least=_LEAST_ROWS)
         return leaf_of_row
