@@ -73,7 +73,7 @@ class Attack:
         """The seeds that a part still lacks, in pieces; after each the time is looked at."""
         while (done := self.part(name)["tries"]) < count:
             if time.monotonic() > self.until:
-                raise OutOfTime
+                raise OutOfTime(f"{name}: the minutes are over after {done:,} tries")
             yield range(done, min(count, done + chunk))
 
     def in_children(

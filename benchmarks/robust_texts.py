@@ -23,7 +23,7 @@ from rankwood.data.scores import read_qrels, read_run
 from rankwood.errors import RankwoodError
 
 _PLACED = re.compile(
-    r"line \d+|row \d+|header|no rows|no lines|no features|there is no|column|UTF-|BOM"
+    r"line \d+|row \d+|header|no rows|no lines|no features|no documents|there is no|column|UTF-|BOM"
 )
 
 

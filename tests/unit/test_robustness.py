@@ -55,7 +55,7 @@ def test_an_attack_goes_on_from_what_is_kept(tmp_path):
     part = attacking.Kept(path).rows["row"]["part"]
     assert part["outcomes"] == {"same": 300, "other bytes": 20}
     assert part["bad"] == {"other bytes": 20}
-    with pytest.raises(attacking.OutOfTime):
+    with pytest.raises(attacking.OutOfTime, match="minutes are over"):
         attacking.Attack({}, tmp_path, until=0.0).here("part", 1, attempt)
 
 
