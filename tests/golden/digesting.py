@@ -96,6 +96,10 @@ def _parts(value: Any, digits: int | None) -> Iterator[bytes]:
             getattr(value, "positions", 0) is None
         ):  # data that are no click log, as before there were any
             names.remove("positions")
+        for name in ("categorical", "is_categorical", "subsets"):  # as before there were any
+            item = getattr(value, name, 0)
+            if item is None or np.size(item) == 0:
+                names.remove(name)
         yield from _parts({name: getattr(value, name) for name in names if name[0] != "_"}, digits)
     elif isinstance(value, list | tuple):
         yield f"{len(value)} items".encode()

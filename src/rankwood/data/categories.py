@@ -166,6 +166,43 @@ def _indices(name: str, column: Any) -> tuple[Array, list[str]]:
     return np.where(is_text[indices], indices, -1), ["" if text is None else text for text in texts]
 
 
+def write_codes(
+    features: Features,
+    names: Sequence[str],
+    texts: Mapping[str, list[Any]],
+    dictionaries: dict[str, Dictionary | None],
+) -> None:
+    """Write the codes of columns that were read as pieces of text into features that nobody else has yet.
+
+    Columns without a dictionary get one in ``dictionaries``.
+    """
+    if not texts:
+        return
+    import pyarrow as pa
+
+    matrix = features.view()
+    matrix.flags.writeable = True
+    for name, pieces in texts.items():
+        is_mixed = len({piece.type for piece in pieces}) > 1  # as those of several files may be
+        column = pa.chunked_array(
+            [_as_text(name, piece) for piece in pieces] if is_mixed else pieces
+        )
+        codes = encode(name, column, dictionaries[name])
+        matrix[:, names.index(name)], dictionaries[name] = codes
+
+
+def _as_text(name: str, piece: Any) -> Any:
+    """A piece of a column of categories as text."""
+    import pyarrow as pa
+
+    try:
+        return piece.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            f"column '{name}' has other types in other files, of which one is {piece.type}. Make all of them text."
+        ) from None
+
+
 def recoded(matrix: Features, own: Dictionaries | None, wanted: Dictionaries | None) -> Features:
     """The features with the codes of the ``wanted`` dictionaries; the matrix itself where these are its ``own``."""
     if own == wanted or wanted is None:

@@ -45,6 +45,8 @@ _COLUMN_BUFFER = 1 << 16  # bytes buffered per column if rows are read in order
 _MOST_ROWS_LOOKED_AT = 1 << 20  # of a CSV file, for all columns of text
 _PIECE_ROWS = 1 << 13  # rows of a piece; the rows being filled stay in the cache
 # Texts of a missing number in CSV. An identifier is missing only if its field is empty.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"  # as Python writes it; 007 is text
 _MISSING = ("", "nan", "NaN", "NAN", "-nan", "-NaN", "NA", "N/A", "<NA>", "null", "NULL", "None")
 _TEXT_IN_NUMBERS = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL
@@ -543,3 +545,33 @@ def _scalar(text: str) -> Any:
     import pyarrow as pa
 
     return pa.scalar(text, pa.large_string())
+
+
+def constant_column(name: str, text: str, n_rows: int, is_id: bool) -> Any:
+    """A column with the value of a folder's key in every row."""
+    import pyarrow as pa
+
+    if is_id:
+        return pa.array([text] * n_rows, pa.large_string())
+    if text == _NO_VALUE:
+        return pa.nulls(n_rows, pa.float64())
+    try:
+        return pa.array(np.full(n_rows, float(text)))
+    except ValueError:
+        raise DataError(
+            f"the folder {name}={text} stands for a column of numbers, but its value is none."
+        ) from None
+
+
+def untyped_ids(texts: Any) -> Array:
+    """Ids from the text of a CSV file: whole numbers if all of them are; None for an empty field."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pc.all(pc.match_substring_regex(texts, _WHOLE_NUMBER)).as_py():
+        for kind in (pa.int64(), pa.uint64()):
+            with contextlib.suppress(pa.ArrowInvalid):  # too large for the type
+                return frames.identifiers("", texts.cast(kind))
+    ids = frames.identifiers("", texts)
+    ids[ids == ""] = None
+    return ids

@@ -24,8 +24,8 @@ import numpy as np
 
 from rankwood import dtypes
 from rankwood._core import checks
-from rankwood.data import frames, table_files
-from rankwood.data.categories import Categorical, Dictionary, asked_for, encode, refuse
+from rankwood.data import categories, frames, table_files
+from rankwood.data.categories import Categorical, Dictionary, asked_for
 from rankwood.data.dataset import (
     FilePart,
     Judgments,
@@ -58,9 +58,6 @@ _WORDS = {  # what a column of a role holds
 }
 _LOOK_LIKE_WEIGHTS = ("weight", "weights", "sample_weight", "instance_weight")
 _NAMES_SHOWN = 10
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"  # as Python writes it; 007 is text
 
 
 def from_frame(
@@ -160,7 +157,10 @@ def read_table(
 def read_files(tables: TableFiles, strict: bool) -> RankingData:
     """Table files as one; see ``read_table``."""
     parts = tables.read()
-    data = with_texts(stacked(parts), tables.roles, tables.texts)
+    data, roles = stacked(parts), tables.roles
+    dictionaries = dict(roles.categorical)
+    categories.write_codes(data.features, roles.features, tables.texts, dictionaries)
+    data = with_dictionaries(data, roles, dictionaries)
     more = f" and {len(tables.inputs) - 1:,} more" if len(tables.inputs) > 1 else ""
     _report_separated(f"{tables.inputs[0].path}{more}", data, strict)
     return data
@@ -186,7 +186,7 @@ def write_table(data: RankingData, path: str | os.PathLike[str]) -> None:
         )
     if data.n_documents == 0:
         raise DataError(f"{path}: there are no rows to write.")
-    refuse(data.categorical, data.names, "a table file")
+    categories.refuse(data.categorical, data.names, "a table file")
     others = _other_columns(data)
     kinds = [(name, column.type) for name, column in others.items()]
     kinds += [(name, pa.float32()) for name in data.names]
@@ -374,36 +374,6 @@ def with_dictionaries(
     ).with_absent(data.absent)
 
 
-def with_texts(data: RankingData, roles: Roles, texts: Mapping[str, list[Any]]) -> RankingData:
-    """The data, with the codes of the columns of categories that were read as ``texts``."""
-    import pyarrow as pa
-
-    dictionaries = dict(roles.categorical)
-    matrix = data.features.view()
-    if texts:
-        matrix.flags.writeable = True  # nobody else has it yet
-    for name, pieces in texts.items():
-        kinds = {piece.type for piece in pieces}
-        if len(kinds) > 1:  # of files: a category type with other indices, or text
-            pieces = [_as_text_column(name, piece) for piece in pieces]  # noqa: PLW2901
-        column = pa.chunked_array(pieces)
-        feature = roles.features.index(name)
-        matrix[:, feature], dictionaries[name] = encode(name, column, dictionaries[name])
-    return with_dictionaries(data, roles, dictionaries)
-
-
-def _as_text_column(name: str, piece: Any) -> Any:
-    """A piece of a column of categories as text."""
-    import pyarrow as pa
-
-    try:
-        return piece.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(
-            f"column '{name}' has other types in other files, of which one is {piece.type}. Make all of them text."
-        ) from None
-
-
 def _refuse_missing(
     where: str,
     names: Sequence[str],
@@ -581,7 +551,9 @@ class TableFiles:
             for first_row, batch in source.pieces(stored, stored_ids):
                 end = first_row + batch.num_rows
                 for name in keys if end > n_rows else ():  # once for every row
-                    column = _constant(name, values[name], batch.num_rows, name in identifiers)
+                    column = table_files.constant_column(
+                        name, values[name], batch.num_rows, name in identifiers
+                    )
                     batch = batch.append_column(name, column)  # noqa: PLW2901
                 n_rows = max(n_rows, end)
                 yield first_row, batch
@@ -630,22 +602,6 @@ class TableFiles:
             f"its columns are not those of {self.inputs[0].path}: {'; '.join(said)}. Files that are read together have "
             f"the same columns: rename them, or choose those that all have with {named('features')}."
         )
-
-
-def _constant(name: str, text: str, n_rows: int, is_id: bool) -> Any:
-    """A column with the value of a folder's key in every row."""
-    import pyarrow as pa
-
-    if is_id:
-        return pa.array([text] * n_rows, pa.large_string())
-    if text == _NO_VALUE:
-        return pa.nulls(n_rows, pa.float64())
-    try:
-        return pa.array(np.full(n_rows, float(text)))
-    except ValueError:
-        raise DataError(
-            f"the folder {name}={text} stands for a column of numbers, but its value is none."
-        ) from None
 
 
 # Record batches become ranking data.
@@ -700,7 +656,7 @@ class Collector:
                     block[:, self._feature_of[name]] = 0.0
                 elif name in self._roles.categorical:
                     known = self._roles.categorical[name]
-                    block[:, self._feature_of[name]] = encode(name, column, known)[0]
+                    block[:, self._feature_of[name]] = categories.encode(name, column, known)[0]
                 elif name in self._feature_of:
                     values = frames.numbers(name, column)
                     self.narrowing.write(values[:, None], first_row, self._feature_of[name], block)
@@ -726,27 +682,15 @@ class Collector:
         ids = {}
         for name, pieces in self._ids.items():
             whole = pa.chunked_array(pieces)
-            ids[name] = _untyped_ids(whole) if ids_are_text else frames.identifiers(name, whole)
+            ids[name] = (
+                table_files.untyped_ids(whole) if ids_are_text else frames.identifiers(name, whole)
+            )
         return assemble(self._roles, self._matrix, values, ids, first_row=self._first_row + 1)
 
 
 def narrowing_of(roles: Roles) -> checks.Narrowing:
     """The float32 conversion of a file's features; messages count rows from 1."""
     return checks.Narrowing(lambda row, feature: f"row {row + 1}, {roles.column(feature)},")
-
-
-def _untyped_ids(texts: Any) -> Array:
-    """Ids from the text of a CSV file: whole numbers if all of them are; None for an empty field."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pc.all(pc.match_substring_regex(texts, _WHOLE_NUMBER)).as_py():
-        for kind in (pa.int64(), pa.uint64()):
-            with contextlib.suppress(pa.ArrowInvalid):  # too large for the type
-                return frames.identifiers("", texts.cast(kind))
-    ids = frames.identifiers("", texts)
-    ids[ids == ""] = None
-    return ids
 
 
 def assemble(

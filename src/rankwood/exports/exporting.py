@@ -135,16 +135,7 @@ def export(
         notes.append(
             f"{format} is called {present} now: search engines read it, XGBoost itself loads xgboost-model"
         )
-    n_by_categories = int(whole.subsets.any(axis=1).sum())
-    if n_by_categories and not target.has_categories:
-        notes.append(
-            f"{n_by_categories:,} splits by categories are written as {forest.n_nodes - forest.n_leaves:,} splits by "
-            "thresholds, in all"
-        )
-    if n_by_categories:
-        notes.append(
-            "a categorical feature is the code of its category, from 0; the code after the last is any other category"
-        )
+    notes += _notes_of_categories(whole, forest)
     if has_third_child(numeric).any() and not has_third_child(forest).any():
         notes.append("each split with a third child for missing values is written as two trees")
     if target.rules.missing == "zero":
@@ -178,6 +169,20 @@ def export(
         notes=tuple(notes),
         **scored,
     )
+
+
+def _notes_of_categories(whole: Forest, written: Forest) -> list[str]:
+    """What the certificate says about splits by categories."""
+    n_splits = int(whole.subsets.any(axis=1).sum())
+    if not n_splits:
+        return []
+    notes = [
+        "a categorical feature is the code of its category; the code after the last is any other category"
+    ]
+    if not len(written.subsets):
+        n_written = written.n_nodes - written.n_leaves
+        notes.append(f"{n_splits:,} splits by categories are among {n_written:,} by thresholds")
+    return notes
 
 
 def header_path(path: str | os.PathLike[str], format: str) -> Path | None:  # noqa: A002

@@ -48,7 +48,6 @@ RULES = EngineRules(
         "NaN goes left or right as decision_type says",
         "values no farther from 0 than 1e-35 are 0",
         "leaf_count and internal_count stand for training rows, which SHAP needs",
-        "categories go left if they are in the split's set; all others, and NaN, go right",
     ),
     counts_as_zero=1e-35,
 )
@@ -142,7 +141,14 @@ def missing_right(forest: Forest) -> Forest:
 
 
 def notes(forest: Forest, options: WriteOptions) -> list[str]:
-    """What the certificate says about the counts of rows."""
+    """What the certificate says about sets of categories and the counts of rows."""
+    sets = []
+    if len(forest.subsets):
+        sets = ["categories in a split's set go left; all others, and NaN, go right"]
+    return [*sets, *_notes_of_counts(forest, options)]
+
+
+def _notes_of_counts(forest: Forest, options: WriteOptions) -> list[str]:
     if not forest.cover.any():
         return [
             "the model does not say how many rows its leaves had: counts are 1, and SHAP would mislead"
