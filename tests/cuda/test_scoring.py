@@ -252,3 +252,20 @@ def test_another_thread_scores_as_before(gpu):
             found = pool.submit(model.predict, data.features).result()
     assert gpu.machine.launches == []
     assert_same(found, model.predict(data))
+
+
+@pytest.mark.parametrize("missing", ["learned", "own_child"])
+def test_splits_by_categories_score_the_same(missing, gpu, rng):
+    codes = rng.integers(0, 90, 400).astype(np.float32)
+    codes[::17] = np.nan
+    features = np.column_stack([rng.normal(size=400), codes]).astype(np.float32)
+    worth = rng.normal(size=90)
+    data = rw.RankingData(
+        features,
+        np.abs(worth[np.nan_to_num(codes).astype(int)]),
+        query_ids=np.repeat(np.arange(40), 10),
+        categorical={1: [f"brand {code}" for code in range(90)]},
+    )
+    ranker = rw.RandomForest(4, max_leaves=20, min_leaf=2, missing=missing, seed=1).fit(data)
+    assert len(ranker.forest_.subsets)
+    assert_same(ranker.predict(data, device="cuda"), ranker.predict(data))

@@ -332,7 +332,10 @@ class CudaWalker:
         """The arrays of a forest on the GPU."""
         if self._known is None or self._known[0] is not forest:
             self._known = None
-            nodes: tuple[Array, ...] = (forest.packed, forest.wide, forest.values, forest.numbers)
+            nodes: tuple[Array, ...] = (
+                *(forest.packed, forest.wide, forest.subsets),
+                *(forest.values, forest.numbers),
+            )
             arrays = (forest.columns, forest.missing_keys, forest.offsets, *nodes)
             self._known = (forest, tuple(map(device.upload, arrays)))
         return self._known[1]

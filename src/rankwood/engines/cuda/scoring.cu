@@ -6,7 +6,8 @@
 #define AT_ONCE 4  // trees that a thread walks side by side, since each step waits for memory
 #define LEAST_KEY ((int)0x80000000)
 #define INFINITY_BITS 0x7F800000u  // of float32; greater ones, without the sign, are NaN
-#define WIDE 5  // numbers of a node whose split may have a third child
+#define WIDE 6  // numbers of a node whose split may have a third child, or be of categories
+#define WORDS 4  // of the set of categories that go left, by node
 
 // What the threads of a launch have in common: Walk of scores.py.
 struct Walk {
@@ -64,8 +65,8 @@ __device__ __forceinline__ int own_key(const Walk& walk, const u8* rows, i64 n_r
 // Add the values of trees to the totals of the rows, or write the leaf of each row in each tree.
 extern "C" __global__ void __launch_bounds__(THREADS) walk_rows(
     const Walk* walk_of_all, i64 n_rows, const u8* rows, const i64* columns, const int* missing_keys,
-    const i64* offsets, const i64* packed, const i64* wide, const double* values, const int* numbers, double* totals,
-    int* leaves) {
+    const i64* offsets, const i64* packed, const i64* wide, const u64* subsets, const double* values, const int* numbers,
+    double* totals, int* leaves) {
     const Walk& walk = *walk_of_all;
     if (walk.is_shared) {
         fill_keys(walk, rows, n_rows, columns, missing_keys);
@@ -93,7 +94,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) walk_rows(
                     const i64* node = wide + WIDE * (roots[turn] + next);
                     if (node[0] < 0) continue;
                     int key = own_key(walk, rows, n_rows, columns, missing_keys, row, (u32)node[0]);
-                    next = (u32)(key == LEAST_KEY ? node[4] : key <= node[1] ? node[2] : node[3]);
+                    bool is_left = key <= node[1];
+                    if (node[5]) {
+                        u64 category = (u64)key;
+                        u64 word = subsets[WORDS * (roots[turn] + next) + ((category >> 6) & (WORDS - 1))];
+                        is_left = (word >> (category & 63)) & 1;
+                    }
+                    next = (u32)(key == LEAST_KEY ? node[4] : is_left ? node[2] : node[3]);
                 } else {
                     i64 node = packed[roots[turn] + next];
                     int key = own_key(walk, rows, n_rows, columns, missing_keys, row, ((u32)node & mask) / 8);
