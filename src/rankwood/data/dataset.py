@@ -23,7 +23,7 @@ from rankwood._core.checks import read_only
 from rankwood._core.threads import lazy
 from rankwood.data import categories
 from rankwood.data.frames import as_frame, to_column, to_identifiers, to_matrix
-from rankwood.dtypes import FEATURE, OFFSET, ROW, Array, Features, Floats, Rows
+from rankwood.dtypes import FEATURE, OFFSET, ROW, WEIGHT, Array, Features, Floats, Rows
 from rankwood.errors import DataError
 
 _OF_ROWS = ("features", "labels", "query_ids", "doc_ids", "row_weights", "positions")
@@ -674,3 +674,18 @@ def _same(one: Any, other: Any) -> bool:
             return np.array_equal(one, other, equal_nan=True)
         return np.array_equal(one, other)
     return bool(one == other) if type(one) is type(other) else False
+
+
+def one_weight_per_query(name: str, weights: Array, query_ids: Array, first_row: int) -> Floats:
+    """The weight of each query from a column of weights by row; an error where rows of a query differ."""
+    grouping = group_rows(query_ids)
+    weight_of_query = weights[grouping.row_order[grouping.offsets[:-1]]]
+    differs = weights != weight_of_query[grouping.query_of_row]
+    if (row := checks.first_true(differs)) is not None:
+        query = grouping.query_of_row[row]
+        raise DataError(
+            f"row {row + first_row}: column '{name}' is {float(weights[row]):g}, but "
+            f"{float(weight_of_query[query]):g} in an earlier row of query "
+            f"{grouping.queries.tolist()[query]!r}. A query has one weight."
+        )
+    return np.asarray(weight_of_query, WEIGHT)

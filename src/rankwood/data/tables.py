@@ -30,14 +30,14 @@ from rankwood.data.dataset import (
     FilePart,
     Judgments,
     RankingData,
-    group_rows,
+    one_weight_per_query,
     refuse_repeated_positions,
     stacked,
 )
 from rankwood.data.frames import as_frame, fill_matrix, refuse_what_memory_cannot_hold
 from rankwood.data.sources import InputFile, Paths, find_inputs, is_seekable
 from rankwood.data.table_files import TableSource, write_columns
-from rankwood.dtypes import Array, Features, Floats
+from rankwood.dtypes import Array, Features
 from rankwood.errors import DataError, DataWarning, ParameterError, UnknownName, counted, named
 
 MARKER = b"rankwood.table"  # metadata key of files that write_table wrote
@@ -727,7 +727,7 @@ def assemble(
     )
     weights = None
     if roles.query_weight is not None and query_ids is not None:
-        weights = _one_weight_per_query(
+        weights = one_weight_per_query(
             roles.query_weight, values[roles.query_weight], query_ids, first_row
         )
     positions = None
@@ -753,20 +753,6 @@ def _missing(ids: Array) -> Array:
     if ids.dtype == object:
         return np.fromiter((value is None for value in ids), bool, ids.size)
     return np.isnan(ids) if ids.dtype.kind == "f" else np.zeros(ids.size, bool)
-
-
-def _one_weight_per_query(name: str, weights: Array, query_ids: Array, first_row: int) -> Floats:
-    grouping = group_rows(query_ids)
-    weight_of_query = weights[grouping.row_order[grouping.offsets[:-1]]]
-    differs = weights != weight_of_query[grouping.query_of_row]
-    if (row := checks.first_true(differs)) is not None:
-        query = grouping.query_of_row[row]
-        raise DataError(
-            f"row {row + first_row}: column '{name}' is {float(weights[row]):g}, but "
-            f"{float(weight_of_query[query]):g} in an earlier row of query "
-            f"{grouping.queries.tolist()[query]!r}. A query has one weight."
-        )
-    return np.asarray(weight_of_query, dtypes.WEIGHT)
 
 
 def with_remedy(error: frames.NotAFeatureError, roles: Roles) -> DataError:
