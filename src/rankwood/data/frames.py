@@ -482,3 +482,10 @@ def unusable_column(name: str, kind: Any) -> UnusableColumn | None:
         content = f"text ({kind})" if "string" in str(kind) else f"bytes ({kind})"
         remedy = "Encode it as numbers"
     return UnusableColumn(name, content, remedy)
+
+
+def missing_ids(ids: Array) -> Array:
+    """Where a column of ids has no value."""
+    if ids.dtype == object:
+        return np.fromiter((value is None for value in ids), bool, ids.size)
+    return np.isnan(ids) if ids.dtype.kind == "f" else np.zeros(ids.size, bool)

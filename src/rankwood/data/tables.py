@@ -703,7 +703,7 @@ def assemble(
 ) -> RankingData:
     """Ranking data from converted features and the other columns, which are checked here."""
     for name in roles.identifiers:
-        if (row := checks.first_true(_missing(ids[name]))) is not None:
+        if (row := checks.first_true(frames.missing_ids(ids[name]))) is not None:
             raise DataError(
                 f"row {row + first_row}: column '{name}' is empty. Every row needs an identifier."
             )
@@ -747,12 +747,6 @@ def assemble(
         names_of_features(roles),
         positions,
     )
-
-
-def _missing(ids: Array) -> Array:
-    if ids.dtype == object:
-        return np.fromiter((value is None for value in ids), bool, ids.size)
-    return np.isnan(ids) if ids.dtype.kind == "f" else np.zeros(ids.size, bool)
 
 
 def with_remedy(error: frames.NotAFeatureError, roles: Roles) -> DataError:
