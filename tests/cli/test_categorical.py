@@ -43,6 +43,7 @@ def test_a_model_takes_its_categories_out_of_every_table(tables, tmp_path, capsy
     assert main(["explain", str(model), str(tables[1]), "-q"]) == 0
     assert "brand" in capsys.readouterr().out
     assert main(["inspect", str(model)]) == 0
+    assert "categories of features" in capsys.readouterr().out
     assert main(["check", str(tables[1]), "--model", str(model), "-q"]) in (0, 1)
 
 

@@ -151,6 +151,22 @@ def test_a_team_of_threads_grows_the_same_tree():
                     assert getattr(tree, field).tobytes() == getattr(trees[0], field).tobytes()
 
 
+@pytest.mark.parametrize("n_codes", [4, 60])
+def test_weighted_leaves_have_enough_rows(n_codes):
+    draw = np.random.default_rng(n_codes)
+    codes = draw.integers(0, n_codes, 800)
+    targets, weights = draw.normal(size=n_codes)[codes], draw.random(800)
+    features = codes.astype(np.float32)[:, np.newaxis]
+    bins = with_categories(fit_bins(features), [tuple(map(str, range(n_codes - 1)))])
+    matrix = as_matrix(bins.transform(features), bins)
+    tree = grow_tree(matrix, targets, Policies(Growth(max_leaves=12, min_leaf=40)), weights=weights)
+    assert tree.n_leaves > 2
+    n_rows = np.bincount(tree.leaf_of_row, minlength=tree.n_nodes)
+    assert n_rows[tree.left == 0].min() >= 40
+    in_leaves = np.bincount(tree.leaf_of_row, weights, tree.n_nodes)
+    assert_allclose(in_leaves[tree.left == 0], tree.cover[tree.left == 0], rtol=1e-9)
+
+
 def test_training_rows_land_in_the_leaf_that_scoring_finds(data):
     forest = rw.RandomForest(n_trees=3, max_leaves=30).fit(data).forest_
     assert forest.subsets.any()
@@ -159,6 +175,9 @@ def test_training_rows_land_in_the_leaf_that_scoring_finds(data):
     codes = bins.transform(data.features)
     assert (forest.predict_binned(codes, bins) == forest.predict(data)).all()
     assert forest.leaf_ids(data).shape == (data.n_documents, 3)
+    numbers = fit_bins(data.features)
+    with pytest.raises(DataError, match="feature 3 is categorical for the model, but the bins"):
+        forest.predict_binned(numbers.transform(data.features), numbers)
 
 
 def slowly(forest, features):

@@ -397,12 +397,16 @@ def _show_trials(searched: dict[str, Any]) -> None:
 
 
 def _describe_forest(forest: Forest | Cascade | Family | BlendModel) -> dict[str, Any]:
+    known = getattr(forest, "categorical", None)  # cascades and blends have none
+    given = zip(_names(forest), known or (), strict=False)
+    categories = {name: len(one) for name, one in given if one is not None}
     return {
         "trees": forest.n_trees,
         "leaves": forest.n_leaves,
         "deepest": forest.max_depth,
         "features": forest.n_features,
         "features used": int((forest.importance("splits") > 0).sum()),
+        **({"categories of features": categories} if categories else {}),
     }
 
 

@@ -311,8 +311,13 @@ def _bin_of_node(forest: Forest, bins: Bins) -> Array:
     bin_of_node = np.zeros(forest.n_nodes, np.int64)
     for feature in np.unique(forest.feature[forest.feature >= 0]).tolist():
         nodes = np.flatnonzero(forest.feature == feature)
-        if forest.is_categorical[feature]:  # codes of bins are those of categories
-            continue
+        if forest.is_categorical[feature]:
+            if not bins.is_categorical.size or not bins.is_categorical[feature]:
+                raise DataError(
+                    f"feature {feature} is categorical for the model, but the bins are of numbers. Score the raw "
+                    "values."
+                )
+            continue  # codes of bins are those of categories
         thresholds = bins.thresholds[bins.offsets[feature] : bins.offsets[feature + 1]]
         bins_of_nodes = np.searchsorted(thresholds, forest.threshold[nodes])
         known = np.append(thresholds, np.float32(np.nan))[bins_of_nodes] == forest.threshold[nodes]
