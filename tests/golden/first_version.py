@@ -74,7 +74,9 @@ RANKERS: dict[str, Any] = {
 STOPPED_AT = 2
 STOPPED: dict[str, Any] = {
     "RandomForest": rw.RandomForest(n_trees=5, max_leaves=3, bag="query"),
-    "GBRT": plain_gbrt(6, max_leaves=3, min_leaf=5, subsample=0.6, early_stopping=4, measure="rmse"),
+    "GBRT": plain_gbrt(
+        6, max_leaves=3, min_leaf=5, subsample=0.6, early_stopping=4, measure="rmse"
+    ),
 }
 
 

@@ -193,7 +193,8 @@ CASES: dict[str, Case] = {
         plain_gbrt(12, max_leaves=6, learning_rate=0.2, early_stopping=2), "gaps", valid=True
     ),
     "GBRT: early stopping by rmse": Case(
-        plain_gbrt(12, max_leaves=6, learning_rate=0.4, early_stopping=2, measure="rmse"), valid=True
+        plain_gbrt(12, max_leaves=6, learning_rate=0.4, early_stopping=2, measure="rmse"),
+        valid=True,
     ),
     "GBRT: weights": Case(plain_gbrt(**_BOOST), "weights", valid=True),
     "GBRT: weights given to fit": Case(plain_gbrt(**_BOOST), arrays=True),

@@ -260,7 +260,13 @@ def test_raw_costs_are_eq_6_1_as_printed(seed, weight):
     )  # no two losses are equal, nor do 255 bins join any values
     labels = (features[:, :3].sum(axis=1) + rng.normal(0, 0.5, 60) > 0).astype(float)
     costs = np.array([4.0, 1.0, 2.0, 0.25, 0.5, 0.0])
-    options = {"max_leaves": 4, "max_depth": 2, "min_leaf": 1, "learning_rate": 1.0, "features_per_node": None}
+    options = {
+        "max_leaves": 4,
+        "max_depth": 2,
+        "min_leaf": 1,
+        "learning_rate": 1.0,
+        "features_per_node": None,
+    }
     model = rw.GBRT(
         1, **options, start="zero", feature_costs=costs, cost_weight=weight, cost_scale="raw"
     )
