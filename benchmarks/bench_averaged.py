@@ -11,7 +11,7 @@ from rankwood.rankers.boosted import seed_of_run
 
 RUNS, TREES = 20, 20
 QUERIES = 500  # of 120 documents
-OPTIONS: dict[str, Any] = {"max_leaves": 8, "features_per_node": 0.1}
+OPTIONS: dict[str, Any] = {"max_leaves": 8, "learning_rate": 0.1, "features_per_node": 0.1}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ threads. Binning and compiling are apart on both sides. Goal: at most 0.8 of Lig
 
 from __future__ import annotations
 
-from benchmarks.common import keep
+from benchmarks.common import PUBLISHED_GBRT, keep
 from benchmarks.training import N_THREADS, against_lightgbm
 from rankwood.rankers.boosted import GBRT
 
@@ -27,7 +27,7 @@ LIGHTGBM = {
 
 
 def main() -> None:
-    ours = GBRT(N_TREES, max_leaves=N_LEAVES, n_threads=N_THREADS)
+    ours = GBRT(N_TREES, N_LEAVES, n_threads=N_THREADS, **PUBLISHED_GBRT)
     found = against_lightgbm(ours, LIGHTGBM)
     print(f"rankwood / lightgbm: {found.ratio:.2f} (goal: at most {GOAL:.2f})")
     keep("bench_boosting", found.record(N_TREES))

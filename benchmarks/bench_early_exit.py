@@ -23,7 +23,7 @@ MOST_SECONDS = 0.1
 MOST_NDCG = 0.002
 MODELS: dict[str, Any] = {
     "RandomForest": lambda: rw.RandomForest(N_TREES, 100, seed=1),
-    "GBRT": lambda: rw.GBRT(N_TREES, max_leaves=15, learning_rate=0.02, seed=1),
+    "GBRT": lambda: rw.GBRT(N_TREES, 15, 0.02, features_per_node=None, seed=1),
 }
 
 

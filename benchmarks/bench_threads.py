@@ -33,7 +33,7 @@ import numpy as np
 import rankwood as rw
 from benchmarks import bench_boosting, bench_forest, bench_lambdamart
 from benchmarks.bench_scoring import convert
-from benchmarks.common import RESULTS, keep, median
+from benchmarks.common import PUBLISHED_GBRT, RESULTS, keep, median
 from benchmarks.simulated import alone, simulated
 from benchmarks.training import ndcg
 from rankwood._core.threads import usable_cores
@@ -150,7 +150,7 @@ def training_parts(
     """Forest, boosting and LambdaMART on data binned once."""
     binned = rw.bin(train, n_threads=n_threads)
     methods = {
-        "boosting": (rw.GBRT(max_leaves=31, seed=1), bench_boosting.LIGHTGBM),
+        "boosting": (rw.GBRT(100, 31, seed=1, **PUBLISHED_GBRT), bench_boosting.LIGHTGBM),
         "LambdaMART": (
             rw.LambdaMART(max_leaves=31, l2=0.0, truncation=30, seed=1),
             bench_lambdamart.LIGHTGBM,
@@ -240,7 +240,8 @@ def a_model(data: rw.RankingData) -> tuple[Any, Any]:
     rows = min(data.n_documents, MODEL_ROWS)
     few = data.take_queries(range(rows // DOCUMENTS))
     if not HAS_LIGHTGBM:
-        return rw.GBRT(MODEL_TREES, max_leaves=MODEL_LEAVES, seed=1).fit(few).forest_, None
+        ranker = rw.GBRT(MODEL_TREES, MODEL_LEAVES, seed=1, **PUBLISHED_GBRT)
+        return ranker.fit(few).forest_, None
     import lightgbm
 
     settings = {"objective": "regression", "num_leaves": MODEL_LEAVES, "verbosity": -1}

@@ -48,7 +48,7 @@ def make_parts(seed: int, quick: bool) -> dict[str, Any]:
     common: dict[str, Any] = {"seed": seed, "n_threads": 1}
     return {
         "forest": rw.RandomForest(n_trees, **common),
-        "boosting": rw.GBRT(n_boosted, **BOOSTED, **common),
+        "boosting": rw.GBRT(n_boosted, **BOOSTED, features_per_node=None, **common),
         "classes": rw.OrdinalRanker(rw.RandomForest(n_trees, **common), n_threads=1),
         "lambdamart": rw.LambdaMART(n_boosted, **BOOSTED, **common),
         "extra": rw.ExtraTrees(n_trees, **common),

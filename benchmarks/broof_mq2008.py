@@ -48,7 +48,7 @@ def makers(is_quick: bool) -> dict[str, Callable[[int], Any]]:
     small = {"n_rounds": 2, "n_trees": 10} if is_quick else {}
     found: dict[str, Callable[[int], Any]] = {
         "RandomForest": lambda seed: rw.RandomForest(300, seed=seed, n_threads=1),
-        "MART": lambda seed: rw.GBRT(n_boosted, seed=seed, **boost),
+        "MART": lambda seed: rw.GBRT(n_boosted, features_per_node=None, seed=seed, **boost),
         "LambdaMART": lambda seed: rw.LambdaMART(n_boosted, seed=seed, **boost),
     }
     settings = {f"BROOF {kind}": {"loss": kind} for kind in KINDS}

@@ -87,7 +87,7 @@ def lambdamart(**parameters: Any) -> rw.LambdaMART:
 
 
 def gbrt(**parameters: Any) -> rw.GBRT:
-    return rw.GBRT(N_TREES, N_LEAVES, RATE, n_threads=1, **parameters)
+    return rw.GBRT(N_TREES, N_LEAVES, RATE, features_per_node=None, n_threads=1, **parameters)
 
 
 def forest(**parameters: Any) -> rw.RandomForest:
@@ -188,7 +188,7 @@ def make_log(cell: Cell, parts: tuple[rw.RankingData, rw.RankingData], most_raw:
     train, test = parts
     size = max(LEAST_QUERIES, round(0.01 * train.n_queries))
     loggers = [
-        rw.GBRT(20, 8, min_leaf=5).fit(
+        rw.GBRT(20, 8, 0.1, min_leaf=5, features_per_node=None).fit(
             rw.sample_queries(train, size, seed=100 * cell.seed + number)
         )
         for number in range(N_LOGGERS)

@@ -17,6 +17,8 @@ import rankwood
 from rankwood._core.threads import usable_cores
 
 RESULTS = Path(__file__).parent / "results"
+# GBRT as it was published, and at the settings of other libraries: nodes see all features, and steps are of 0.1.
+PUBLISHED_GBRT: dict[str, Any] = {"learning_rate": 0.1, "features_per_node": None}
 _PACKAGES = (
     "numpy",
     "numba",

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 import rankwood as rw
+from benchmarks.common import PUBLISHED_GBRT, machine, versions
 from rankwood.binning.binned import BinnedData
 from rankwood.binning.bins import Bins
 from rankwood.engines.bags import Bags, Draws
@@ -92,8 +93,8 @@ SMALL: dict[str, Any] = {"max_leaves": 20, "seed": 3}
 BROOF: dict[str, Any] = {"n_rounds": 4, "n_trees": 20, **SMALL}
 CASES: dict[str, Case] = {
     "forest": Case(lambda: rw.RandomForest(20, **SMALL)),
-    "GBRT, one block": Case(lambda: rw.GBRT(10, seed=3), is_shared=False),
-    "GBRT": Case(lambda: rw.GBRT(10, seed=3)),
+    "GBRT, one block": Case(lambda: rw.GBRT(10, seed=3, **PUBLISHED_GBRT), is_shared=False),
+    "GBRT": Case(lambda: rw.GBRT(10, seed=3, **PUBLISHED_GBRT)),
     "LambdaMART": Case(lambda: rw.LambdaMART(10, seed=3)),
     "extra trees": Case(lambda: rw.ExtraTrees(20, **SMALL)),
     "random": Case(lambda: rw.CompletelyRandomForest(20, seed=3)),
@@ -101,12 +102,12 @@ CASES: dict[str, Case] = {
     "deep": Case(lambda: rw.DeepForest(n_forests=2, n_trees=10, max_layers=2, seed=3)),
     "averaged": Case(lambda: rw.AveragedGBRT(5, n_runs=4, seed=3)),
     "initialized": Case(lambda: rw.InitializedGBRT(5, forest_trees=20, seed=3)),
-    "ordinal": Case(lambda: rw.OrdinalRanker(rw.GBRT(5, seed=3))),
+    "ordinal": Case(lambda: rw.OrdinalRanker(rw.GBRT(5, seed=3, **PUBLISHED_GBRT))),
     "forest, large": Case(lambda: rw.RandomForest(20, seed=3), is_large=True),
-    "GBRT, large": Case(lambda: rw.GBRT(10, seed=3), is_large=True),
+    "GBRT, large": Case(lambda: rw.GBRT(10, seed=3, **PUBLISHED_GBRT), is_large=True),
     "LambdaMART, large": Case(lambda: rw.LambdaMART(10, seed=3), is_large=True),
     "GBRT, subsample, large": Case(
-        lambda: rw.GBRT(10, subsample=0.5, features_per_node=0.3, seed=3), is_large=True
+        lambda: rw.GBRT(10, 31, 0.1, subsample=0.5, features_per_node=0.3, seed=3), is_large=True
     ),
     "forest, weights": Case(lambda: rw.RandomForest(20, **SMALL), has_weights=True),
     "forest, min_leaf": Case(lambda: rw.RandomForest(20, min_leaf=7, max_depth=5, **SMALL)),
@@ -125,15 +126,28 @@ CASES: dict[str, Case] = {
     "extra trees, bags": Case(lambda: rw.ExtraTrees(20, bag="row", min_leaf=3, **SMALL)),
     "random, limited": Case(lambda: rw.CompletelyRandomForest(20, bag="row", **SMALL)),
     "GBRT, stopped early": Case(
-        lambda: rw.GBRT(30, early_stopping=3, learning_rate=0.5, seed=3), has_validation=True
+        lambda: rw.GBRT(30, 31, 0.5, early_stopping=3, features_per_node=None, seed=3),
+        has_validation=True,
     ),
-    "GBRT, weights": Case(lambda: rw.GBRT(10, max_depth=4, seed=3), has_weights=True),
-    "GBRT, subsample": Case(lambda: rw.GBRT(10, subsample=0.5, features_per_node=0.3, seed=3)),
-    "GBRT, queries": Case(lambda: rw.GBRT(10, subsample=0.5, subsample_by="query", seed=3)),
-    "GBRT, l1": Case(lambda: rw.GBRT(10, l1=0.4, l2=2.0, features_per_tree=0.5, seed=3)),
-    "GBRT, min_gain": Case(lambda: rw.GBRT(10, min_gain=0.01, max_leaves=None, seed=3)),
-    "GBRT, own child": Case(lambda: rw.GBRT(10, missing="own_child", seed=3)),
-    "GBRT, costs": Case(lambda: rw.GBRT(10, feature_costs=list(range(1, 25)), seed=3)),
+    "GBRT, weights": Case(
+        lambda: rw.GBRT(10, max_depth=4, seed=3, **PUBLISHED_GBRT), has_weights=True
+    ),
+    "GBRT, subsample": Case(
+        lambda: rw.GBRT(10, 31, 0.1, subsample=0.5, features_per_node=0.3, seed=3)
+    ),
+    "GBRT, queries": Case(
+        lambda: rw.GBRT(10, subsample=0.5, subsample_by="query", seed=3, **PUBLISHED_GBRT)
+    ),
+    "GBRT, l1": Case(
+        lambda: rw.GBRT(10, l1=0.4, l2=2.0, features_per_tree=0.5, seed=3, **PUBLISHED_GBRT)
+    ),
+    "GBRT, min_gain": Case(
+        lambda: rw.GBRT(10, min_gain=0.01, max_leaves=None, seed=3, **PUBLISHED_GBRT)
+    ),
+    "GBRT, own child": Case(lambda: rw.GBRT(10, missing="own_child", seed=3, **PUBLISHED_GBRT)),
+    "GBRT, costs": Case(
+        lambda: rw.GBRT(10, feature_costs=list(range(1, 25)), seed=3, **PUBLISHED_GBRT)
+    ),
     "LambdaMART, dropout": Case(
         lambda: rw.LambdaMART(10, dropout=0.3, missing="own_child", seed=3)
     ),
@@ -718,8 +732,6 @@ def profile(name: str) -> dict[str, Any]:
 
 def machine_of() -> dict[str, Any]:
     """What runs here."""
-    from benchmarks.common import machine, versions
-
     result: dict[str, Any] = {"machine": machine(), "versions": versions(), "numpy": np.__version__}
     result["GPU"] = device.description()
     with contextlib.suppress(OSError):

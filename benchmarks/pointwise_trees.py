@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import rankwood as rw
-from benchmarks.common import keep
+from benchmarks.common import PUBLISHED_GBRT, keep
 from rankwood.data.synthetic import make_feature_costs
 from rankwood.errors import ModelError
 
@@ -45,8 +45,8 @@ def rankers(small: bool, n_forest: int | None = None) -> dict[str, Any]:
     n_trees, n_boosted = (40, 20) if small else (1000, 500)
     n_forest = n_forest or (20 if small else 300)
     regression = {
-        "GBRT": rw.GBRT(n_trees, learning_rate=0.1, **TREE),
-        "SGBRT": rw.GBRT(n_trees, learning_rate=0.1, subsample=0.2, **TREE),
+        "GBRT": rw.GBRT(n_trees, **PUBLISHED_GBRT, **TREE),
+        "SGBRT": rw.GBRT(n_trees, subsample=0.2, **PUBLISHED_GBRT, **TREE),
         "kSGBRT": rw.GBRT(n_trees, learning_rate=0.1, features_per_node=0.1, **TREE),
         "NkSGBRT": rw.AveragedGBRT(
             n_trees, n_runs=10, learning_rate=0.2, features_per_node=0.1, **TREE
@@ -72,7 +72,7 @@ def rankers(small: bool, n_forest: int | None = None) -> dict[str, Any]:
         )
     found["SVMrank"] = rw.RankSVM(1e-4)
     for share in SHARES[:1] if small else SHARES:
-        found[f"s = {share}"] = rw.GBRT(n_trees, learning_rate=0.1, subsample=share, **TREE)
+        found[f"s = {share}"] = rw.GBRT(n_trees, subsample=share, **PUBLISHED_GBRT, **TREE)
     for share in FEATURES[1:2] if small else FEATURES:
         options = {"learning_rate": 0.1, "features_per_node": share, **TREE}
         for runs in RUNS if share == 0.0571 and not small else RUNS[:1]:

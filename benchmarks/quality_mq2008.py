@@ -48,7 +48,10 @@ TABLE = {
     "RandomForest": Entry(lambda seed: rw.RandomForest(300, **FOREST, seed=seed), 0.501, 0.004),
     "ExtraTrees": Entry(lambda seed: rw.ExtraTrees(300, **FOREST, seed=seed), 0.505, 0.004),
     "GBRT": Entry(
-        lambda seed: rw.GBRT(1000, **BOOSTED, seed=seed), 0.500, 0.004, uses_validation=True
+        lambda seed: rw.GBRT(1000, **BOOSTED, features_per_node=None, seed=seed),
+        0.500,
+        0.004,
+        uses_validation=True,
     ),
     "LambdaMART": Entry(
         lambda seed: rw.LambdaMART(1000, **BOOSTED, seed=seed), 0.5005, 0.003, uses_validation=True

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import rankwood as rw
-from benchmarks.common import RESULTS, keep
+from benchmarks.common import PUBLISHED_GBRT, RESULTS, keep
 from rankwood.data.synthetic import make_feature_costs
 from rankwood.evaluation.plots import PlotLine, line_plot
 from rankwood.studies.sizes import COST_LABEL
@@ -39,9 +39,9 @@ SETTINGS = {
 }
 MODELS: dict[str, Callable[..., Any]] = {
     "RandomForest": lambda **costs: rw.RandomForest(300, seed=1, **costs),
-    "GBRT": lambda **costs: rw.GBRT(300, max_leaves=8, seed=1, **costs),
+    "GBRT": lambda **costs: rw.GBRT(300, 8, seed=1, **PUBLISHED_GBRT, **costs),
     "stochastic": lambda **costs: rw.GBRT(
-        300, max_leaves=8, subsample=0.5, features_per_node=0.3, seed=1, **costs
+        300, 8, 0.1, subsample=0.5, features_per_node=0.3, seed=1, **costs
     ),
 }
 GOALS = ("λ = 1 as printed", "λ = 1")

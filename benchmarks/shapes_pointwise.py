@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import rankwood as rw
-from benchmarks.common import RESULTS, keep
+from benchmarks.common import PUBLISHED_GBRT, RESULTS, keep
 
 SEEDS = (1, 2, 3, 4, 5)
 QUERIES, DOCUMENTS, FEATURES = 400, 30, 30
@@ -23,9 +23,9 @@ EVERY = 10  # trees between points of a curve
 TIED = 0.002  # of RMSE or NDCG@10: smaller differences of means are called a tie
 REGRESSION: dict[str, Any] = {
     "RandomForest": lambda seed: rw.RandomForest(TREES, seed=seed),
-    "GBRT": lambda seed: rw.GBRT(TREES, max_leaves=8, seed=seed),
+    "GBRT": lambda seed: rw.GBRT(TREES, 8, seed=seed, **PUBLISHED_GBRT),
     "GBRT, 0.3 of the features": lambda seed: rw.GBRT(
-        TREES, max_leaves=8, features_per_node=0.3, seed=seed
+        TREES, 8, 0.1, features_per_node=0.3, seed=seed
     ),
     "AveragedGBRT, 10 runs": lambda seed: rw.AveragedGBRT(TREES, 10, max_leaves=8, seed=seed),
     "InitializedGBRT, out-of-bag": lambda seed: rw.InitializedGBRT(
@@ -38,7 +38,7 @@ REGRESSION: dict[str, Any] = {
 SCORINGS = ("expected", "squared", "exponential", "least_squares")
 BASES: dict[str, Any] = {
     "RandomForest": lambda seed: rw.RandomForest(100, seed=seed),
-    "GBRT": lambda seed: rw.GBRT(60, max_leaves=8, seed=seed),
+    "GBRT": lambda seed: rw.GBRT(60, 8, seed=seed, **PUBLISHED_GBRT),
 }
 
 

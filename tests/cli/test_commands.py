@@ -336,7 +336,7 @@ def test_the_demo_runs_to_its_end(rankwood):
     assert names - boards == parts | {"demo.toml", "run", "report", "LambdaMART.rankwood"}
     # The commands that the demo names do what it did: nothing is left to run, and the model scores plain text.
     others = sum(importlib.util.find_spec(name) is not None for name in ("lightgbm", "xgboost"))
-    expected = f"{14 + others} cells are there already"
+    expected = f"{16 + others} cells are there already"
     assert expected in rankwood("experiment", "demo/demo.toml").err
     assert rankwood("evaluate", "demo/LambdaMART.rankwood", "demo/test.txt").code == 0
 

@@ -88,7 +88,7 @@ def test_repetitions_of_a_deterministic_ranker_move_no_p_value(rankwood):
                 "--folds",
                 "data",
                 "--model",
-                "GBRT:n_trees=2",
+                "GBRT:n_trees=2,features_per_node=none",
                 "--factor",
                 "max-leaves=2,5",
             ),

@@ -26,6 +26,7 @@ also = ["err@10", "rmse[over=queries]"]
 [[algorithm]]
 name = "small"
 kind = "GBRT"
+features_per_node = 1.0
 n_trees = 2
 max_leaves = 3
 min_leaf = 2
@@ -33,6 +34,7 @@ min_leaf = 2
 [[algorithm]]
 name = "large"
 kind = "GBRT"
+features_per_node = 1.0
 n_trees = 8
 max_leaves = 6
 min_leaf = 2
@@ -161,7 +163,7 @@ def test_values_of_shared_queries_are_means_over_folds(rankwood):
     values = dict(zip(results.queries, results.values("large", "ndcg@10"), strict=True))
     own = []
     for fold in (train, other_train):
-        model = rw.GBRT(8, max_leaves=6, min_leaf=2).fit(fold, valid=vali)
+        model = rw.GBRT(8, max_leaves=6, min_leaf=2, features_per_node=None).fit(fold, valid=vali)
         own.append(rw.evaluate(model, test, "ndcg@10", n_bootstrap=0)["ndcg@10"].per_query)
     for query, value in zip(test.queries.tolist(), np.mean(own, axis=0), strict=True):
         assert values["Fold1", str(query)] == pytest.approx(value)
@@ -237,7 +239,7 @@ def test_the_scale_of_err_ends_where_the_collections_does(rankwood):
     results = rw.read_run("runs/one")
     largest = train.labels.max()
     assert results.record["data"]["largest_label"] == largest
-    model = rw.GBRT(8, max_leaves=6, min_leaf=2).fit(train, valid=vali)
+    model = rw.GBRT(8, max_leaves=6, min_leaf=2, features_per_node=None).fit(train, valid=vali)
     text = f"err@10[max={largest:g}]"
     found = rw.evaluate(model, low, ["err@10", text], n_bootstrap=0)
     assert results.values("large", "err@10") == pytest.approx(found[text].per_query)

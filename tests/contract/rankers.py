@@ -67,6 +67,7 @@ CONTRACTS: dict[str, Contract] = {
     "GBRT": Contract(
         _BOOST,
         {
+            "all features": {"features_per_node": None},
             "subsample": _DRAWN,
             "subsample by query": {"subsample": 0.6, "subsample_by": "query"},
             "features": {"features_per_node": 2},

@@ -40,7 +40,6 @@ NOT_AS_COPIES = {
     "DeepForest": LOSES_BY_BAGS,
     "Blend": LOSES_BY_BAGS,
     "AutoRanker": LOSES_BY_BAGS,
-    "GBRT": ROUNDING,
     "AveragedGBRT": ROUNDING,
 }
 NO_ROW_WEIGHTS = dict.fromkeys(

@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 import rankwood as rw
 from tests.golden.digesting import without_record
+from tests.golden.golden_data import plain_gbrt
 
 FOLDER = Path(__file__).with_name("v0.1")
 SCORES = FOLDER / "scores.json"
@@ -33,7 +34,7 @@ RANKERS: dict[str, Any] = {
     "RandomForest": rw.RandomForest(**_FOREST, missing="own_child"),
     "ExtraTrees": rw.ExtraTrees(**_FOREST),
     "CompletelyRandomForest": rw.CompletelyRandomForest(**_FOREST),
-    "GBRT": rw.GBRT(**_BOOST),
+    "GBRT": plain_gbrt(**_BOOST),
     "AveragedGBRT": rw.AveragedGBRT(
         2, n_runs=2, max_leaves=3, min_leaf=5, features_per_node=2, early_stopping=None
     ),
@@ -73,7 +74,9 @@ RANKERS: dict[str, Any] = {
 STOPPED_AT = 2
 STOPPED: dict[str, Any] = {
     "RandomForest": rw.RandomForest(n_trees=5, max_leaves=3, bag="query"),
-    "GBRT": rw.GBRT(6, max_leaves=3, min_leaf=5, subsample=0.6, early_stopping=4, measure="rmse"),
+    "GBRT": plain_gbrt(
+        6, max_leaves=3, min_leaf=5, subsample=0.6, early_stopping=4, measure="rmse"
+    ),
 }
 
 

@@ -151,7 +151,7 @@ TEXT_CALLS = {
     },
     "train": "train --model RandomForest --data train.csv --valid valid.csv --n-trees 3 --max-leaves 6 --out new.rankwood",
     "train-refit": (
-        "train --model GBRT --data train.csv --valid valid.csv --n-trees 8 --max-leaves 4 --early-stopping 2 "
+        "train --model GBRT --data train.csv --valid valid.csv --n-trees 8 --max-leaves 4 --early-stopping 2 --learning-rate 0.1 --features-per-node 1.0 "
         "--refit --out new.rankwood"
     ),
     "train-config": "train settings.toml",
@@ -241,6 +241,8 @@ n_trees = 3
 [[algorithm]]
 kind = "GBRT"
 n_trees = 3
+learning_rate = 0.1
+features_per_node = 1.0
 tune = { max_leaves = [2, 4] }
 
 [compare]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -73,3 +74,8 @@ def _weighted(data: rw.RankingData, of_rows: bool) -> rw.RankingData:
 
 # What computing each of ten features costs.
 COSTS = (1.0, 4.0, 16.0, 64.0, 256.0, 1.0, 4.0, 16.0, 64.0, 256.0)
+
+
+def plain_gbrt(n_trees: int = 100, **options: Any) -> rw.GBRT:
+    """GBRT with the defaults of version 0.1: nodes see all features, and steps are of 0.1."""
+    return rw.GBRT(n_trees, **{"learning_rate": 0.1, "features_per_node": None, **options})

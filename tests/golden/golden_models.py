@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 import rankwood as rw
-from tests.golden.golden_data import COSTS, huge, part
+from tests.golden.golden_data import COSTS, huge, part, plain_gbrt
 
 # What a fit gives beside the model, where a ranker has it.
 _FOUND = (
@@ -121,7 +121,7 @@ _ROUNDS = {"n_rounds": 8}
 _BROOF = {"n_rounds": 3, "n_trees": 4, "max_leaves": 8, "stop": None}
 _STUMP = {"max_leaves": 2, "learning_rate": 0.2, "min_leaf": 5}
 _DEEP = {"n_forests": 2, "n_trees": 3, "max_leaves": 8, "max_layers": 2, "patience": None}
-_PARTS = {"forest": rw.RandomForest(**_FOREST), "boosting": rw.GBRT(**_BOOST)}
+_PARTS = {"forest": rw.RandomForest(**_FOREST), "boosting": plain_gbrt(**_BOOST)}
 
 CASES: dict[str, Case] = {
     # forests
@@ -182,33 +182,34 @@ CASES: dict[str, Case] = {
         arrays=True,
     ),
     # boosting for squared loss
-    "GBRT": Case(rw.GBRT(**_BOOST)),
-    "GBRT: subsample": Case(rw.GBRT(**_BOOST, subsample=0.5, seed=4)),
-    "GBRT: subsample by query": Case(rw.GBRT(**_BOOST, subsample=0.5, subsample_by="query")),
-    "GBRT: features_per_node": Case(rw.GBRT(**_BOOST, features_per_node=3)),
+    "GBRT": Case(plain_gbrt(**_BOOST)),
+    "GBRT: subsample": Case(plain_gbrt(**_BOOST, subsample=0.5, seed=4)),
+    "GBRT: subsample by query": Case(plain_gbrt(**_BOOST, subsample=0.5, subsample_by="query")),
+    "GBRT: features_per_node": Case(plain_gbrt(**_BOOST, features_per_node=3)),
     "GBRT: l2, min_gain, max_depth, start=zero": Case(
-        rw.GBRT(**_BOOST, l2=2.0, min_gain=0.1, max_depth=2, start="zero")
+        plain_gbrt(**_BOOST, l2=2.0, min_gain=0.1, max_depth=2, start="zero")
     ),
     "GBRT: early stopping": Case(
-        rw.GBRT(12, max_leaves=6, learning_rate=0.2, early_stopping=2), "gaps", valid=True
+        plain_gbrt(12, max_leaves=6, learning_rate=0.2, early_stopping=2), "gaps", valid=True
     ),
     "GBRT: early stopping by rmse": Case(
-        rw.GBRT(12, max_leaves=6, learning_rate=0.4, early_stopping=2, measure="rmse"), valid=True
+        plain_gbrt(12, max_leaves=6, learning_rate=0.4, early_stopping=2, measure="rmse"),
+        valid=True,
     ),
-    "GBRT: weights": Case(rw.GBRT(**_BOOST), "weights", valid=True),
-    "GBRT: weights given to fit": Case(rw.GBRT(**_BOOST), arrays=True),
-    "GBRT: costs": Case(rw.GBRT(**_BOOST, feature_costs=COSTS, cost_weight=0.5), "costs"),
+    "GBRT: weights": Case(plain_gbrt(**_BOOST), "weights", valid=True),
+    "GBRT: weights given to fit": Case(plain_gbrt(**_BOOST), arrays=True),
+    "GBRT: costs": Case(plain_gbrt(**_BOOST, feature_costs=COSTS, cost_weight=0.5), "costs"),
     "GBRT: raw costs": Case(
-        rw.GBRT(**_BOOST, feature_costs=COSTS, cost_weight=0.05, cost_scale="raw"), "costs"
+        plain_gbrt(**_BOOST, feature_costs=COSTS, cost_weight=0.05, cost_scale="raw"), "costs"
     ),
-    "GBRT: monotone": Case(rw.GBRT(**_BOOST, monotone=[1, -1] * 5)),
+    "GBRT: monotone": Case(plain_gbrt(**_BOOST, monotone=[1, -1] * 5)),
     **{
-        f"GBRT: missing={way}": Case(rw.GBRT(**_BOOST, missing=way), "gaps")
+        f"GBRT: missing={way}": Case(plain_gbrt(**_BOOST, missing=way), "gaps")
         for way in ("learned", "left", "right", "own_child")
     },
-    "GBRT: 16 bins, 1 thread": Case(rw.GBRT(**_BOOST, max_bins=16, n_threads=1)),
-    "GBRT: 16 bins, 3 threads": Case(rw.GBRT(**_BOOST, max_bins=16, n_threads=3)),
-    "GBRT: no queries": Case(rw.GBRT(**_BOOST), "no queries"),
+    "GBRT: 16 bins, 1 thread": Case(plain_gbrt(**_BOOST, max_bins=16, n_threads=1)),
+    "GBRT: 16 bins, 3 threads": Case(plain_gbrt(**_BOOST, max_bins=16, n_threads=3)),
+    "GBRT: no queries": Case(plain_gbrt(**_BOOST), "no queries"),
     "AveragedGBRT": Case(rw.AveragedGBRT(**{**_BOOST, "n_trees": 4}, n_runs=3)),
     "AveragedGBRT: subsample, early stopping": Case(
         rw.AveragedGBRT(
@@ -253,7 +254,7 @@ CASES: dict[str, Case] = {
     "OrdinalRanker: clip": Case(rw.OrdinalRanker(rw.ExtraTrees(3, max_leaves=6), clip=True)),
     "OrdinalRanker: GBRT, least squares on valid": Case(
         rw.OrdinalRanker(
-            rw.GBRT(n_trees=3, max_leaves=4), scoring="least_squares", fitted_on="valid"
+            plain_gbrt(n_trees=3, max_leaves=4), scoring="least_squares", fitted_on="valid"
         ),
         valid=True,
     ),
@@ -431,7 +432,7 @@ CASES: dict[str, Case] = {
     "DeepForest: a list": Case(
         rw.DeepForest(
             [
-                rw.GBRT(n_trees=3, max_leaves=4),
+                plain_gbrt(n_trees=3, max_leaves=4),
                 rw.RandomForest(n_trees=3, max_leaves=6),
                 rw.RankSVM(C=0.001),
                 rw.OrdinalRanker(rw.ExtraTrees(n_trees=2, max_leaves=4)),
@@ -494,7 +495,7 @@ CASES: dict[str, Case] = {
         f"{name}: large": Case(ranker, "large")
         for name, ranker in {
             "RandomForest": rw.RandomForest(n_trees=2, max_leaves=12, n_threads=2),
-            "GBRT": rw.GBRT(3, max_leaves=8, n_threads=2),
+            "GBRT": plain_gbrt(3, max_leaves=8, n_threads=2),
             "LambdaMART": rw.LambdaMART(3, max_leaves=8, n_threads=2),
             "RankBoost": rw.RankBoost(3, n_threads=2),
             "RankSVM": rw.RankSVM(n_threads=2),
@@ -508,8 +509,8 @@ CASES: dict[str, Case] = {
         for name, ranker in {
             "RandomForest": rw.RandomForest(2, max_leaves=20, n_threads=2),
             "ExtraTrees": rw.ExtraTrees(1, max_leaves=20),
-            "GBRT": rw.GBRT(2, max_leaves=20, n_threads=1),
-            "GBRT of some rows": rw.GBRT(2, max_leaves=20, subsample=0.3, subsample_by="query"),
+            "GBRT": plain_gbrt(2, max_leaves=20, n_threads=1),
+            "GBRT of some rows": plain_gbrt(2, max_leaves=20, subsample=0.3, subsample_by="query"),
             "LambdaMART": rw.LambdaMART(1, max_leaves=20),
         }.items()
     },
@@ -524,8 +525,8 @@ CASES: dict[str, Case] = {
             ("NDCGBoost", rw.NDCGBoost(max_leaves=2, min_leaf=5), ""),
             ("AdaBoost", rw.AdaBoost(), "binary"),
             ("AdaBoost, trees", rw.AdaBoost(max_leaves=4), "binary"),
-            ("GBRT", rw.GBRT(**_STUMP), "gaps"),
-            ("GBRT, 3 leaves", rw.GBRT(max_leaves=3, learning_rate=0.3, min_leaf=5), "weights"),
+            ("GBRT", plain_gbrt(**_STUMP), "gaps"),
+            ("GBRT, 3 leaves", plain_gbrt(max_leaves=3, learning_rate=0.3, min_leaf=5), "weights"),
         )
     },
     "BoostingTree: free steps, on valid": Case(
@@ -540,12 +541,12 @@ CASES: dict[str, Case] = {
         valid=True,
     ),
     "BoostingTree: rmse, no cache": Case(
-        rw.BoostingTree(rw.GBRT(**_STUMP), budget=25, measure="rmse", cache_mb=0, search="hull"),
+        rw.BoostingTree(plain_gbrt(**_STUMP), budget=25, measure="rmse", cache_mb=0, search="hull"),
         "no queries",
     ),
     "BoostingTree: bandit": Case(
         rw.BoostingTree(
-            rw.GBRT(**_STUMP),
+            plain_gbrt(**_STUMP),
             budget=30,
             constraints="bandit",
             exploration=0.6,
@@ -580,10 +581,10 @@ CASES: dict[str, Case] = {
             ("LambdaMART, 4 leaves", rw.LambdaMART(max_leaves=4, min_leaf=5), "gaps"),
             ("NDCGBoost", rw.NDCGBoost(max_leaves=2, min_leaf=5), ""),
             ("AdaBoost", rw.AdaBoost(), "binary"),
-            ("GBRT", rw.GBRT(**_STUMP), "weights"),
+            ("GBRT", plain_gbrt(**_STUMP), "weights"),
         )
     },
-    "Exp3P: reward": Case(rw.Exp3P(rw.GBRT(**_STUMP), 10, reward="p@5"), valid=True),
+    "Exp3P: reward": Case(rw.Exp3P(plain_gbrt(**_STUMP), 10, reward="p@5"), valid=True),
     "Exp3P: explores, early stopping by p@5": Case(
         rw.Exp3P(
             n_rounds=12, exploration=0.8, smoothing=0.5, measure="p@5", early_stopping=3, seed=7

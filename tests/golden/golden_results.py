@@ -12,7 +12,7 @@ import pytest
 import rankwood as rw
 from rankwood.cli.main import main
 from tests.golden.digesting import WRITTEN_AS, of_first_version, without_record
-from tests.golden.golden_data import COSTS, part
+from tests.golden.golden_data import COSTS, part, plain_gbrt
 from tests.golden.golden_models import fitted, test_scores
 
 Entry = Callable[[Path], Any]  # of an empty folder
@@ -562,7 +562,7 @@ def _bias_variance(_: Path) -> Any:
 def _bias_variance_of_folds(_: Path) -> Any:
     folds = rw.make_folds(part("/train"), 3, seed=1)
     options = {"trainings": 2, "pairs": "all", "ties": "strict", "max_pairs": 20}
-    return rw.bias_variance(rw.GBRT(2, max_leaves=4, subsample=0.5), folds, **options)
+    return rw.bias_variance(plain_gbrt(2, max_leaves=4, subsample=0.5), folds, **options)
 
 
 @entry("factorial")
@@ -603,7 +603,7 @@ def _design_of_folds(_: Path) -> Any:
 @entry("learning_curve")
 def _learning_curve(_: Path) -> Any:
     return rw.learning_curve(
-        {"forest": _quick_forest(), "boosted": rw.GBRT(3, max_leaves=4)},
+        {"forest": _quick_forest(), "boosted": plain_gbrt(3, max_leaves=4)},
         part("/train"),
         part("/test"),
         shares=(0.2, 0.6, 1.0),
@@ -621,7 +621,7 @@ def _convergence(_: Path) -> Any:
 @entry("convergence: folds, AdaRank")
 def _convergence_of_folds(_: Path) -> Any:
     folds = rw.make_folds(part("/train"), 3, seed=1)
-    rankers = {"boosted": rw.GBRT(4, max_leaves=4), "linear": rw.AdaRank(10, "ndcg@5")}
+    rankers = {"boosted": plain_gbrt(4, max_leaves=4), "linear": rw.AdaRank(10, "ndcg@5")}
     return rw.convergence(rankers, folds, every=2)
 
 
@@ -639,7 +639,7 @@ def _refitted(folder: Path) -> Any:
 @entry("warm_start: two fits")
 def _warm(folder: Path) -> Any:
     found = []
-    for ranker in (rw.GBRT(3, max_leaves=5), rw.LambdaMART(3, max_leaves=5)):
+    for ranker in (plain_gbrt(3, max_leaves=5), rw.LambdaMART(3, max_leaves=5)):
         ranker.set_params(warm_start=True).fit(part("/train"))
         found.append(_saved(ranker.set_params(n_trees=6).fit(part("/train")), folder))
     return found
@@ -689,7 +689,7 @@ def _other_scores(_: Path) -> Any:
 
 STOPPED: dict[str, Any] = {
     "RandomForest": rw.RandomForest(n_trees=6, max_leaves=8),
-    "GBRT": rw.GBRT(n_trees=6, max_leaves=5, subsample=0.7),
+    "GBRT": plain_gbrt(n_trees=6, max_leaves=5, subsample=0.7),
     "AveragedGBRT": rw.AveragedGBRT(4, n_runs=2, max_leaves=5),
     "InitializedGBRT": rw.InitializedGBRT(6, max_leaves=5, forest_trees=3, forest_leaves=6),
     "LambdaMART": rw.LambdaMART(n_trees=6, max_leaves=5),

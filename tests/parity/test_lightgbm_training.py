@@ -15,7 +15,13 @@ from tests.parity.test_lightgbm_lambdarank import problem
 lightgbm = pytest.importorskip("lightgbm")
 
 N_TREES = 4
-OURS = {"max_leaves": 6, "learning_rate": 0.2, "min_leaf": 1, "l2": 0.0}
+OURS = {
+    "max_leaves": 6,
+    "learning_rate": 0.2,
+    "min_leaf": 1,
+    "l2": 0.0,
+    "features_per_node": None,
+}
 THEIRS = {
     "num_leaves": 6,
     "learning_rate": 0.2,

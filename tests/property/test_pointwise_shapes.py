@@ -24,7 +24,7 @@ def test_boosting_from_a_forest_beats_the_forest_and_boosting():
         forest = {"forest_trees": 100, "forest_leaves": 30}
         models = {
             "forest": rw.RandomForest(100, max_leaves=30, seed=seed),
-            "boosting": rw.GBRT(50, max_leaves=8),
+            "boosting": rw.GBRT(50, 8, 0.1, features_per_node=None),
             "initialized": rw.InitializedGBRT(10, max_leaves=8, seed=seed, **forest),
         }
         for name, model in models.items():

@@ -266,7 +266,8 @@ def test_weights_of_a_blend_are_judged_on_other_queries(data, rng):
 
 def test_a_blend_is_one_model_that_can_be_saved_and_exported(data, valid, tmp_path, monkeypatch):
     monkeypatch.setattr(auto.Judging, "is_ahead", lambda _, one, other: one is not other)
-    candidates = {"forest": FOREST, "boosting": rw.GBRT(4, early_stopping=2, max_leaves=4)}
+    boosting = rw.GBRT(4, 4, 0.1, early_stopping=2, features_per_node=None)
+    candidates = {"forest": FOREST, "boosting": boosting}
     for part in (valid, None):
         model = fit(data, part, candidates=candidates, n_trials=2)
         assert isinstance(model.ranker_, rw.Blend)

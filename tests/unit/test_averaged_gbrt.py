@@ -42,7 +42,7 @@ def test_it_is_the_mean_of_single_runs(options, weighted, data, other):
     model = averaged(seed=5, **options).fit(data, sample_weight=weights)
     runs = []
     for run in range(3):
-        changes = {"features_per_node": 0.3, "max_leaves": 6, "min_leaf": 3, **options}
+        changes = {"learning_rate": 0.1, "max_leaves": 6, "min_leaf": 3, **options}
         single = rw.GBRT(6, seed=seed_of_run(5, run), **changes)
         runs.append(single.fit(data, sample_weight=weights).predict(other))
     assert len({tuple(run) for run in runs}) == 3
@@ -56,7 +56,6 @@ def test_the_forest_holds_the_runs_round_by_round(data):
         single = rw.GBRT(
             6,
             seed=seed_of_run(2, run),
-            features_per_node=0.3,
             max_leaves=6,
             min_leaf=3,
             learning_rate=0.2,

@@ -216,7 +216,7 @@ def test_a_forest_pays_for_features_that_no_earlier_batch_has_used(data, costs, 
 
 
 def test_boosting_pays_for_features_that_no_earlier_tree_has_used(data, costs):
-    model = make("GBRT", feature_costs=costs, subsample=1.0).fit(data)
+    model = make("GBRT", feature_costs=costs, subsample=1.0, features_per_node=None).fit(data)
     train = training_set(data, data, 255, 1)
     scores, free = np.full(data.n_documents, data.labels.mean()), set()
     for number in range(10):
@@ -230,7 +230,7 @@ def test_boosting_pays_for_features_that_no_earlier_tree_has_used(data, costs):
         assert np.array_equal(model.forest_.feature[nodes], tree.feature)
         np.testing.assert_allclose(model.forest_.value[nodes], tree.value, atol=1e-12)
         free |= {int(feature) for feature in tree.feature if feature >= 0}
-        scores = scores + 0.1 * tree.value[tree.leaf_of_row]
+        scores = scores + 0.05 * tree.value[tree.leaf_of_row]
 
 
 def loss_of(targets):
@@ -260,7 +260,13 @@ def test_raw_costs_are_eq_6_1_as_printed(seed, weight):
     )  # no two losses are equal, nor do 255 bins join any values
     labels = (features[:, :3].sum(axis=1) + rng.normal(0, 0.5, 60) > 0).astype(float)
     costs = np.array([4.0, 1.0, 2.0, 0.25, 0.5, 0.0])
-    options = {"max_leaves": 4, "max_depth": 2, "min_leaf": 1, "learning_rate": 1.0}
+    options = {
+        "max_leaves": 4,
+        "max_depth": 2,
+        "min_leaf": 1,
+        "learning_rate": 1.0,
+        "features_per_node": None,
+    }
     model = rw.GBRT(
         1, **options, start="zero", feature_costs=costs, cost_weight=weight, cost_scale="raw"
     )
@@ -288,6 +294,7 @@ def test_eq_6_1_takes_another_feature_than_the_loss_alone():
             feature_costs=[cost, 0.0],
             cost_weight=1.0,
             cost_scale="raw",
+            features_per_node=None,
         )
         assert model.fit(features, labels).forest_.feature[0] == expected
 
@@ -304,6 +311,7 @@ def test_after_a_first_tree_that_pays_nothing_new_is_worth_a_fortune(name, data)
     Nodes look at all features: one that is only offered new ones has to buy.
     """
     every_feature = {
+        "GBRT": {"features_per_node": None},
         "AveragedGBRT": {"features_per_node": None, "subsample": 0.7},
         "InitializedGBRT": {"forest_features": None},
         "BROOF": {"features_per_node": None},
@@ -454,8 +462,9 @@ def test_a_batch_has_at_least_one_tree(data):
 
 
 def test_prices_say_which_split_is_taken_not_whether_there_is_one(data):
-    free = make("GBRT").fit(data).forest_
-    costly = make("GBRT", feature_costs=np.ones(12), cost_weight=10).fit(data).forest_
+    every = {"features_per_node": None}
+    free = make("GBRT", **every).fit(data).forest_
+    costly = make("GBRT", **every, feature_costs=np.ones(12), cost_weight=10).fit(data).forest_
     first = slice(0, 1)
     one, other = costly.take_trees(first), free.take_trees(first)
     assert one.feature.tolist() == other.feature.tolist()  # all features cost the same there

@@ -39,7 +39,7 @@ def test_scores_equal_a_plain_loop_over_scikit_learns_trees(weighted, rng):
     features = rng.permuted(np.arange(600).reshape(200, 3), axis=0).astype(np.float32)
     labels = rng.random(200)
     weights = rng.random(200) + 0.5 if weighted else None
-    model = rw.GBRT(6, max_leaves=6, learning_rate=0.3, min_leaf=7)
+    model = rw.GBRT(6, max_leaves=6, learning_rate=0.3, min_leaf=7, features_per_node=None)
     model.fit(features, labels, sample_weight=weights)
     limits = {"max_leaf_nodes": 6, "min_samples_leaf": 7}
     expected = slow.boosted_scores(features, labels, 6, 0.3, weights, **limits)

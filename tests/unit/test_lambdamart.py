@@ -172,6 +172,7 @@ def test_squared_loss_of_ones_own_is_gbrt(data):
     own = rw.LambdaMART(8, loss=squared, l2=0.0, **options).fit(
         data.features, data.labels
     )  # no queries
+    options |= {"learning_rate": 0.1, "features_per_node": None}
     peer = rw.GBRT(8, start="zero", **options).fit(data)
     np.testing.assert_allclose(own.predict(data), peer.predict(data), rtol=1e-6, atol=1e-9)
 

@@ -206,5 +206,6 @@ def test_the_loss_of_lambdamart_takes_the_same_order(data):
 
     options = {"n_trees": 3, "min_leaf": 5, "min_hessian": 0.0, "l2": 0.0}
     own = rw.LambdaMART(loss=squared, **options).fit(data)
-    expected = rw.GBRT(n_trees=3, min_leaf=5, start="zero").fit(data)
+    plain = {"learning_rate": 0.1, "features_per_node": None, "start": "zero"}
+    expected = rw.GBRT(n_trees=3, min_leaf=5, **plain).fit(data)
     np.testing.assert_allclose(own.predict(data), expected.predict(data), rtol=1e-9)

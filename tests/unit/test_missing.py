@@ -206,10 +206,11 @@ def test_least_and_greatest_are_the_engines_policies(strategy, policy):
     whole = rw.make_ranking(40, 12, 6, missing=0.4, seed=5)
     data = rw.RankingData(np.round(whole.features) % 40, whole.labels, whole.query_ids)
     filled = rw.FillMissing(strategy).fit_transform(data)
-    by_step = rw.GBRT(9, max_leaves=2).fit(filled).predict(filled)
-    by_policy = rw.GBRT(9, max_leaves=2, missing=policy).fit(data).predict(data)
+    options = {"max_leaves": 2, "learning_rate": 0.1, "features_per_node": None}
+    by_step = rw.GBRT(9, **options).fit(filled).predict(filled)
+    by_policy = rw.GBRT(9, **options, missing=policy).fit(data).predict(data)
     np.testing.assert_allclose(by_step, by_policy, rtol=1e-9)
-    assert not np.allclose(rw.GBRT(9, max_leaves=2).fit(data).predict(data), by_policy)
+    assert not np.allclose(rw.GBRT(9, **options).fit(data).predict(data), by_policy)
 
 
 @pytest.mark.parametrize("has_complete", [True, False])

@@ -330,7 +330,8 @@ def slow_dart(train, rounds, share, rate, seed):
             np.zeros(len(train.labels)),
         )
         residual = train.labels - kept
-        tree = rw.GBRT(start="zero", learning_rate=1.0, **{**SMALL, "n_trees": 1})
+        options = {**SMALL, "n_trees": 1, "features_per_node": None}
+        tree = rw.GBRT(start="zero", learning_rate=1.0, **options)
         shifted = residual - residual.min()  # labels are not negative
         outputs.append(tree.fit(train.features, shifted).predict(train.features) + residual.min())
         k = len(dropped)
@@ -343,7 +344,8 @@ def slow_dart(train, rounds, share, rate, seed):
 def test_dropout_equals_the_slow_twin(share, parts):
     train, _, _ = parts
     scores, weights = slow_dart(train, 8, share, 0.3, 5)
-    model = rw.GBRT(**SMALL, start="zero", learning_rate=0.3, dropout=share, seed=5).fit(train)
+    options = {**SMALL, "start": "zero", "learning_rate": 0.3, "features_per_node": None}
+    model = rw.GBRT(**options, dropout=share, seed=5).fit(train)
     np.testing.assert_allclose(model.forest_.tree_weights, weights, rtol=1e-12)
     np.testing.assert_allclose(model.predict(train), scores, atol=1e-6)
 

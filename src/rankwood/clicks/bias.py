@@ -216,7 +216,8 @@ def position_bias(
     trust
         Whether documents are also clicked for their position alone; ``harvest`` estimates that too.
     ranker
-        The relevance model of ``em``: a forest or ``GBRT``; by default ``GBRT(60, 31, 0.3, min_leaf=3)``.
+        The relevance model of ``em``: a forest or ``GBRT``; by default
+        ``GBRT(60, 31, 0.3, min_leaf=3, features_per_node=None)``.
     clip
         The most that a click counts where rankers learn with the bias: 100 by default, and what a bias that is passed
         as ``method`` already has.
@@ -386,7 +387,9 @@ class _Regression:
 
     def __init__(self, cells: Cells, ranker: Any) -> None:
         self._cells = cells
-        self._ranker = GBRT(60, 31, 0.3, min_leaf=3) if ranker is None else clone(ranker)
+        if ranker is None:
+            ranker = GBRT(60, 31, 0.3, min_leaf=3, features_per_node=None)
+        self._ranker = clone(ranker)
         if not getattr(self._ranker, "_regresses", False):
             raise ParameterError(
                 f"the relevance model must estimate labels, as forests and GBRT do, got {type(ranker).__name__}."
