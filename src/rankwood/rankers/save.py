@@ -266,6 +266,10 @@ def _with_nan(value: Any) -> Any:
     """Lists of figures as ``_without_nan`` found them."""
     if isinstance(value, dict):
         return {name: _with_nan(item) for name, item in value.items()}
+    if not isinstance(value, list):
+        raise ModelError(
+            f"its record of the training has a {type(value).__name__} in a history, not a list."
+        )
     return [math.nan if item is None else item for item in value]
 
 
