@@ -679,6 +679,8 @@ def _why_not_opened(name: str, error: Exception) -> str:
 
 def missing_file(path: Path) -> str:
     """That a file does not exist, and the most similar name in the same folder."""
+    if path.is_symlink():
+        return f"{path} does not exist: it is a link to nothing."
     return f"{path} does not exist.{_nearest_name(path)}"
 
 
