@@ -307,6 +307,75 @@ def test_rankers_that_cannot_split_by_categories_say_so(ranker, data):
         ranker.fit(data)
 
 
+# Blends.
+
+PARTS = {
+    "row": rw.RandomForest(n_trees=4, max_leaves=20),
+    "query": rw.RandomForest(n_trees=3, max_leaves=8, bag="query"),
+}
+CLIPPED = {
+    "boosting": rw.LambdaMART(n_trees=3, max_leaves=8),
+    "classes": rw.OrdinalRanker(rw.RandomForest(n_trees=2, max_leaves=8), clip=True),
+}
+BLENDS = {
+    "equal": rw.Blend(CLIPPED, weights="equal"),
+    "oob": rw.Blend(PARTS, weights="oob"),
+    "validation": rw.Blend(PARTS, weights="validation"),
+    "gates": rw.Blend(PARTS, weights="per-document", strength=1.0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BLENDS))
+def test_blends_have_the_same_bytes_by_any_number_of_threads_and_from_their_file(
+    name, data, frame, tmp_path
+):
+    valid = frame_of(seed=4) if name == "validation" else None
+    blend = BLENDS[name].fit(data, valid=valid)
+    assert bool(blend.blend_.gates) == (name == "gates")
+    assert blend.blend_.categorical == data.categorical
+    scores = blend.predict(data)
+    for n_threads in (2, 3):
+        again = rw.Blend(**{**blend.get_params(deep=False), "n_threads": n_threads})
+        assert again.fit(data, valid=valid).predict(data).tobytes() == scores.tobytes()
+    rw.save(blend, tmp_path / "blend.rankwood")
+    loaded = rw.load(tmp_path / "blend.rankwood")
+    table, labels, queries = (part[200:] for part in frame)
+    alone = rw.RankingData(table, labels, queries, categorical=["brand"])
+    for part in (table, alone):
+        assert loaded.predict(part).tobytes() == scores[200:].tobytes()
+    unknown = table.assign(brand="never seen")
+    assert (loaded.predict_parts(unknown) == blend.predict_parts(unknown)).all()
+
+
+def test_validation_data_of_a_blend_get_the_codes_of_training(data):
+    table, labels, queries = frame_of(seed=4)
+    given = rw.RankingData(table, labels, queries, categorical=["brand"])
+    assert given.categorical != data.categorical
+    ranker = rw.Blend(PARTS, weights="validation")
+    by_data = ranker.fit(data, valid=given).held_out_
+    assert ranker.fit(data, valid=(table, labels, queries)).held_out_ == by_data
+
+
+def test_contributions_of_a_blend_sum_to_its_score(data):
+    blend = BLENDS["oob"].fit(data)
+    parts, base = contributions(blend.forest_, data)
+    assert_allclose(parts.sum(axis=1) + base, blend.predict(data), rtol=1e-9, atol=1e-9)
+
+
+def test_blends_refuse_parts_without_categories_and_parts_with_others(data, frame):
+    with pytest.raises(DataError, match=r"'brand' is categorical, which part 'line' \(RankSVM\)"):
+        rw.Blend({"row": PARTS["row"], "line": rw.RankSVM()}, weights="equal").fit(data)
+    table, labels, queries = (part[200:] for part in frame)
+    alone = rw.RankingData(table, labels, queries, categorical=["brand"])
+    models = {name: rw.GBRT(n_trees=2).fit(rows) for name, rows in (("x", data), ("y", alone))}
+    with pytest.raises(ModelError, match="part 'y' has other categories than part 'x'"):
+        rw.Blend.of(models, data)
+    same = rw.RankingData(table, labels, queries, categorical={"brand": data.categorical[3]})
+    models["y"] = rw.GBRT(n_trees=2).fit(same)
+    blend = rw.Blend.of(models, data, weights="equal")
+    assert blend.predict(frame[0]).tobytes() == blend.predict(data).tobytes()
+
+
 def test_monotone_categories_are_refused(data):
     with pytest.raises(ParameterError, match="'brand', which is categorical"):
         rw.GBRT(n_trees=1, monotone={"brand": 1}).fit(data)
