@@ -28,6 +28,8 @@ RANKERS = {
     "NDCGBoost": rw.NDCGBoost(n_rounds=3),
     "RandomForest": rw.RandomForest(n_trees=4, max_leaves=20),
     "ExtraTrees": rw.ExtraTrees(n_trees=4, max_leaves=20),
+    "CompletelyRandomForest": rw.CompletelyRandomForest(n_trees=4, bag="row"),
+    "CompletelyRandomForest of few leaves": rw.CompletelyRandomForest(n_trees=4, max_leaves=20),
     "InitializedGBRT": rw.InitializedGBRT(n_trees=3, forest_trees=3),
     "BROOF": rw.BROOF(n_rounds=2, n_trees=2),
     "OrdinalRanker": rw.OrdinalRanker(rw.RandomForest(n_trees=2, max_leaves=8)),
@@ -119,8 +121,9 @@ def test_every_ranker_learns_the_same_bytes_by_any_number_of_threads(name, data,
     ranker = RANKERS[name]
     one = ranker.fit(data)
     scores = one.predict(data)
-    again = type(ranker)(**{**ranker.get_params(deep=False), "n_threads": 3}).fit(data)
-    assert again.predict(data).tobytes() == scores.tobytes()
+    for n_threads in (2, 3):
+        again = type(ranker)(**{**ranker.get_params(deep=False), "n_threads": n_threads}).fit(data)
+        assert again.predict(data).tobytes() == scores.tobytes()
     assert one.predict(frame[0]).tobytes() == scores.tobytes()
 
 
@@ -167,8 +170,40 @@ def test_weighted_leaves_have_enough_rows(n_codes):
     assert_allclose(in_leaves[tree.left == 0], tree.cover[tree.left == 0], rtol=1e-9)
 
 
-def test_training_rows_land_in_the_leaf_that_scoring_finds(data):
-    forest = rw.RandomForest(n_trees=3, max_leaves=30).fit(data).forest_
+@pytest.mark.parametrize("seed", range(4))
+def test_completely_random_trees_draw_a_side_for_each_category(seed):
+    """Every category has a leaf of its own in the end, about half of them go left, and no two nodes draw the same."""
+    draw = np.random.default_rng(seed)
+    n_codes = (3, 70, 129, 255)[seed]
+    codes = draw.integers(0, n_codes, 900)
+    features = codes.astype(np.float32)[:, np.newaxis]
+    bins = with_categories(fit_bins(features), [tuple(map(str, range(n_codes - 1)))])
+    matrix = as_matrix(bins.transform(features), bins)
+    targets = draw.normal(size=900)
+    policies = Policies(Growth(max_leaves=None), thresholds="completely_random")
+    tree = grow_tree(matrix, targets, policies, stream=seed)
+    assert tree.n_leaves == np.unique(codes).size  # each category ends in a leaf of its own
+    left = np.unpackbits(tree.subsets[:1].view(np.uint8), bitorder="little")[:n_codes]
+    assert 0 < left.sum() < n_codes
+    assert abs(left.mean() - 0.5) < 4 * np.sqrt(0.25 / n_codes)
+    inner = tree.subsets[tree.left > 0]
+    assert (tree.subsets.any(axis=1) == (tree.left > 0)).all()
+    assert n_codes < 10 or np.unique(inner, axis=0).shape == inner.shape
+    assert not np.unpackbits(inner.view(np.uint8), axis=1, bitorder="little")[:, n_codes:].any()
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rw.RandomForest(n_trees=3, max_leaves=30),
+        rw.CompletelyRandomForest(n_trees=3, bag="row"),
+        rw.CompletelyRandomForest(n_trees=3, max_leaves=30, missing="own_child"),
+    ],
+)
+def test_training_rows_land_in_the_leaf_that_scoring_finds(ranker, data, tmp_path):
+    forest = ranker.fit(data).forest_
+    rw.save(forest, tmp_path / "forest.rankwood")
+    assert rw.load(tmp_path / "forest.rankwood") == forest
     assert forest.subsets.any()
     assert_allclose(forest.predict(data), slowly(forest, data.features), rtol=1e-12)
     bins = with_categories(fit_bins(data.features), data.categorical)
@@ -296,7 +331,6 @@ def test_forest_refuses_sets_that_are_none(model, change, message):
     [
         rw.AdaBoost(n_rounds=2),
         rw.RankBoost(n_rounds=2),
-        rw.CompletelyRandomForest(n_trees=2),
         rw.DeepForest(n_forests=2, n_trees=2, max_layers=1),
         rw.RankSVM(),
         rw.BoostingTree(max_trees=2),
