@@ -28,6 +28,8 @@ RANKERS = {
     "NDCGBoost": rw.NDCGBoost(n_rounds=3),
     "RandomForest": rw.RandomForest(n_trees=4, max_leaves=20),
     "ExtraTrees": rw.ExtraTrees(n_trees=4, max_leaves=20),
+    "CompletelyRandomForest": rw.CompletelyRandomForest(n_trees=4, bag="row"),
+    "CompletelyRandomForest of few leaves": rw.CompletelyRandomForest(n_trees=4, max_leaves=20),
     "InitializedGBRT": rw.InitializedGBRT(n_trees=3, forest_trees=3),
     "BROOF": rw.BROOF(n_rounds=2, n_trees=2),
     "OrdinalRanker": rw.OrdinalRanker(rw.RandomForest(n_trees=2, max_leaves=8)),
@@ -119,8 +121,9 @@ def test_every_ranker_learns_the_same_bytes_by_any_number_of_threads(name, data,
     ranker = RANKERS[name]
     one = ranker.fit(data)
     scores = one.predict(data)
-    again = type(ranker)(**{**ranker.get_params(deep=False), "n_threads": 3}).fit(data)
-    assert again.predict(data).tobytes() == scores.tobytes()
+    for n_threads in (2, 3):
+        again = type(ranker)(**{**ranker.get_params(deep=False), "n_threads": n_threads}).fit(data)
+        assert again.predict(data).tobytes() == scores.tobytes()
     assert one.predict(frame[0]).tobytes() == scores.tobytes()
 
 
@@ -167,8 +170,40 @@ def test_weighted_leaves_have_enough_rows(n_codes):
     assert_allclose(in_leaves[tree.left == 0], tree.cover[tree.left == 0], rtol=1e-9)
 
 
-def test_training_rows_land_in_the_leaf_that_scoring_finds(data):
-    forest = rw.RandomForest(n_trees=3, max_leaves=30).fit(data).forest_
+@pytest.mark.parametrize("seed", range(4))
+def test_completely_random_trees_draw_a_side_for_each_category(seed):
+    """Every category has a leaf of its own in the end, about half of them go left, and no two nodes draw the same."""
+    draw = np.random.default_rng(seed)
+    n_codes = (3, 70, 129, 255)[seed]
+    codes = draw.integers(0, n_codes, 900)
+    features = codes.astype(np.float32)[:, np.newaxis]
+    bins = with_categories(fit_bins(features), [tuple(map(str, range(n_codes - 1)))])
+    matrix = as_matrix(bins.transform(features), bins)
+    targets = draw.normal(size=900)
+    policies = Policies(Growth(max_leaves=None), thresholds="completely_random")
+    tree = grow_tree(matrix, targets, policies, stream=seed)
+    assert tree.n_leaves == np.unique(codes).size  # each category ends in a leaf of its own
+    left = np.unpackbits(tree.subsets[:1].view(np.uint8), bitorder="little")[:n_codes]
+    assert 0 < left.sum() < n_codes
+    assert abs(left.mean() - 0.5) < 4 * np.sqrt(0.25 / n_codes)
+    inner = tree.subsets[tree.left > 0]
+    assert (tree.subsets.any(axis=1) == (tree.left > 0)).all()
+    assert n_codes < 10 or np.unique(inner, axis=0).shape == inner.shape
+    assert not np.unpackbits(inner.view(np.uint8), axis=1, bitorder="little")[:, n_codes:].any()
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rw.RandomForest(n_trees=3, max_leaves=30),
+        rw.CompletelyRandomForest(n_trees=3, bag="row"),
+        rw.CompletelyRandomForest(n_trees=3, max_leaves=30, missing="own_child"),
+    ],
+)
+def test_training_rows_land_in_the_leaf_that_scoring_finds(ranker, data, tmp_path):
+    forest = ranker.fit(data).forest_
+    rw.save(forest, tmp_path / "forest.rankwood")
+    assert rw.load(tmp_path / "forest.rankwood") == forest
     assert forest.subsets.any()
     assert_allclose(forest.predict(data), slowly(forest, data.features), rtol=1e-12)
     bins = with_categories(fit_bins(data.features), data.categorical)
@@ -296,7 +331,6 @@ def test_forest_refuses_sets_that_are_none(model, change, message):
     [
         rw.AdaBoost(n_rounds=2),
         rw.RankBoost(n_rounds=2),
-        rw.CompletelyRandomForest(n_trees=2),
         rw.DeepForest(n_forests=2, n_trees=2, max_layers=1),
         rw.RankSVM(),
         rw.BoostingTree(max_trees=2),
@@ -305,6 +339,75 @@ def test_forest_refuses_sets_that_are_none(model, change, message):
 def test_rankers_that_cannot_split_by_categories_say_so(ranker, data):
     with pytest.raises(DataError, match=f"'brand' is categorical, which {type(ranker).__name__}"):
         ranker.fit(data)
+
+
+# Blends.
+
+PARTS = {
+    "row": rw.RandomForest(n_trees=4, max_leaves=20),
+    "query": rw.RandomForest(n_trees=3, max_leaves=8, bag="query"),
+}
+CLIPPED = {
+    "boosting": rw.LambdaMART(n_trees=3, max_leaves=8),
+    "classes": rw.OrdinalRanker(rw.RandomForest(n_trees=2, max_leaves=8), clip=True),
+}
+BLENDS = {
+    "equal": rw.Blend(CLIPPED, weights="equal"),
+    "oob": rw.Blend(PARTS, weights="oob"),
+    "validation": rw.Blend(PARTS, weights="validation"),
+    "gates": rw.Blend(PARTS, weights="per-document", strength=1.0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BLENDS))
+def test_blends_have_the_same_bytes_by_any_number_of_threads_and_from_their_file(
+    name, data, frame, tmp_path
+):
+    valid = frame_of(seed=4) if name == "validation" else None
+    blend = BLENDS[name].fit(data, valid=valid)
+    assert bool(blend.blend_.gates) == (name == "gates")
+    assert blend.blend_.categorical == data.categorical
+    scores = blend.predict(data)
+    for n_threads in (2, 3):
+        again = rw.Blend(**{**blend.get_params(deep=False), "n_threads": n_threads})
+        assert again.fit(data, valid=valid).predict(data).tobytes() == scores.tobytes()
+    rw.save(blend, tmp_path / "blend.rankwood")
+    loaded = rw.load(tmp_path / "blend.rankwood")
+    table, labels, queries = (part[200:] for part in frame)
+    alone = rw.RankingData(table, labels, queries, categorical=["brand"])
+    for part in (table, alone):
+        assert loaded.predict(part).tobytes() == scores[200:].tobytes()
+    unknown = table.assign(brand="never seen")
+    assert (loaded.predict_parts(unknown) == blend.predict_parts(unknown)).all()
+
+
+def test_validation_data_of_a_blend_get_the_codes_of_training(data):
+    table, labels, queries = frame_of(seed=4)
+    given = rw.RankingData(table, labels, queries, categorical=["brand"])
+    assert given.categorical != data.categorical
+    ranker = rw.Blend(PARTS, weights="validation")
+    by_data = ranker.fit(data, valid=given).held_out_
+    assert ranker.fit(data, valid=(table, labels, queries)).held_out_ == by_data
+
+
+def test_contributions_of_a_blend_sum_to_its_score(data):
+    blend = BLENDS["oob"].fit(data)
+    parts, base = contributions(blend.forest_, data)
+    assert_allclose(parts.sum(axis=1) + base, blend.predict(data), rtol=1e-9, atol=1e-9)
+
+
+def test_blends_refuse_parts_without_categories_and_parts_with_others(data, frame):
+    with pytest.raises(DataError, match=r"'brand' is categorical, which part 'line' \(RankSVM\)"):
+        rw.Blend({"row": PARTS["row"], "line": rw.RankSVM()}, weights="equal").fit(data)
+    table, labels, queries = (part[200:] for part in frame)
+    alone = rw.RankingData(table, labels, queries, categorical=["brand"])
+    models = {name: rw.GBRT(n_trees=2).fit(rows) for name, rows in (("x", data), ("y", alone))}
+    with pytest.raises(ModelError, match="part 'y' has other categories than part 'x'"):
+        rw.Blend.of(models, data)
+    same = rw.RankingData(table, labels, queries, categorical={"brand": data.categorical[3]})
+    models["y"] = rw.GBRT(n_trees=2).fit(same)
+    blend = rw.Blend.of(models, data, weights="equal")
+    assert blend.predict(frame[0]).tobytes() == blend.predict(data).tobytes()
 
 
 def test_monotone_categories_are_refused(data):

@@ -17,10 +17,12 @@ import numpy as np
 
 from rankwood._core import checks
 from rankwood._core.threads import lazy
+from rankwood.data.categories import Dictionaries
 from rankwood.dtypes import Array, Features, Floats
 from rankwood.errors import ModelError
 from rankwood.models import validate
 from rankwood.models.archive import (
+    SUBSETS,
     Arrays,
     Record,
     check_record,
@@ -30,7 +32,7 @@ from rankwood.models.archive import (
     refuse_others,
 )
 from rankwood.models.forest import Forest
-from rankwood.models.validate import features_in_order
+from rankwood.models.validate import features_of
 
 LEAST_ERROR, MOST_ERROR = 0.01, 100.0  # predicted errors are limited to this range; their mean is 1
 MOST_PARTS = 100
@@ -85,7 +87,7 @@ class BlendModel:
         """The score of each row, in row order; it does not depend on the number of threads or on other rows."""
         if self.is_sum_of_trees:
             return self.forest.predict(features, n_threads=n_threads)
-        matrix = features_in_order(features, self.n_features, self.feature_names)
+        matrix = features_of(features, self)
         shares = self._shares(matrix, n_threads)
         scores: Floats = np.zeros(len(matrix))
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
@@ -96,13 +98,13 @@ class BlendModel:
 
     def predict_parts(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The score of each row by each part, before it is centred and divided: rows × parts."""
-        matrix = features_in_order(features, self.n_features, self.feature_names)
+        matrix = features_of(features, self)
         columns = [part.predict(matrix, n_threads=n_threads) for part in self.parts]
         return np.stack(columns, axis=1)
 
     def weights_of(self, features: Any, *, n_threads: int | None = None) -> Floats:
         """The weight of each part for each row: rows × parts."""
-        matrix = features_in_order(features, self.n_features, self.feature_names)
+        matrix = features_of(features, self)
         return self._shares(matrix, n_threads)
 
     def _units(self, matrix: Features, n_threads: int | None) -> Floats:
@@ -163,6 +165,11 @@ class BlendModel:
         """One name per feature."""
         names: tuple[str, ...] | None = self.parts[0].feature_names
         return names
+
+    @property
+    def categorical(self) -> Dictionaries | None:
+        """The categories of each categorical feature, the same in all parts; None if no feature is categorical."""
+        return _categories_of(self.parts[0])
 
     @property
     def n_trees(self) -> int:
@@ -243,6 +250,18 @@ class BlendModel:
                 raise ModelError(
                     f"{noun} '{name}' has other names of features than part '{self.names[0]}'."
                 )
+            if _categories_of(model) != self.categorical:
+                raise ModelError(
+                    f"{noun} '{name}' has other categories than part '{self.names[0]}', or other codes for them. Train "
+                    "all parts on the same data, or read the data of each by the categories of the first: "
+                    "categorical={name: categories}."
+                )
+
+
+def _categories_of(model: Any) -> Dictionaries | None:
+    """The categories of a model's features; None for a model of numbers alone."""
+    dictionaries: Dictionaries | None = getattr(model, "categorical", None)
+    return dictionaries
 
 
 def gated_weights(weights: Floats, errors: Floats, strength: float) -> Floats:
@@ -338,7 +357,8 @@ def blend_from_arrays(
     for number, described in enumerate(record["gates"]):
         own = groups.pop(f"gates.{number}.", {})
         gates.append(forest_from_arrays(described, own, feature_names))
-        refuse_others(own, validate.ARRAYS, "a gate")
+        known = validate.ARRAYS if gates[-1].categorical is None else (*validate.ARRAYS, SUBSETS)
+        refuse_others(own, known, "a gate")
     numbers = native_arrays(_NUMBERS, arrays, _PREFIX)
     for name, dtype in _NUMBERS.items():
         if numbers[name].dtype != np.dtype(dtype) or numbers[name].ndim != 1:

@@ -41,7 +41,7 @@ from rankwood.data.frames import RowsElsewhere
 from rankwood.dtypes import SCORE, Array, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError
 from rankwood.models.validate import NODE, features_of, refuse_other_columns
-from rankwood.trees.subsets import holds
+from rankwood.trees.subsets import holds, word_of
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -645,7 +645,8 @@ def walk_subsets(
                 node = np.uint64(leaf_nodes[first + lane])
                 key = np.int64(of_group[np.uint64(LANES * tree[node, 0] + lane)])
                 # Both tests, of which one counts: a branch would be mispredicted every other time.
-                is_held = np.int64(holds(subsets[node], key))
+                category = np.uint64(key)
+                is_held = np.int64(holds(subsets[node, word_of(category)], category))
                 is_low = np.int64(key <= tree[node, 1])
                 goes_left = is_low + tree[node, 5] * (is_held - is_low)
                 is_missing = np.int64(key == LEAST_KEY)

@@ -45,7 +45,7 @@ from rankwood.models.linear import LinearModel
 from rankwood.models.ordinal import OrdinalModel
 from rankwood.models.scoring import divisors
 from rankwood.models.validate import features_in_order, features_of
-from rankwood.trees.subsets import has_any, holds
+from rankwood.trees.subsets import has_any, holds, word_of
 from rankwood.trees.workspace import N_WORDS
 
 _LEAST_EDGES = 100_000  # documents × edges per thread, about 2 ms
@@ -413,8 +413,11 @@ def walk_tree(
             depth -= 1
         of_edge, column = tables[edge - start], edges.column[edge]
         followed = follows[edges.depth_above[edge]]
-        if edges.subsets.shape[0] > 0 and has_any(edges.subsets[edge]):
-            takes, subset = edges.takes[edge], edges.subsets[edge]
+        subsets = edges.subsets
+        if subsets.shape[0] > 0 and has_any(
+            subsets[edge, 0], subsets[edge, 1], subsets[edge, 2], subsets[edge, 3]
+        ):
+            takes, subset = edges.takes[edge], subsets[edge]
             pass_test_of_categories(takes, subset, values[column], followed, follows[level])
         else:
             pass_test(
@@ -475,7 +478,8 @@ def pass_test_of_categories(
         value = values[lane]
         goes = missing
         if value == value:  # noqa: PLR0124 - NaN
-            goes = low if holds(subset, np.int64(value)) else high
+            category = np.uint64(np.int64(value))
+            goes = low if holds(subset[word_of(category)], category) else high
         follows[lane] = goes & followed[lane]
 
 

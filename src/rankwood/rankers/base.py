@@ -123,8 +123,7 @@ class Ranker(DeclaredEstimator):
         data = ranking_data(X, y, qid, sample_weight, query_weight)
         self._check_parameters()
         refuse_extremes(data)
-        if not self._takes_categories:
-            refuse_categories(data.categorical, data.names, type(self).__name__)
+        self._refuse_categories(data)
         sets = ValidationSets.of(valid, data)
         self._refuse_several(sets)
         self._watched = sets
@@ -298,6 +297,11 @@ class Ranker(DeclaredEstimator):
         """Reports to ``progress`` and ``callbacks``; ``done`` of ``total`` iterations are from an earlier fit."""
         callbacks = check_listeners(self.progress, self.callbacks)
         return ProgressReporter(total, self.progress, callbacks, done, unit=unit)
+
+    def _refuse_categories(self, data: RankingData) -> None:
+        """Raise for categorical features where splits by categories cannot be learned."""
+        if not self._takes_categories:
+            refuse_categories(data.categorical, data.names, type(self).__name__)
 
     def _refuse_several(self, sets: ValidationSets) -> None:
         """Raise for validation sets with names, where only one set is looked at; and for sets without queries."""
@@ -510,6 +514,11 @@ def learns_kind(estimator: Ranker, kind: str) -> bool:
 def estimates_out_of_bag(estimator: Ranker) -> bool:
     """Whether the estimator has ``oob_scores_`` once it is fitted."""
     return estimator._estimates_out_of_bag()
+
+
+def takes_categories(estimator: Ranker) -> bool:
+    """Whether the estimator learns splits by categories."""
+    return estimator._takes_categories
 
 
 def weights_by_name(estimator: Ranker) -> dict[str, float]:

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from rankwood._core import checks
 from rankwood._core.jit import Stopwatch
 from rankwood.binning.binned import BinnedData
+from rankwood.data.categories import refuse
 from rankwood.data.dataset import RankingData
 from rankwood.dtypes import Floats
 from rankwood.errors import DataError, ParameterError
@@ -33,6 +34,7 @@ from rankwood.rankers.base import (
     is_fitted,
     learned_model,
     set_learned_model,
+    takes_categories,
 )
 from rankwood.rankers.boosted import GBRT
 from rankwood.rankers.forests import ForestRanker, RandomForest
@@ -486,6 +488,7 @@ class Blend(Ranker):
                 data.row_weights,
                 data.query_weights,
                 data.feature_names,
+                categorical=data.categorical,
             )
             gates.append(forest.fit(BinnedData(codes, bins, labelled)).forest_)
         return gates
@@ -573,6 +576,15 @@ class Blend(Ranker):
                     check_parameters(ranker)
             except ParameterError as error:
                 raise ParameterError(_of_part(name, ranker, error)) from None
+
+    def _refuse_categories(self, data: RankingData) -> None:
+        """Raise for categorical features that a part, or a gate, cannot take."""
+        learners = {f"part '{name}'": ranker for name, ranker in self._rankers().items()}
+        if self._mode == PER_DOCUMENT:
+            learners["the gate"] = self.gate or RandomForest()
+        for what, ranker in learners.items():
+            if ranker is not None and not takes_categories(ranker):
+                refuse(data.categorical, data.names, f"{what} ({type(ranker).__name__})")
 
     def _refuse_bare_models(self) -> None:
         for name, ranker in self._rankers().items():

@@ -77,6 +77,7 @@ class ForestRanker(Ranker):
 
     _regresses = True
     _watches = True
+    _takes_categories = True
     _thresholds = "best"
 
     n_trees: int = parameter(default=300, doc="Number of trees; the score is their mean.")
@@ -289,8 +290,6 @@ def forest_plan(
 
 class SplittingForest(ForestRanker):
     """The base of forests whose nodes compare the splits of some features by their gain."""
-
-    _takes_categories = True
 
     min_gain: float = parameter(default=0.0, doc=_LIMITS)
     features_per_node: int | float | None = parameter(default=0.3)

@@ -27,7 +27,7 @@ from rankwood.losses.ranksvm import PairHinge
 from rankwood.measures.compute import mean_value
 from rankwood.measures.measure import Measure, parse_measure
 from rankwood.models.linear import LinearModel, Scaling
-from rankwood.models.validate import features_in_order, refuse_other_columns
+from rankwood.models.validate import features_of, refuse_other_columns
 from rankwood.rankers.base import Ranker, shares
 from rankwood.rankers.parameters import (
     NOTHING_DRAWN,
@@ -89,14 +89,19 @@ def refuse_without_pairs(data: RankingData) -> None:
 
 
 def in_order_of(train: RankingData, valid: RankingData) -> RankingData:
-    """Validation rows with their features in the order of the training rows'."""
+    """Validation rows with features in the order of the training rows', and categories by the same codes."""
     if coded_features(valid) is not None:
         refuse_other_columns(valid, train.n_features, train.feature_names)
         return valid
-    features = features_in_order(valid, train.n_features, train.feature_names)
-    if features is valid.features:
+    features = features_of(valid, train)
+    if features is valid.features and valid.categorical == train.categorical:
         return valid
-    return dataclasses.replace(valid, features=features, feature_names=train.feature_names)
+    return dataclasses.replace(
+        valid,
+        features=features,
+        feature_names=train.feature_names,
+        categorical=train.categorical,
+    )
 
 
 # RankSVM.

@@ -380,7 +380,9 @@ def _grow(
     """The grown tree; the work space is freed on return."""
     is_random = rules.threshold_rule == COMPLETELY_RANDOM
     is_free = candidates.direction.size == 0
-    if is_random and is_free and rules.max_leaves >= bag.rows.size > 0:
+    has_categories = matrix.is_categorical.any()
+    is_unlimited = rules.max_leaves >= bag.rows.size > 0
+    if is_random and is_free and is_unlimited and not has_categories:
         return Grown(*grow_random_tree(matrix, bag, rules, route_others))
     is_small = bag.rows.size * rules.n_candidates < _LEAST_FOR_TEAM
     is_alone = threads == 1 or is_small or is_random

@@ -4,7 +4,10 @@ Without a limit of leaves the order of the splits does not matter, and ``grow_ra
 the rows of a small node are still in the cache when it is split. It moves row numbers only, not targets. Rows that
 were not drawn descend with the others, behind them in every node, so that the leaves of all rows are known in the end.
 The nodes are then renumbered as if the largest leaf had always been split first, which is the order of best-first
-growth. With a limit of leaves, ``best_first`` grows the tree, by ``split_randomly``.
+growth. With a limit of leaves, or with categories, ``best_first`` grows the tree, by ``split_randomly``.
+
+A split by categories draws the side of each category of the feature, those among them that no row of the node has.
+Where the least and the greatest code of the node would go to one side, the greatest changes sides.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from rankwood.binning.bins import MISSING_BIN
 from rankwood.dtypes import Array
 from rankwood.trees.partition import put_back_rows, read_codes, set_rows_apart
 from rankwood.trees.splitting import SMALL, cut_between
+from rankwood.trees.subsets import draw_subset, is_of_categories
 from rankwood.trees.workspace import (
     GO_LEFT,
     GO_RIGHT,
@@ -322,8 +326,8 @@ def count_sides(codes, code, n_drawn, rows, begin, packed_targets, counts, rules
 
 
 @kernel
-def split_randomly(node, matrix, bag, nodes):
-    """Draw a feature that varies in the node, and a cut of it."""
+def split_randomly(node, matrix, bag, nodes, subsets):
+    """Draw a feature that varies in the node, and a cut of it, or the categories that go left."""
     path = nodes.path[node]
     n_features = matrix.columns.shape[0]
     nodes.feature[node] = -1
@@ -332,7 +336,14 @@ def split_randomly(node, matrix, bag, nodes):
         column = matrix.columns[feature]
         least, most, is_absent = find_range(column, bag, nodes.begin[node], nodes.end[node])
         start = matrix.offsets[feature]
-        code = draw_cut(path, attempt, n_features, least, most, start, matrix.thresholds)
+        if not is_of_categories(feature, matrix):
+            code = draw_cut(path, attempt, n_features, least, most, start, matrix.thresholds)
+        elif least < most:
+            draw = combine(path, attempt + 2 * ATTEMPTS * n_features)
+            draw_subset(draw, least, most, matrix.n_bins[feature], subsets[node])
+            code = np.int64(0)
+        else:
+            code = np.int64(NO_SPLIT)
         if code != NO_SPLIT:
             nodes.feature[node] = feature
             nodes.code[node] = code

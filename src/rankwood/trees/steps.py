@@ -112,7 +112,7 @@ def do_block(block, matrix, bag, rules, candidates, nodes, work, team):
     elif step == SEARCH:
         search_group(block, matrix, bag, rules, candidates, nodes, work, team)
     elif step == SPLIT_RANDOMLY:
-        split_randomly(team.state[NODE], matrix, bag, nodes)
+        split_randomly(team.state[NODE], matrix, bag, nodes, work.node_subsets)
     elif step == COUNT_BINS:
         count_bins_of_part(block, matrix, bag, nodes, work, team)
     elif step == SPLIT_COUNTED:

@@ -9,7 +9,7 @@ searched as those of any number (``splitting.split_categories``).
   stand at an end of the order by chance.
 * Categories with fewer than ``category_rows`` rows in the node are taken together, as one.
 * A feature of at most four categories is split by one category against the rest, without smoothing.
-* Where cuts are random, the order is.
+* Where cuts are random, the order is. Completely random trees draw a side for every category.
 * Categories that no row of the node has go with those of few rows, or, if there are none, with the larger side.
 
 Equal means are in the order of the codes. Sums are whole numbers, so that the order does not depend on threads.
@@ -28,7 +28,7 @@ import numpy as np
 
 from rankwood._core.jit import borrowing, kernel
 from rankwood.binning.bins import MISSING_BIN, N_CODES
-from rankwood.trees.workspace import BEST, GO_LEFT, N_WORDS, OWN_CHILD, uniform
+from rankwood.trees.workspace import BEST, GO_LEFT, N_WORDS, OWN_CHILD, combine, uniform
 
 FEW = 5  # codes: four categories, and one for all others
 SUMS, ROWS, PLACES = 3, 4, 5  # rows of the space for cuts: those before are of ``cut_after``
@@ -44,16 +44,21 @@ def is_of_categories(feature: Any, matrix: Any) -> Any:
 
 
 @kernel
-def holds(subset: Any, category: Any) -> Any:
-    """Whether a subset holds a category."""
-    word = subset[(np.uint64(category) >> np.uint64(6)) & np.uint64(3)]
-    return (word >> (np.uint64(category) & np.uint64(63))) & np.uint64(1) != np.uint64(0)
+def word_of(category: Any) -> Any:
+    """The word of a subset that has the bit of a category, which is a uint64."""
+    return (category >> np.uint64(6)) & np.uint64(3)
 
 
 @kernel
-def has_any(subset: Any) -> Any:
-    """Whether a subset holds any category."""
-    return (subset[0] | subset[1] | subset[2] | subset[3]) != np.uint64(0)
+def holds(word: Any, category: Any) -> Any:
+    """Whether the word of a subset holds a category, which is a uint64."""
+    return (word >> (category & np.uint64(63))) & np.uint64(1) != np.uint64(0)
+
+
+@kernel
+def has_any(first: Any, second: Any, third: Any, fourth: Any) -> Any:
+    """Whether a subset of these words holds any category."""
+    return (first | second | third | fourth) != np.uint64(0)
 
 
 @kernel
@@ -65,6 +70,22 @@ def fill_subset(places, n_codes, place, others_go_left, subset):
             goes_left = (places[code] <= place) & ((places[code] != NOWHERE) | others_go_left)
             bits |= np.uint64(goes_left) << np.uint64(code - WORD_BITS * word)
         subset[word] = bits
+
+
+@kernel
+def draw_subset(draw, least, most, n_codes, subset):
+    """Let ``subset`` be a random one that divides the categories ``least`` and ``most``; all others fall by chance."""
+    one = np.uint64(1)
+    for word in range(N_WORDS):
+        bits = combine(draw, word)
+        n_bits = n_codes - WORD_BITS * word
+        if n_bits < WORD_BITS:
+            bits &= (one << np.uint64(max(n_bits, 0))) - one
+        subset[word] = bits
+    low, high = np.uint64(least), np.uint64(most)
+    last, bit = word_of(high), one << (high & np.uint64(63))
+    goes_left = holds(subset[word_of(low)], low)
+    subset[last] = subset[last] & ~bit if goes_left else subset[last] | bit
 
 
 @kernel
@@ -135,7 +156,8 @@ def sums_of_subset(of_bin, n_codes, subset, side):
     """As ``sums_of_sides`` for a split by categories."""
     left = np.int64(0)
     for code in range(n_codes):
-        if holds(subset, code):
+        category = np.uint64(code)
+        if holds(subset[word_of(category)], category):
             left += of_bin[code]
     if side == GO_LEFT:
         left += of_bin[MISSING_BIN]
@@ -149,7 +171,8 @@ def map_categories(column, subset, rows, begin, end, mapped):
     for index in range(begin, end):
         row = rows[index]
         code = column[row]
-        goes_right = np.uint8(1) - np.uint8(holds(subset, code))
+        category = np.uint64(code)
+        goes_right = np.uint8(1) - np.uint8(holds(subset[word_of(category)], category))
         mapped[row] = np.uint8(MISSING_BIN) if code == MISSING_BIN else goes_right
 
 
@@ -161,8 +184,10 @@ def step_down_by_subsets(codes, nodes, subsets, rows, reached, n_rows, leaf_of_r
         row = np.uint64(rows[index])
         node = np.uint64(reached[index])
         value = codes[np.uint64(nodes[node, 0]) + row]
-        subset = subsets[node]
-        goes_left = holds(subset, value) if has_any(subset) else value <= nodes[node, 1]
+        words, category = subsets[node], np.uint64(value)
+        goes_left = value <= nodes[node, 1]
+        if has_any(words[0], words[1], words[2], words[3]):
+            goes_left = holds(words[word_of(category)], category)
         child = nodes[node, 2] if goes_left else nodes[node, 3]
         node = np.uint64(nodes[node, 4] if value == MISSING_BIN else child)
         leaf_of_row[row] = node
