@@ -549,3 +549,170 @@ def test_the_page_of_documentation_shows_where_it_was_asked_for(store):
     strange = asyncio.run(run(Host="x'; rm -rf ~; '"))
     assert "rm -rf" not in strange
     assert "curl -s http://service" in strange
+
+
+# Categories by name.
+
+BRANDS = ("Acme", "Bolt", "Ça va")
+
+
+def shop_data(brands=BRANDS, categorical=True):
+    """Prices, and brands that decide the grade."""
+    draw = np.random.default_rng(3)
+    price, brand = draw.random(200), draw.integers(0, len(brands), 200)
+    labels = np.clip(brand + (price > 0.5), 0, 4)
+    return rw.RankingData(
+        np.column_stack([price, brand]),
+        labels,
+        np.repeat(np.arange(20), 10),
+        feature_names=["price", "brand"],
+        categorical={"brand": list(brands)} if categorical else None,
+    )
+
+
+@pytest.fixture
+def shop_file(tmp_path):
+    path = tmp_path / "shop.rankwood"
+    rw.save(rw.GBRT(n_trees=10, max_leaves=6, min_leaf=2, seed=1).fit(shop_data()), path)
+    return path
+
+
+def scores_of(path, *codes, price=0.3):
+    return rw.load(path).predict(np.array([[price, code] for code in codes])).tolist()
+
+
+def test_categories_are_sent_by_name(shop_file):
+    store = ModelStore([shop_file])
+    expected = scores_of(shop_file, 0, 1, 2, 3, np.nan, np.nan)
+    assert len(set(expected[:3])) == 3
+    brands = [*BRANDS, "never seen", None, ""]
+    named = [{"features": {"brand": brand, "price": 0.3}} for brand in brands]
+    listed = [{"features": [0.3, brand]} for brand in brands]
+    escaped = json.dumps({"documents": named}).replace('"brand"', '"br\\u0061nd"').encode()
+    raw = json.dumps({"documents": listed}, ensure_ascii=False).encode()
+    for body in ({"documents": named}, {"documents": listed}, escaped, raw):
+        status, answer = one(store, "/score", body)
+        assert (status, answer["scores"]) == (200, expected), answer
+    queries = [{"documents": named[:2]}, {"query_id": 7, "documents": listed[2:]}]
+    status, answer = one(store, "/score", {"queries": queries})
+    assert [query["scores"] for query in answer["queries"]] == [expected[:2], expected[2:]]
+
+
+@pytest.mark.parametrize(
+    ("features", "field", "message"),
+    [
+        ({"price": "0.3", "brand": "Acme"}, "price", "valid number"),
+        (["cheap", "Acme"], "0", "valid number"),
+        ({"price": 0.3, "brand": 1}, "brand", 'quotation marks, as "Acme"'),
+        ([0.3, 0], "1", "the value is a number"),
+        ([0.3, 10**400], "1", "the value is a number"),
+        ({"price": 0.3, "brand": ["Acme"]}, "brand", "no text"),
+        ({"price": 0.3, "brand": True}, "brand", "no text"),
+        (["Acme"], None, "2 features, but there are 1 values"),
+        ({"price": 0.3, "brand": "Acme", "bran": "Acme"}, "bran", "Did you mean 'brand'"),
+        ({"price": 0.3}, "brand", "'brand' is left out"),
+        ({"brand": "Acme"}, "price", "'price' is left out"),
+    ],
+)
+def test_what_is_no_category_is_refused_with_its_key(shop_file, features, field, message):
+    documents = [{"features": [0.3, "Bolt"]}, {"features": features}]
+    status, answer = one(ModelStore([shop_file]), "/score", {"documents": documents})
+    path = "documents.1.features" + ("" if field is None else f".{field}")
+    assert (status, answer["error"]["field"]) == (422, path), answer
+    assert message in answer["error"]["message"]
+
+
+def test_a_category_that_is_left_out_is_missing_never_a_code(shop_file):
+    store = ModelStore([shop_file])
+    body = {"documents": [{"features": {"price": 0.3}}, {"features": {"brand": "Bolt"}}]}
+    for absent, price in (("zero", 0.0), ("missing", np.nan)):
+        status, answer = one(store, "/score", body, RequestLimits(absent=absent))
+        expected = scores_of(shop_file, np.nan) + scores_of(shop_file, 1, price=price)
+        assert (status, answer["scores"]) == (200, expected)
+    for brand in (None, ""):
+        documents = [{"features": {"price": 0.3, "brand": brand}}]
+        limits = RequestLimits(refuse_missing=True)
+        status, answer = one(store, "/score", {"documents": documents}, limits)
+        assert (status, answer["error"]["field"]) == (422, "documents.0.features.brand")
+
+
+def test_contributions_name_categories_as_they_were_sent(shop_file):
+    documents = [
+        {"id": 0, "features": {"brand": "Bolt", "price": 0.75}},
+        {"id": 1, "features": [0.75, "never seen"]},
+        {"id": 2, "features": [0.75, None]},
+    ]
+    status, answer = one(ModelStore([shop_file]), "/rank", {"documents": documents, "explain": 2})
+    assert status == 200, answer
+    values = {}
+    for document in answer["documents"]:
+        parts = {part["feature"]: part for part in document["contributions"]}
+        total = answer["base"] + sum(part["contribution"] for part in parts.values())
+        assert total == pytest.approx(document["score"])
+        assert parts["price"]["value"] == 0.75
+        values[document["id"]] = parts["brand"].get("value", "missing")
+    assert values == {0: "Bolt", 1: "never seen", 2: "missing"}
+
+
+def test_models_of_an_alias_and_a_shadow_map_names_each_by_its_own_codes(shop_file, tmp_path):
+    other = tmp_path / "other.rankwood"
+    rw.save(rw.GBRT(8, min_leaf=2, seed=2).fit(shop_data(brands=BRANDS[::-1])), other)
+    alias = Alias.parse("live=shop:50,other:50", "--alias")
+    shadow = Alias.parse("shop=other", "--shadow", total=None)
+    store = ModelStore([shop_file, other], aliases=[alias], shadows=[shadow])
+    documents = [{"id": brand, "features": [0.3, brand]} for brand in BRANDS]
+    expected = {"shop": scores_of(shop_file, 0, 1, 2), "other": scores_of(other, 2, 1, 0)}
+    requests = [
+        ("/score", {"model": "live", "query_id": query, "documents": documents})
+        for query in range(20)
+    ]
+    answers = [answer for _, answer in call(store, *requests)]
+    assert {answer["model"] for answer in answers} == {"shop", "other"}
+    assert all(answer["scores"] == expected[answer["model"]] for answer in answers)
+
+    async def run():
+        async with client_of(store) as client:
+            await client.post("/rank", json={"model": "shop", "documents": documents})
+            for _ in range(200):
+                text = (await client.get("/metrics")).text
+                if 'shadow_requests_total{model="other"} 1' in text:
+                    break
+                await asyncio.sleep(0.01)
+            return text
+
+    is_same = np.argmax(expected["shop"]) == np.argmax(expected["other"])
+    found = 'shadow_queries_same_best_total{model="other"} 1' in asyncio.run(run())
+    assert found == is_same
+
+
+def test_the_service_tells_which_features_are_categorical(shop_file, model_file):
+    store = ModelStore([shop_file, model_file])
+    (_, models), (_, page), (_, schema) = call(store, ("/models",), ("/docs",), ("/openapi.json",))
+    assert [model["categorical"] for model in models["models"]] == [{"brand": list(BRANDS)}, {}]
+    assert "2 features, categorical: <code>brand</code>" in page
+    assert "&quot;price&quot;: 0.5, &quot;brand&quot;: &quot;Acme&quot;" in page
+    values = schema["components"]["schemas"]["Document"]["properties"]["features"]
+    assert {"type": "string"} in values["anyOf"][0]["items"]["anyOf"]
+    assert "GET /models says which are categorical" in values["description"]
+
+
+def test_a_reload_may_change_categories_but_not_which_features_have_them(shop_file):
+    store = ModelStore([shop_file])
+    free = ModelStore([shop_file], allow_schema_change=True)
+    rw.save(rw.GBRT(5, min_leaf=2).fit(shop_data(brands=("Bolt", "Nova"))), shop_file)
+    for each in (store, free):
+        each.refresh()
+        assert each.entries()[0].problem is None
+    body = {"documents": [{"features": [0.3, brand]} for brand in ("Nova", "Acme")]}
+    assert one(store, "/score", body)[1]["scores"] == scores_of(shop_file, 1, 2)
+    rw.save(rw.GBRT(5, min_leaf=2).fit(shop_data(categorical=False)), shop_file)
+    for each in (store, free):
+        each.refresh()
+    assert "'brand' no longer categorical" in store.entries()[0].problem
+    assert "--allow-schema-change" in store.entries()[0].problem
+    assert one(store, "/score", body)[0] == 200  # by the model before
+    assert one(free, "/score", body)[1]["error"]["field"] == "documents.0.features.1"
+    plain_store = ModelStore([shop_file])
+    rw.save(rw.GBRT(5, min_leaf=2).fit(shop_data()), shop_file)
+    plain_store.refresh()
+    assert "'brand' categorical" in plain_store.entries()[0].problem

@@ -148,8 +148,42 @@ def test_names_for_features_without_a_table_are_refused():
 
 def test_formats_without_categories_are_refused(tmp_path):
     data = rw.RankingData(table()[["x", "y"]], LABELS, [1] * 8, categorical=["x"])
-    for name, write in (("t.parquet", rw.write_table), ("t.txt", rw.write_letor)):
-        with pytest.raises(DataError, match="'x' is categorical, which"):
-            write(data, tmp_path / name)
+    with pytest.raises(DataError, match="'x' is categorical, which"):
+        rw.write_letor(data, tmp_path / "t.txt")
     with pytest.raises(DataError, match="'x' is categorical, which a folder of codes"):
         rw.bin(data, cache=tmp_path / "codes")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "tsv.gz"])
+def test_tables_of_categories_are_read_back_as_they_were(tmp_path, ending):
+    names = [['b, "quoted"', "NA", "7", " ä\t"], ["1", "2"]]
+    codes = np.array(
+        [[0, 1, 0.5], [1, 0, np.nan], [np.nan, 1, 2], [2, 1, 3], [3, np.nan, 4], [4, 1, 5]]
+    )
+    data = rw.RankingData(
+        codes,
+        [0, 1, 2, 0, 1, 2],
+        [1, 1, 1, 2, 2, 2],
+        feature_names=["brand", "shop", "price"],
+        categorical={0: names[0], 1: names[1]},
+    )
+    path = tmp_path / f"t.{ending}"
+    rw.write_table(data, path)
+    again = rw.read_table(path, categorical=dict(zip(["brand", "shop"], names, strict=True)))
+    assert again.categorical == data.categorical
+    np.testing.assert_array_equal(again.features, data.features)
+    np.testing.assert_array_equal(again.labels, data.labels)
+    own = rw.read_table(
+        path, categorical=["brand", "shop"]
+    )  # by frequency; what has no name gets one
+    assert own.categorical == (tuple(sorted([*names[0], "(other)"])), ("2", "1"), None)
+    assert np.isnan(own.features[2, 0])
+
+
+def test_the_name_of_all_other_categories_is_nobody_elses(tmp_path):
+    data = rw.RankingData(
+        np.array([[0.0], [1.0], [2.0]]), [0, 1, 0], categorical={0: ["(other)", "a"]}
+    )
+    rw.write_table(data, tmp_path / "t.parquet")
+    table = pl.read_parquet(tmp_path / "t.parquet")
+    assert table["1"].to_list() == ["(other)", "a", "((other))"]

@@ -166,6 +166,21 @@ def _indices(name: str, column: Any) -> tuple[Array, list[str]]:
     return np.where(is_text[indices], indices, -1), ["" if text is None else text for text in texts]
 
 
+def decode(codes: Array, known: Dictionary) -> Any:
+    """The names of codes as Arrow text, null where a value is missing.
+
+    Those that share a code have lost their names: they get one that no category has, ``(other)`` as a rule.
+    """
+    import pyarrow as pa
+
+    other = "(other)"
+    while other in known:
+        other = f"({other})"
+    is_missing = np.isnan(codes)
+    indices = np.where(is_missing, 0, codes).astype(np.int64)
+    return pa.array([*known, other], pa.large_string()).take(pa.array(indices, mask=is_missing))
+
+
 def write_codes(
     features: Features,
     names: Sequence[str],

@@ -22,6 +22,7 @@ import numpy as np
 
 from rankwood._core.files import atomic_path, explained_writing
 from rankwood.data import frames
+from rankwood.data.categories import Dictionaries, decode
 from rankwood.data.frames import refuse_twins
 from rankwood.data.sources import (
     Located,
@@ -120,9 +121,14 @@ def open_table(
         raise DataError(f"{path}: this {form.kind[1:]} file {what} ({_one_line(error)}).") from None
 
 
-def write_columns(path: Path, schema: Any, others: Sequence[Any], features: Features) -> None:
-    """Write the Arrow arrays ``others``, then the features, as the columns of ``schema``."""
-    write_batches(path, schema, _batches(schema, others, features))
+def write_columns(
+    path: Path, schema: Any, others: Sequence[Any], features: Features, known: Dictionaries
+) -> None:
+    """Write the Arrow arrays ``others``, then the features, as the columns of ``schema``.
+
+    ``known`` has the dictionary of each feature that is written as text, and None for the others.
+    """
+    write_batches(path, schema, _batches(schema, others, features, known))
 
 
 def write_batches(path: Path, schema: Any, batches: Iterator[Any]) -> None:
@@ -424,16 +430,20 @@ def _one_line(error: object) -> str:
 # Writing.
 
 
-def _batches(schema: Any, others: Sequence[Any], features: Features) -> Iterator[Any]:
+def _batches(
+    schema: Any, others: Sequence[Any], features: Features, known: Dictionaries
+) -> Iterator[Any]:
     import pyarrow as pa
 
     step = max(1, _BLOCK_VALUES // len(schema))
     for first in range(0, len(features), step):
         block = np.ascontiguousarray(features[first : first + step].T)
         other_columns = [column.slice(first, len(block[0])) for column in others]
-        yield pa.record_batch(
-            [*other_columns, *(pa.array(column) for column in block)], schema=schema
-        )
+        columns = [
+            pa.array(column) if dictionary is None else decode(column, dictionary)
+            for column, dictionary in zip(block, known, strict=True)
+        ]
+        yield pa.record_batch([*other_columns, *columns], schema=schema)
 
 
 def _write_typed(path: Path, form: TableFormat, schema: Any, batches: Iterator[Any]) -> None:
@@ -527,7 +537,7 @@ def _quoted(name: str, column: Any, delimiter: str) -> Any:
         raise DataError(
             f"an id in '{name}' is empty text, which CSV cannot tell from nothing. Write Parquet."
         )
-    return quoted(column, delimiter)
+    return pc.fill_null(quoted(column, delimiter), "")
 
 
 def quoted(column: Any, delimiter: str) -> Any:

@@ -170,7 +170,8 @@ def write_table(data: RankingData, path: str | os.PathLike[str]) -> None:
     """Write ``data`` as Parquet, Arrow (Feather) or CSV, by the ending of the name.
 
     The columns are ``qid``, ``label``, ``doc_id``, ``row_weight``, ``query_weight`` and ``position``
-    (those the data have), then the features by name. ``read_table`` gives the same data back. In CSV, numbers
+    (those the data have), then the features by name. ``read_table`` gives the same data back. Categorical
+    features are text; a mapping ``categorical=`` of their categories reads the same codes. In CSV, numbers
     are written with as few digits as identify them; text ids that all look like whole numbers come
     back as whole numbers there.
     """
@@ -186,12 +187,13 @@ def write_table(data: RankingData, path: str | os.PathLike[str]) -> None:
         )
     if data.n_documents == 0:
         raise DataError(f"{path}: there are no rows to write.")
-    categories.refuse(data.categorical, data.names, "a table file")
     others = _other_columns(data)
     kinds = [(name, column.type) for name, column in others.items()]
-    kinds += [(name, pa.float32()) for name in data.names]
+    known = data.categorical or (None,) * len(data.names)
+    types = [pa.float32() if one is None else pa.large_string() for one in known]
+    kinds += zip(data.names, types, strict=True)
     schema = pa.schema(kinds, metadata={MARKER: b'{"version": 1}'})
-    write_columns(path, schema, list(others.values()), data.features)
+    write_columns(path, schema, list(others.values()), data.features, known)
 
 
 def _other_columns(data: RankingData) -> dict[str, Any]:

@@ -68,7 +68,7 @@ table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem 
 h2 { margin-top: 2.2rem; } .method { font-weight: 700; }
 """
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
-_VALUE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+_VALUE = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]}
 
 
 def _refuse_other_than_values(features: Any) -> Any:
@@ -90,7 +90,8 @@ FeatureValues = Annotated[
     WithJsonSchema(
         {
             "description": "Values in the model's order, or by name; null is a missing value. What a name is that is "
-            "left out, the model's training says, or who runs the service.",
+            "left out, the model's training says, or who runs the service. A categorical feature takes the name of a "
+            "category as text, every other one a number; GET /models says which are categorical.",
             "anyOf": [
                 {"type": "array", "items": _VALUE},
                 {"type": "object", "additionalProperties": _VALUE},
@@ -193,7 +194,10 @@ class Contribution(BaseModel):
     """What one feature adds to a document's score."""
 
     feature: str
-    value: Annotated[float | None, Field(description="Left out where it is missing.")] = None
+    value: Annotated[
+        float | str | None,
+        Field(description="Text of a categorical feature; left out where it is missing."),
+    ] = None
     contribution: float
 
 
@@ -254,6 +258,10 @@ class ModelAnswer(BaseModel):
     kind: str
     estimator: str | None
     features: list[str]
+    categorical: Annotated[
+        dict[str, list[str]],
+        Field(description="The categories of each categorical feature; other names are unknown."),
+    ]
     n_trees: int | None
     absent: Annotated[
         str, Field(description="What a name is that is left out: zero, missing, or refuse.")
@@ -415,7 +423,8 @@ def rank(text: JsonText, store: ModelStore, limits: RequestLimits) -> Answered:
         ]
         if request.explain:
             rows = matrix[first : first + len(documents)][order]
-            answer["base"] = _explain(in_order, served, rows, request.explain)
+            sent = [lists.rows.features[first + number] for number in order]
+            answer["base"] = _explain(in_order, served, rows, sent, request.explain)
         first += len(documents)
         ranked.append(_of_query(query_id, documents=in_order))
     return _answered(request, answer, ranked, served, store, lists, scores)
@@ -497,19 +506,33 @@ def _answered(
 
 
 def _explain(
-    documents: list[dict[str, Any]], served: ServedModel, matrix: Features, n_largest: int
+    documents: list[dict[str, Any]],
+    served: ServedModel,
+    matrix: Features,
+    sent: Sequence[Any],
+    n_largest: int,
 ) -> float:
-    """Add the largest contributions to each score; returns what they are added to."""
+    """Add the largest contributions to each score; returns what they are added to.
+
+    ``sent`` are the features as the request has them, which say what a category was called.
+    """
     try:
         values, base = contributions(served.model, matrix, n_threads=1)
     except ModelError as error:
         raise FieldError("explain", f"model '{served.name}': {error}") from None
-    for document, row, added in zip(documents, matrix, values, strict=True):
+
+    def value_of(row: Features, features: Any, column: int) -> float | str:
+        if column not in served.codes:
+            return float(row[column])
+        key = served.features[column] if isinstance(features, dict) else column
+        return plain(features[key])
+
+    for document, row, features, added in zip(documents, matrix, sent, values, strict=True):
         largest = sorted(range(len(added)), key=lambda feature: -abs(added[feature]))
         document["contributions"] = [
             {
                 "feature": served.features[feature],
-                **({} if isnan(row[feature]) else {"value": float(row[feature])}),
+                **({} if isnan(row[feature]) else {"value": value_of(row, features, feature)}),
                 "contribution": float(added[feature]),
             }
             for feature in largest[:n_largest]
@@ -529,6 +552,10 @@ def describe(entry: ModelSlot, absent: str | None = None) -> ModelAnswer:
         kind=str(kind),
         estimator=None if estimator is None else plain(str(estimator)),
         features=list(served.features),
+        categorical={
+            name: [plain(category) for category in categories]
+            for name, categories in served.categories.items()
+        },
         n_trees=getattr(served.model, "n_trees", None),
         absent=absent or served.absent or "refuse",
         reloads=entry.reloads,
@@ -586,10 +613,16 @@ def _address(request: HTTPConnection) -> str:
 
 def _example(store: ModelStore, address: str) -> str:
     entry = store.entries()[0]
-    names = entry.served.features[:2]
+    served = entry.served
     documents = [
-        {"id": "a", "features": dict.fromkeys(names, 0.5)},
-        {"id": "b", "features": dict.fromkeys(names, 1.5)},
+        {
+            "id": name,
+            "features": {
+                feature: next(iter(served.codes[column]), None) if column in served.codes else value
+                for column, feature in enumerate(served.features[:2])
+            },
+        }
+        for name, value in (("a", 0.5), ("b", 1.5))
     ]
     body = json.dumps({"model": entry.served.name, "documents": documents}).replace("'", "'\\''")
     return f"curl -s {address}/rank -H 'Content-Type: application/json' -d '{body}'"
@@ -597,11 +630,17 @@ def _example(store: ModelStore, address: str) -> str:
 
 def _models(store: ModelStore) -> str:
     rows = "".join(
-        f"<tr><td><code>{_text(entry.served.name)}</code></td><td>{len(entry.served.features)} features</td>"
+        f"<tr><td><code>{_text(entry.served.name)}</code></td><td>{_features(entry.served)}</td>"
         f"<td>{_text(str(entry.served.meta.get('estimator') or ''))}</td></tr>"
         for entry in store.entries()
     )
     return f"<table>{rows}</table>"
+
+
+def _features(served: ServedModel) -> str:
+    """How many features a model has, and the names of those that are categorical."""
+    names = ", ".join(f"<code>{_text(shown(name))}</code>" for name in served.categories)
+    return f"{len(served.features)} features" + (f", categorical: {names}" if names else "")
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
@@ -623,8 +662,8 @@ def _fields(operation: dict[str, Any]) -> str:
     )
     return (
         f"<table>{rows}</table><p>A document has an <code>id</code> and <code>features</code>: values in the model's "
-        "order, or by name; null is a missing value. What a name is that is left out, <code>GET /models</code> says of "
-        "each model: <code>absent</code>.</p>"
+        "order, or by name; null is a missing value. A categorical feature takes the name of a category as text. What "
+        "a name is that is left out, <code>GET /models</code> says of each model: <code>absent</code>.</p>"
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwood.dtypes import FEATURE, Features, Floats
+from rankwood.dtypes import FEATURE, Features, Floats, Rows
 from rankwood.errors import DataError, ModelError, ParameterError, UnknownName
 from rankwood.models.format import load_model
 from rankwood.models.json_text import (
@@ -81,11 +81,17 @@ class ServedModel:
     absent: (
         str | None
     )  # what a feature was in training that a row did not mention; None where that is not known
+    codes: Mapping[int, Mapping[str, int]]  # by column of a categorical feature, of each category
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the features, as answers show them."""
         return self.columns.names
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """The categories of each categorical feature, in the order of their codes."""
+        return {self.features[column]: list(codes) for column, codes in self.codes.items()}
 
     def matrix(
         self, rows: RequestRows, absent: str | None = None, *, refuse_missing: bool = False
@@ -94,6 +100,8 @@ class ServedModel:
 
         A document's features are values in the model's order, or values by name; None is a missing value. A name that
         is left out is what ``absent`` says: 0, a missing value, or an error; by default what it was in training.
+        A categorical feature has the name of a category, which becomes its code; 0 would be one, so a missing value
+        stands for it where others are 0.
         """
         absent = absent or self.absent
         default = np.nan if absent == "missing" else 0.0
@@ -102,11 +110,17 @@ class ServedModel:
         numbers = np.array(
             [features if type(features) is int else -1 for features in rows.features], np.int64
         )
+        if self.codes:
+            matrix[:, list(self.codes)] = np.nan
         code, document, detail = rows.text.fill(numbers, self.columns, names_all, matrix)
         if code != NOTHING:
             self._refuse_row(rows, code, document, detail)
+        if self.codes:
+            self._refuse_numbers(matrix, rows, numbers)
         for document in np.flatnonzero(numbers < 0).tolist():
             values, path = rows.features[document], f"{rows.path_of(document)}.features"
+            if self.codes:
+                values = self._coded(values, path)
             if isinstance(values, dict):
                 self._fill_by_name(values, matrix[document], path, names_all)
             else:
@@ -125,6 +139,43 @@ class ServedModel:
                 "Its trees or weights add up to more than float64 holds: train it again."
             )
         return scores
+
+    def _coded(self, values: Any, path: str) -> Any:
+        """The values of a document with codes for the names of categories; others are left as they are."""
+        is_object = isinstance(values, dict)
+        if not is_object and len(values) != len(self.features):
+            self._refuse_length(len(values), path)
+        coded = values.copy()
+        for column, codes in self.codes.items():
+            key = self.features[column] if is_object else column
+            if is_object and key not in values:
+                continue
+            value = values[key]
+            if isinstance(value, str):
+                coded[key] = codes.get(value, len(codes)) if value else None
+            elif value is not None:
+                self._refuse_category(value, column, f"{path}.{shown(str(key))}")
+        return coded
+
+    def _refuse_numbers(self, matrix: Features, rows: RequestRows, numbers: Rows) -> None:
+        """Raise for a number where the name of a category should be; rows of a ``JsonText`` hold no text."""
+        for column in self.codes:
+            is_number = ~np.isnan(matrix[:, column]) & (numbers >= 0)
+            if is_number.any():
+                document = int(np.argmax(is_number))
+                is_object = bool(rows.text.rows[numbers[document], 2])
+                key = shown(self.features[column]) if is_object else str(column)
+                path = f"{rows.path_of(document)}.features.{key}"
+                self._refuse_category(float(matrix[document, column]), column, path)
+
+    def _refuse_category(self, value: Any, column: int, path: str) -> None:
+        what = "the value is a number" if type(value) in (int, float) else "the value is no text"
+        example = next(iter(self.codes[column]), "its name")
+        raise FieldError(
+            path,
+            f"feature '{shown(self.features[column])}' is categorical, but {what}: send the name of a category in "
+            f'quotation marks, as "{shown(example)}", or null where it is missing.',
+        )
 
     def _fill_in_order(self, values: list[Any], row: Features, path: str) -> None:
         if len(values) != len(row):
@@ -199,7 +250,13 @@ def read_served(path: str | os.PathLike[str], name: str) -> ServedModel:
     columns = NamedColumns.of([plain(each) for each in names])
     if len(columns.column_of) < len(names):
         raise ModelError(f"{os.fspath(path)}: two features have the same name as JSON writes it.")
-    served = ServedModel(plain(name), model, meta, columns, digest, absent_in(meta))
+    dictionaries = getattr(model, "categorical", None) or ()
+    codes = {
+        column: {category: code for code, category in enumerate(dictionary)}
+        for column, dictionary in enumerate(dictionaries)
+        if dictionary is not None
+    }
+    served = ServedModel(plain(name), model, meta, columns, digest, absent_in(meta), codes)
     for n_rows in _WARM_UP_ROWS:
         rows = np.zeros((n_rows, len(names)), np.float32)
         try:
@@ -467,12 +524,18 @@ class ModelStore:
 
     def _refuse_other_features(self, entry: ModelSlot, served: ServedModel) -> None:
         before, after = entry.served.features, served.features
-        if self._allow_schema_change or before == after:
+        was, now = set(entry.served.categories), set(served.categories)
+        if self._allow_schema_change or (before == after and was == now):
             return
         lost = [name for name in before if name not in served.columns.column_of]
         new = [name for name in after if name not in entry.served.columns.column_of]
         parts = [f"without {some_names(lost)}"] if lost else []
         parts += [f"with {some_names(new)}"] if new else []
+        kept = [name for name in before if name in served.columns.column_of]
+        text = [name for name in kept if name in now - was]
+        numbers = [name for name in kept if name in was - now]
+        parts += [f"{some_names(text)} categorical"] if text else []
+        parts += [f"{some_names(numbers)} no longer categorical"] if numbers else []
         raise ModelError(
             f"{entry.path} has other features than the model in service: {', '.join(parts) or 'in another order'}. "
             "Requests made for the old ones would be refused or scored wrongly; serve it under another name, or start "
