@@ -273,7 +273,7 @@ def test_fields_with_tabs_and_blanks(rankwood, files):
     [
         (["m.rankwood"], "Missing argument 'DATA...'"),
         (["data.csv", "data.txt"], "data.csv is not a model file"),
-        (["nothing", "data.txt"], "nothing: No such file"),
+        (["nothing", "data.txt"], "nothing does not exist. Pass the path of a model file"),
         (["m.rankwood", "dta.txt"], "Did you mean"),
         (["m.rankwood", "empty.txt"], "empty.txt is empty"),
         (["m.rankwood", "narrow.csv"], "narrow.csv has 1 column that may be features, but the model knows 4. Say which with --features"),

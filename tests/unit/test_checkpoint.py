@@ -105,7 +105,7 @@ def test_an_interrupt_leaves_what_is_on_disk(name, tmp_path, data, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": 0.2}, "was made with learning_rate=0.1, not 0.2. Delete"),
+        ({"learning_rate": 0.2}, "was made with learning_rate=0.05, not 0.2. Delete"),
         ({"seed": 1}, "was made with seed=0, not 1"),
         ({"n_trees": 9}, "was made with n_trees=8, not 9"),
     ],

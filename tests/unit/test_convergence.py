@@ -144,7 +144,8 @@ def folds():
 
 def test_curves_of_folds_are_means_of_fits_in_each(folds):
     told = []
-    rankers = {"boosted": rw.GBRT(6, min_leaf=5), "AdaRank": rw.AdaRank(4, measure="ndcg@10")}
+    every = {"min_leaf": 5, "early_stopping": None}
+    rankers = {"boosted": rw.GBRT(6, **every), "AdaRank": rw.AdaRank(4, measure="ndcg@10")}
     found = convergence(rankers, folds, progress=told.append)
     curve = found["boosted", "test"]
     for number in range(3):

@@ -37,7 +37,7 @@ base = { kind = "RandomForest", n_trees = 5 }
 [[algorithm]]
 name = "boosted"
 kind = "GBRT"
-n_trees = 5
+features_per_node = 1.0
 
 [algorithm.tune]
 learning_rate = [0.1, 0.3]
@@ -144,7 +144,12 @@ WRONG = [
         27,
         r"learning_rat: GBRT has .* mean 'learning_rate'",
     ),
-    ("max_leaves = [4", "n_trees = [4", 24, r"n_trees: is tuned and given a value too"),
+    (
+        "max_leaves = [4",
+        "features_per_node = [4",
+        24,
+        r"features_per_node: is tuned and given a value too",
+    ),
     (
         "max_leaves = [4",
         "base.n_trees = [4",

@@ -774,7 +774,9 @@ def test_a_part_may_be_several_files(tmp_path):
     def values(given):
         parts = {"train": given, "valid": str(tmp_path / "valid.parquet")}
         config = tables() | {"data": parts | {"test": str(tmp_path / "test.parquet")}}
-        config["algorithm"] = [{"kind": "GBRT", "n_trees": 3, "min_leaf": 2}]
+        config["algorithm"] = [
+            {"kind": "GBRT", "n_trees": 3, "min_leaf": 2, "features_per_node": 1.0}
+        ]
         results = rw.run_experiment(config, out=tmp_path / f"run-{len(str(given))}", jobs=0)
         return results.values("GBRT", results.primary)
 

@@ -408,7 +408,9 @@ def test_refits_of_a_deterministic_ranker_are_no_replicates():
     factors = {"max_leaves": [2, 5], "learning_rate": [0.1, 0.5]}
 
     def design(repetitions):
-        return factorial_design(rw.GBRT(2), factors, folds, repetitions=repetitions)
+        return factorial_design(
+            rw.GBRT(2, features_per_node=None), factors, folds, repetitions=repetitions
+        )
 
     once = design(1)
     assert [row.degrees for row in once.anova] == [1, 1, 1, 4, 12]
@@ -433,7 +435,7 @@ def test_what_is_not_random_is_fitted_once(parts, monkeypatch, n_threads):
     factors = {"subsample": [0.5, 1.0], "max_leaves": [2, 5]}
     told = []
     found = factorial_design(
-        *(rw.GBRT(2), factors, train, test),
+        *(rw.GBRT(2, features_per_node=None), factors, train, test),
         repetitions=3,
         n_threads=n_threads,
         progress=told.append,
@@ -463,7 +465,7 @@ def test_the_same_test_data_eight_times_are_one_block():
     factors = {"max_leaves": [2, 5], "learning_rate": [0.1, 0.5]}
 
     def p_values(given):
-        found = factorial_design(rw.GBRT(2), factors, given, repetitions=1)
+        found = factorial_design(rw.GBRT(2, features_per_node=None), factors, given, repetitions=1)
         return [row.p for row in found.anova[:3]], found
 
     expected, _ = p_values(three)

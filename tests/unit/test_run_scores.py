@@ -33,6 +33,7 @@ FOREST = {"name": "RF", "kind": "RandomForest", "n_trees": 3, "max_leaves": 6}
 TUNED = {
     "name": "tuned",
     "kind": "GBRT",
+    "features_per_node": 1.0,  # nothing is random
     "n_trees": 3,
     "min_leaf": 2,
     "tune": {"max_leaves": [2, 5]},
@@ -234,7 +235,8 @@ def test_a_stop_while_measuring_loses_nothing(tmp_path, monkeypatch):
 
 
 def test_sizes_by_measure_are_chosen_by_the_kept_model(tmp_path, no_fit):
-    boosted = [{"kind": "GBRT", "n_trees": 6, "max_leaves": 4, "min_leaf": 2}]
+    every = {"features_per_node": 1.0}
+    boosted = [{"kind": "GBRT", "n_trees": 6, "max_leaves": 4, "min_leaf": 2, **every}]
     change = {"algorithm": boosted, "run": {"keep": "models"}, "measures": {"size": "validated"}}
     fresh = rw.run_experiment(
         tables(
@@ -424,7 +426,9 @@ def test_what_is_not_random_runs_once(tmp_path, capsys):
 def test_tuning_may_be_what_is_random(changes, is_random):
     if changes.get("tune_method") == "optuna":
         pytest.importorskip("optuna")
-    (one,) = read_experiment(tables(algorithm=[{"kind": "GBRT", **changes}])).algorithms
+    (one,) = read_experiment(
+        tables(algorithm=[{"kind": "GBRT", "features_per_node": 1.0, **changes}])
+    ).algorithms
     assert one.is_random is is_random
     assert one.repetitions == (2 if is_random else 1)
 

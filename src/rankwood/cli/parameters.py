@@ -262,7 +262,7 @@ def _option(
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         metavar="VALUE",
-        help=f"{text}{' May be repeated.' if repeated else ''} (default: {shown})".strip(),
+        help=f"{text} (default: {shown}{'; may be repeated' if repeated else ''})".strip(),
         rich_help_panel=panel,
         hidden=is_hidden,
     )

@@ -176,14 +176,7 @@ class ForestRanker(Ranker):
         """Nothing yet, or what a checkpoint holds."""
         data = train.data
         earlier = None if saved is None else saved.forest
-        trees = ForestBuilder(
-            data.n_features,
-            data.feature_names,
-            average=True,
-            earlier=earlier,
-            n_expected=plan.n_trees,
-            categorical=data.categorical,
-        )
+        trees = ForestBuilder.averaging(data, earlier, n_expected=plan.n_trees)
         out_of_bag = None if plan.bags is None else plan.engine.out_of_bag()
         history: list[float] = []
         if saved is not None:

@@ -165,13 +165,7 @@ class InitializedGBRT(CostAware):
         data, plan = train.data, forest_plan(self._forest_estimator(), train, valid)
         assert plan.bags is not None
         grown = None if earlier is None else _averaged(earlier, self.forest_trees)
-        trees = ForestBuilder(
-            data.n_features,
-            data.feature_names,
-            average=True,
-            earlier=grown,
-            categorical=data.categorical,
-        )
+        trees = ForestBuilder.averaging(data, grown)
         out_of_bag = None
         if self.residuals == "oob" and grown is not None:
             so_far = OutOfBag.of_forest(grown, plan.bags, data)

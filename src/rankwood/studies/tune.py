@@ -383,7 +383,9 @@ def _record_of(trial: Trial) -> dict[str, Any]:
     if trial.settled is not None:
         own = trial.ranker.get_params(deep=False)
         found = trial.settled.get_params(deep=False)
-        record["settled"] = {n: v for n, v in found.items() if isinstance(v, int) and own[n] != v}
+        record["settled"] = {  # None: folds stopped a fit, which then stops no more
+            n: v for n, v in found.items() if (v is None or isinstance(v, int)) and own[n] != v
+        }
     record["parameters"] = _as_json(record["parameters"])
     return record
 
@@ -398,7 +400,9 @@ def _is_record(record: Any) -> bool:
         for one in numbers
     )
     settled = record.get("settled", {})
-    is_settled = isinstance(settled, dict) and all(type(one) is int for one in settled.values())
+    is_settled = isinstance(settled, dict) and all(
+        one is None or type(one) is int for one in settled.values()
+    )
     return are_numbers and is_settled and isinstance(record.get("outcome"), str)
 
 

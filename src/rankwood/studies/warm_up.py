@@ -159,6 +159,7 @@ def _grow_in_parts() -> None:
 
 
 def _boost() -> None:
+    from rankwood.losses.lambdarank import LambdaRank
     from rankwood.rankers.adaboost import AdaBoost
     from rankwood.rankers.boosted import GBRT, AveragedGBRT, LambdaMART
     from rankwood.rankers.broof.broof import BROOF
@@ -171,6 +172,9 @@ def _boost() -> None:
     GBRT(2, min_leaf=1, features_per_tree=2, interactions=[[0]], dropout=1.0, l1=0.1).fit(data)
     for target in ("ndcg", "map", "mrr", "err"):
         LambdaMART(1, min_leaf=1, target=target).fit(data)
+    lambdas = LambdaRank(data)  # what the CPU does of the lambdas that a GPU adds up
+    lambdas.powers(np.zeros(data.n_documents), np.zeros(data.n_documents))
+    lambdas.factors(np.zeros(data.n_queries))
     for loss in ("median", "height"):
         BROOF(loss, n_rounds=2, n_trees=4).fit(data)
     OrdinalRanker(InitializedGBRT(1, min_leaf=1, forest_trees=1)).fit(data)

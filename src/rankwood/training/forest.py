@@ -180,6 +180,14 @@ class ForestBuilder:
     weights: list[float] = field(default_factory=list)
     first_use: Array = field(init=False)  # of each feature: the first tree that splits on it
 
+    @classmethod
+    def averaging(
+        cls, data: RankingData, earlier: Forest | None = None, *, n_expected: int = 0
+    ) -> ForestBuilder:
+        """A builder of a forest whose score is the mean of trees that are grown on ``data``."""
+        shape = (data.n_features, data.feature_names)
+        return cls(*shape, True, earlier, n_expected=n_expected, categorical=data.categorical)
+
     def __post_init__(self) -> None:
         self._grown = NodeArrays(self.n_expected)
         self.first_use = np.full(self.n_features, NEVER)

@@ -608,32 +608,18 @@ def split_candidate(index, node, which, counts, cuts, matrix, rules, candidates,
     direction = candidates.direction[feature] if candidates.direction.size > 0 else np.int64(0)
     limits = (direction, nodes.low[node], nodes.high[node])
     draw = uniform(nodes.path[node], feature + matrix.n_bins.size)
+    histogram = work.histograms[nodes.slot[node], index]
+    n_bins, thresholds = matrix.n_bins[feature], matrix.thresholds[begin:end]
+    total, n_rows = nodes.packed_sum[node], nodes.n_rows[node]
     if is_of_categories(feature, matrix):
+        draws = (combine(nodes.path[node], feature + 2 * matrix.n_bins.size), draw)
+        subset = work.subsets[which, index]
         gain, code, side = split_categories(
-            work.histograms[nodes.slot[node], index],
-            counts,
-            matrix.n_bins[feature],
-            matrix.thresholds[begin:end],
-            nodes.packed_sum[node],
-            nodes.n_rows[node],
-            rules,
-            limits,
-            (combine(nodes.path[node], feature + 2 * matrix.n_bins.size), draw),
-            cuts,
-            work.subsets[which, index],
+            histogram, counts, n_bins, thresholds, total, n_rows, rules, limits, draws, cuts, subset
         )
     else:
         gain, code, side = split_feature(
-            work.histograms[nodes.slot[node], index],
-            counts,
-            matrix.n_bins[feature],
-            matrix.thresholds[begin:end],
-            nodes.packed_sum[node],
-            nodes.n_rows[node],
-            rules,
-            limits,
-            draw,
-            cuts,
+            histogram, counts, n_bins, thresholds, total, n_rows, rules, limits, draw, cuts
         )
     is_good = code != NO_SPLIT and gain > rules.min_gain
     # The cost of a feature decides which feature is taken, not whether the node is split.

@@ -393,13 +393,7 @@ class RoundForests:
         data = self.train.data
         out_of_bag = plan.engine.out_of_bag()
         totals = np.zeros(data.n_documents) if self.wants_training else None
-        trees = ForestBuilder(
-            data.n_features,
-            data.feature_names,
-            average=True,
-            n_expected=self.n_trees,
-            categorical=data.categorical,
-        )
+        trees = ForestBuilder.averaging(data, n_expected=self.n_trees)
         numbers = range(first, first + self.n_trees)
         request: Callable[[int, Array], TreeRequest] = plan.request
         if self.folds is not None:
