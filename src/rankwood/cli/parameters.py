@@ -16,7 +16,7 @@ from rankwood.cli.options import split_outside_brackets
 from rankwood.errors import ParameterError, UnknownName
 from rankwood.models.blend import names_of_parts
 from rankwood.rankers.base import BuiltOnBase, Ranker
-from rankwood.rankers.parameters import Parameter, declared_parameters, names_here
+from rankwood.rankers.parameters import Parameter, declared_parameters, name_here
 from rankwood.rankers.save import estimators
 from rankwood.training.rounds import OF_THE_RUN
 
@@ -127,7 +127,7 @@ def called_here(name: str, kind: str | None = None) -> str | None:
     """The parameter, of estimator ``kind`` if that is known, which another library calls ``name``."""
     of_any = kind not in estimators()
     known = {one.name for one in options()} if of_any else {*_parameters(estimators()[str(kind)])}
-    return next((one for one in names_here(name.replace("-", "_")) if one in known), None)
+    return name_here(name.replace("-", "_"), known)
 
 
 def _read_text(name: str, text: str) -> Any:

@@ -31,7 +31,7 @@ from rankwood.errors import ParameterError, RankwoodError
 from rankwood.experiments.foreign import FOREIGN, ForeignRanker
 from rankwood.measures.measure import parse_measure
 from rankwood.rankers.base import check_parameters
-from rankwood.rankers.parameters import names_here
+from rankwood.rankers.parameters import name_here
 from rankwood.rankers.save import estimators
 from rankwood.studies.tune import all_candidates
 from rankwood.training.rounds import OF_THE_RUN
@@ -434,7 +434,7 @@ def check_names(source: TomlSource, path: Path, kind: str, parameters: Mapping[s
         if name in _SET_BY_THE_RUN:
             raise source.error((*path, name), f"cannot be set here: {_SET_BY_THE_RUN[name]}.")
         if name not in known:
-            ours = next((each for each in names_here(name) if each in known), None)
+            ours = name_here(name, known)
             hint = f" It is called {ours} here." if ours else did_you_mean(name, known)
             message = f"{kind} has no such parameter.{hint} Known: {', '.join(sorted(known))}."
             if "params" in known:

@@ -22,7 +22,7 @@ from rankwood.dtypes import OFFSET, Array, Floats
 from rankwood.errors import ModelError, ParameterError
 from rankwood.models import validate
 from rankwood.models.validate import NODE, NODE_ARRAYS
-from rankwood.trees.workspace import N_WORDS, no_subsets
+from rankwood.trees.workspace import N_WORDS, bits_of_subsets, no_subsets
 
 if TYPE_CHECKING:
     from rankwood.binning.bins import Bins
@@ -454,9 +454,7 @@ def subsets_of(forest: Forest) -> Array:
 
 def binary_subsets(forest: Forest) -> Array:
     """Whether each category goes left at each node: bool, nodes × 256."""
-    words = subsets_of(forest).astype("<u8")
-    bits: Array = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(bool)
-    return bits
+    return bits_of_subsets(subsets_of(forest))
 
 
 # The features that trees use. Scoring a document with the first trees costs the sum of the costs of the distinct

@@ -26,6 +26,7 @@ from rankwood.data.dataset import RankingData, group_rows
 from rankwood.data.frames import as_frame, fill_matrix, to_matrix
 from rankwood.dtypes import FEATURE, OFFSET, SCORE, WEIGHT, Array, Features, Rows
 from rankwood.errors import DataError, ModelError, ParameterError, worded
+from rankwood.trees.workspace import N_WORDS, bits_of_subsets
 
 if TYPE_CHECKING:
     from rankwood.models.forest import Forest
@@ -303,8 +304,10 @@ def _check_subsets(forest: Forest) -> None:
     tests_categories = in_range & forest.is_categorical[np.where(in_range, forest.feature, 0)]
     if len(subsets) == 0 and not tests_categories.any():
         return
-    if subsets.shape != (forest.n_nodes, 4):
-        raise ModelError(f"subsets must have 4 words for each of the {forest.n_nodes:,} nodes.")
+    if subsets.shape != (forest.n_nodes, N_WORDS):
+        raise ModelError(
+            f"subsets must have {N_WORDS} words for each of the {forest.n_nodes:,} nodes."
+        )
     wrong = subsets.any(axis=1) != tests_categories
     if (node := checks.first_true(wrong)) is not None:
         what = "lacks" if tests_categories[node] else "has"
@@ -314,7 +317,7 @@ def _check_subsets(forest: Forest) -> None:
         raise ModelError(f"node {node} tests categories, so its threshold must be 0.")
     most = np.array([256 if names is None else len(names) for names in dictionaries or ()])
     nodes = np.flatnonzero(tests_categories)
-    bits = np.unpackbits(subsets[nodes].astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    bits = bits_of_subsets(subsets[nodes])
     last = bits.shape[1] - 1 - np.argmax(bits[:, ::-1], axis=1)
     wrong = last > most[forest.feature[nodes]]
     if (index := checks.first_true(wrong)) is not None:

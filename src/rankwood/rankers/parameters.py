@@ -35,7 +35,7 @@ import numbers
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, ParamSpec, TypeVar, dataclass_transform
 
@@ -518,10 +518,10 @@ def explains_names(function: Callable[_Given, _Answer]) -> Callable[_Given, _Ans
     return checked
 
 
-def names_here(name: str) -> tuple[str, ...]:
-    """What a parameter of another library may be called here; none where a sentence answers it."""
+def name_here(name: str, known: Collection[str]) -> str | None:
+    """What a parameter of another library is called among the ``known`` ones; None where that takes a sentence."""
     ours = _FOREIGN.get(name, ())
-    return ours if isinstance(ours, tuple) else ()
+    return next((one for one in ours if one in known), None) if isinstance(ours, tuple) else None
 
 
 def _of_unknown(kind: type, method: str, signature: inspect.Signature, name: str) -> str:

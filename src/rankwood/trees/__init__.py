@@ -8,8 +8,8 @@ There are three growers, which share splitting and partition:
 
 * best first (``best_first``): the leaf with the greatest gain is split next, until a limit is reached. All methods but
   those below use it, with any number of threads.
-* random (``random_trees``): features and cuts are drawn without looking at targets. Without a limit of leaves such a
-  tree grows depth first.
+* random (``random_trees``): features and cuts are drawn without looking at targets. Without a limit of leaves, and
+  without categories, such a tree grows depth first.
 * one feature (``one_feature``): every node searches a single feature, which makes a step cheap. Searches over many
   small models use it.
 

@@ -177,6 +177,13 @@ def no_subsets() -> Array:
     return np.zeros((0, N_WORDS), np.uint64)
 
 
+def bits_of_subsets(subsets: Array) -> Array:
+    """Whether each category is in each subset: bool, subsets × 256."""
+    words = subsets.astype("<u8").view(np.uint8)
+    bits: Array = np.unpackbits(words, axis=1, bitorder="little").astype(bool)
+    return bits
+
+
 @kernel
 @borrowing
 def bag_of(buffer: Any, bag: Any, work: Any) -> Any:
